@@ -1,0 +1,194 @@
+"""Every error a user can meet, in one tree.
+
+::
+
+    RocwrightError                exit  1   something this tool refuses or could not do
+    ├── UsageError                      2   contradictory or missing options
+    ├── InvalidInput                    3   a file or value is not what it claims to be
+    │   ├── InvalidElf                  3
+    │   ├── InvalidBundle               3   device code container
+    │   ├── InvalidWheel                3
+    │   ├── InvalidPrefix               3   a directory that is no ROCm
+    │   ├── InvalidData                 3   a TOML table or JSON document: file, line, field
+    │   └── InvalidPin                  3   related_commits, triton.txt
+    ├── MissingTool                     4   apt, git, a compiler … is not there
+    ├── Unreachable                     5   a mirror, repository or index did not answer
+    ├── IntegrityError                  6   bytes differ from their recorded digest
+    ├── CommandFailed                   7   a sub-process ended with an error
+    ├── NoSpace                         8   not enough room on the disk
+    ├── ContractBroken                  9   a wheel or set fails its checks
+    ├── GateClosed                     10   promotion refused by policy
+    └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
+
+An error says what is wrong, in which file, and what to do next. Only the
+command line turns one into text and an exit code; libraries never exit.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+
+__all__ = [
+    "CommandFailed",
+    "ContractBroken",
+    "GateClosed",
+    "IntegrityError",
+    "Interrupted",
+    "InvalidBundle",
+    "InvalidData",
+    "InvalidElf",
+    "InvalidInput",
+    "InvalidPin",
+    "InvalidPrefix",
+    "InvalidWheel",
+    "MissingTool",
+    "NoSpace",
+    "RocwrightError",
+    "Unreachable",
+    "UsageError",
+]
+
+
+class RocwrightError(Exception):
+    """Root of the tree.
+
+    ``what`` is one sentence, ``where`` the file or directory it is about,
+    ``next_step`` what the user can do now.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, what: str, *, where: str | PathLike[str] | None = None, next_step: str | None = None
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where is not None and self.where not in self.what:
+            lines.append(f"  in: {self.where}")
+        if self.next_step is not None:
+            lines.append(f"  next: {self.next_step}")
+        return "\n".join(lines)
+
+
+class UsageError(RocwrightError):
+    """Contradictory or missing options; nothing was started."""
+
+    exit_code = 2
+
+
+class InvalidInput(RocwrightError):
+    """A file or value is not what it claims to be."""
+
+    exit_code = 3
+
+
+class InvalidElf(InvalidInput):
+    """A file is no ELF object, or one whose headers contradict each other."""
+
+
+class InvalidBundle(InvalidInput):
+    """A device code bundle is malformed."""
+
+
+class InvalidWheel(InvalidInput):
+    """A wheel cannot be read, or its metadata contradicts its name."""
+
+
+class InvalidPrefix(InvalidInput):
+    """A directory is not a ROCm installation."""
+
+
+class InvalidData(InvalidInput):
+    """A data table or document does not fit its schema."""
+
+
+class InvalidPin(InvalidInput):
+    """A pin file of a source tree cannot be parsed; names file and line."""
+
+
+class MissingTool(RocwrightError):
+    """A program this step needs is not installed."""
+
+    exit_code = 4
+
+
+class Unreachable(RocwrightError):
+    """A mirror, repository or index did not answer or lacks what was asked for."""
+
+    exit_code = 5
+
+
+class IntegrityError(RocwrightError):
+    """Bytes differ from their recorded digest."""
+
+    exit_code = 6
+
+
+class CommandFailed(RocwrightError):
+    """A sub-process ended with an error.
+
+    ``command`` can be pasted into a shell; ``tail`` holds the last lines it
+    printed and ``log`` the file with all of them.
+    """
+
+    exit_code = 7
+
+    def __init__(
+        self,
+        command: str,
+        status: int,
+        *,
+        cwd: str | None = None,
+        tail: str = "",
+        log: str | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        ended = f"was killed by signal {-status}" if status < 0 else f"ended with exit code {status}"
+        super().__init__(f"command {ended}: {command}", next_step=next_step)
+        self.command = command
+        self.status = status
+        self.cwd = cwd
+        self.tail = tail
+        self.log = log
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.cwd is not None:
+            lines.append(f"  directory: {self.cwd}")
+        if self.tail:
+            lines.append("  last lines:")
+            lines.extend(f"    {line}" for line in self.tail.splitlines())
+        if self.log is not None:
+            lines.append(f"  log: {self.log}")
+        if self.next_step is not None:
+            lines.append(f"  next: {self.next_step}")
+        return "\n".join(lines)
+
+
+class NoSpace(RocwrightError):
+    """The disk has not enough room; what was complete is kept."""
+
+    exit_code = 8
+
+
+class ContractBroken(RocwrightError):
+    """A wheel or set fails its checks; nothing was published."""
+
+    exit_code = 9
+
+
+class GateClosed(RocwrightError):
+    """Policy refuses a promotion; the channel is unchanged."""
+
+    exit_code = 10
+
+
+class Interrupted(RocwrightError):
+    """The user or the system stopped the run; a new run resumes it."""
+
+    exit_code = 130

@@ -1,0 +1,1 @@
+"""The only doors to the world: processes, files, the terminal, git."""

@@ -1,0 +1,144 @@
+"""The door to the terminal: stdout carries data, stderr carries talk.
+
+Readable without colour (NO_COLOR, a pipe, a CI log) and with a screen reader: progress is one line a
+step where no terminal is attached.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+from rich.console import Console as _RichConsole
+from rich.live import Live as _Live
+from rich.table import Table as _Table
+from rich.text import Text as _Text
+
+from rocwright.errors import RocwrightError
+
+
+def _err() -> _RichConsole:
+    return _RichConsole(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(text: str = "") -> None:
+    """One line of talk, on stderr."""
+    _err().print(_Text(text))
+
+
+def out(text: str) -> None:
+    """One line of data, on stdout, unstyled."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def out_json(value: object) -> None:
+    """A value as indented JSON, on stdout."""
+    out(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def error(problem: RocwrightError) -> None:
+    """Show a user's error: what, where, next step; never a traceback."""
+    console = _err()
+    kind = type(problem).__name__
+    text = _Text()
+    text.append(f"error ({kind}): ", style="bold red")
+    text.append(str(problem))
+    console.print(text)
+
+
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> None:
+    """A table for people, on stdout; `right` lists the columns to align right."""
+    console = _RichConsole(highlight=False)
+    # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
+    if not console.is_terminal:
+        console = _RichConsole(highlight=False, width=200)
+    grid = _Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(_Text(cell) for cell in row))
+    console.print(grid)
+
+
+def human_bytes(count: int) -> str:
+    """Bytes in decimal units, as package managers print them: 148807836 → '148.8 MB'."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable: GB is the last unit")
+
+
+@dataclass
+class Progress:
+    """Shows which steps run and for how long.
+
+    On a terminal a live block; elsewhere one line when a step starts and one when it ends. Safe to call
+    from several threads.
+    """
+
+    total: int
+    quiet: bool = False
+    _active: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _done: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _live: _Live | None = None
+    _console: _RichConsole = field(default_factory=_err)
+
+    @contextmanager
+    def shown(self) -> Iterator[Progress]:
+        """Keep the display up while the block runs."""
+        live_wanted = self._console.is_terminal and not self.quiet and "CI" not in os.environ
+        if not live_wanted:
+            yield self
+            return
+        with _Live(
+            get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
+        ) as live:
+            self._live = live
+            yield self
+        self._live = None
+
+    def _render(self) -> _Text:
+        now = time.monotonic()
+        with self._lock:
+            lines = [f"[{self._done}/{self.total}]"]
+            lines += [
+                f"  {name:<24} {now - began:6.1f} s  {note}" for name, (began, note) in self._active.items()
+            ]
+        return _Text("\n".join(lines))
+
+    def start(self, name: str) -> None:
+        """A step begins."""
+        with self._lock:
+            self._active[name] = (time.monotonic(), "")
+        if self._live is None and not self.quiet:
+            self._console.print(_Text(f"  start  {name}"))
+
+    def note(self, name: str, text: str) -> None:
+        """What a running step is doing now; only shown live."""
+        with self._lock:
+            if name in self._active:
+                self._active[name] = (self._active[name][0], text)
+
+    def end(self, name: str, state: str, text: str = "") -> None:
+        """A step ended: `state` is done, cached, skipped or failed."""
+        with self._lock:
+            began, _ = self._active.pop(name, (time.monotonic(), ""))
+            self._done += 1
+            count = self._done
+        if not self.quiet:
+            seconds = time.monotonic() - began
+            self._console.print(
+                _Text(f"{state:>7}  [{count}/{self.total}] {name:<24} {seconds:6.1f} s  {text}")
+            )

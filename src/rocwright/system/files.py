@@ -1,0 +1,186 @@
+"""The door to the file system: atomic writes, digests, fingerprints, room on the disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from rocwright.errors import IntegrityError, InvalidInput, NoSpace, RocwrightError
+
+CHUNK = 1 << 20
+# Marks a file or directory that is being written; never taken for a whole one, removed on the next run.
+PARTIAL = ".partial"
+
+
+def sha256_file(path: Path) -> str:
+    """Hex sha256 of a file, read in 1 MiB pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while piece := stream.read(CHUNK):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def verify_sha256(path: Path, expected: str) -> None:
+    """Raise `IntegrityError` when a file's sha256 is not `expected` (hex)."""
+    found = sha256_file(path)
+    if found != expected:
+        raise IntegrityError(
+            f"sha256 of {path.name} is {found}, expected {expected}",
+            where=path,
+            next_step="delete the file and run again; it will be fetched or built anew",
+        )
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Write beside, then rename: readers see the old file or the whole new one, never a half.
+
+    Raises `NoSpace` when the disk is full; the partial file is removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+            stream.flush()
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise disk_error(error, path) from error
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Atomically write UTF-8 text with `\\n` line ends."""
+    with atomic_write(path) as stream:
+        stream.write(text.encode())
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Iterator[Path]:
+    """Fill a directory beside `path`, then put it in place of whatever `path` was.
+
+    Yields the directory to fill. On any error it is removed and `path` stays as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    remove_tree(partial)
+    partial.mkdir()
+    try:
+        yield partial
+        remove_tree(path)
+        partial.replace(path)
+    except OSError as error:
+        remove_tree(partial)
+        raise disk_error(error, path) from error
+    except BaseException:
+        remove_tree(partial)
+        raise
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file, link or directory tree; absent is fine."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+def disk_error(error: OSError, path: Path) -> RocwrightError:
+    """The named error for an `OSError` met while writing `path`."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(
+            f"no space left while writing {path.name}",
+            where=path,
+            next_step="free some space (or choose another --work-dir) and run again; finished steps are kept",
+        )
+    return InvalidInput(f"cannot write {path.name}: {error.strerror or error}", where=path)
+
+
+def require_space(path: Path, need: int, *, purpose: str) -> None:
+    """Raise `NoSpace` unless the file system of `path` has `need` bytes free."""
+    existing = path
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < need:
+        raise NoSpace(
+            f"{purpose} needs {need / 1e9:.1f} GB, {free / 1e9:.1f} GB are free",
+            where=existing,
+            next_step="free some space or choose a directory on another file system",
+        )
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Put `source` at `target` as a hard link where the file system allows, else as a copy.
+
+    Only for files that are never written again (wheels, packages in a store).
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + PARTIAL)
+    partial.unlink(missing_ok=True)
+    try:
+        os.link(source, partial)
+    except OSError:
+        try:
+            shutil.copyfile(source, partial)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise disk_error(error, target) from error
+    partial.replace(target)
+
+
+def walk_files(root: Path) -> Iterator[Path]:
+    """Every file and every link below `root`, sorted, not following links to directories."""
+    for directory, names, files in os.walk(root):
+        names.sort()
+        here = Path(directory)
+        # A link to a directory is an entry of its own, not a place to descend into.
+        yield from (here / name for name in names if (here / name).is_symlink())
+        yield from (here / name for name in sorted(files))
+
+
+def fingerprint(path: Path) -> str:
+    """A digest that changes when a file or tree changes: names, sizes, mtime, ctime, inodes.
+
+    No content is read, so it is cheap. ctime and inode are part of it because mtime alone can be
+    restored. Byte code caches, which running a program creates, are left out. `"absent"` when nothing
+    is there.
+    """
+    if not path.exists() and not path.is_symlink():
+        return "absent"
+    digest = hashlib.sha256()
+
+    def add(name: str, file: Path) -> None:
+        facts = file.lstat()
+        line = f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}\0{facts.st_ctime_ns}\0{facts.st_ino}\0{facts.st_mode}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+
+    if path.is_dir() and not path.is_symlink():
+        for file in walk_files(path):
+            if "__pycache__" not in file.parts:
+                add(str(file.relative_to(path)), file)
+    else:
+        add(path.name, path)
+    return digest.hexdigest()
+
+
+def content_digest(root: Path, *, exclude: tuple[str, ...] = ("__pycache__",)) -> str:
+    """sha256 over names and contents of a small tree (sources, data), or of one file."""
+    digest = hashlib.sha256()
+    files = walk_files(root) if root.is_dir() else iter([root])
+    for file in files:
+        if any(part in exclude for part in file.parts):
+            continue
+        digest.update(f"{file.relative_to(root) if file != root else file.name}\0".encode())
+        digest.update(os.readlink(file).encode() if file.is_symlink() else sha256_file(file).encode())
+    return digest.hexdigest()
