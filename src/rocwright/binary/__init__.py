@@ -1,0 +1,1 @@
+"""Binary formats: ELF headers and RPATHs, device code bundles; bytes in, values and patches out."""

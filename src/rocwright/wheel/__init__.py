@@ -1,0 +1,1 @@
+"""Wheels: names, metadata, RECORD, writing and reading."""

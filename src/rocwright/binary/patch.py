@@ -1,0 +1,108 @@
+"""Edits of a binary file as a value, and a view of the edited file that is never held in memory."""
+
+from __future__ import annotations
+
+import os
+import stat
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.system.files import CHUNK, atomic_write
+
+
+@dataclass(frozen=True)
+class BytePatch:
+    """Replacements in a file: `(offset, bytes)` pairs and the size of the result in bytes.
+
+    Edits are sorted and disjoint. They may lie beyond the old end of the file; what neither the old file
+    nor an edit covers reads as zeros.
+    """
+
+    edits: tuple[tuple[int, bytes], ...]
+    size: int
+
+    def __post_init__(self) -> None:
+        end = 0
+        for offset, data in self.edits:
+            if offset < end:
+                raise ValueError(f"edit at {offset} overlaps or precedes the one that ends at {end}")
+            end = offset + len(data)
+        if end > self.size:
+            raise ValueError(f"edits end at {end}, behind the size {self.size}")
+
+
+@dataclass(frozen=True)
+class PatchedFile:
+    """A file as it will be after a patch; `patch` None is the file itself.
+
+    Threads may read at the same time; nothing stays open between reads.
+    """
+
+    path: Path
+    patch: BytePatch | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the edited file."""
+        return self.path.stat().st_size if self.patch is None else self.patch.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`, fewer only at the end of the file."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            data = _pread(handle, offset, length)
+        finally:
+            os.close(handle)
+        if self.patch is None:
+            return data
+        length = max(0, min(length, self.patch.size - offset))
+        touching = _touching(self.patch.edits, offset, offset + length)
+        if not touching and len(data) == length:
+            return data
+        view = bytearray(length)
+        view[: len(data)] = data[:length]
+        for start, replacement in touching:
+            first = max(start, offset)
+            last = min(start + len(replacement), offset + length)
+            view[first - offset : last - offset] = replacement[first - start : last - start]
+        return bytes(view)
+
+
+def apply_patch(source: Path, patch: BytePatch | None, target: Path) -> None:
+    """Write the edited `source` to `target` in 1 MiB pieces, atomically, with the mode of `source`.
+
+    `target` may be `source`: it is replaced, never written into, so hard links of it keep the old bytes.
+    Raises `NoSpace` when the disk is full.
+    """
+    edited = PatchedFile(source, patch)
+    size = edited.size
+    with atomic_write(target) as stream:
+        for offset in range(0, size, CHUNK):
+            stream.write(edited.read_at(offset, CHUNK))
+        os.fchmod(stream.fileno(), stat.S_IMODE(source.stat().st_mode))
+
+
+def _pread(handle: int, offset: int, length: int) -> bytes:
+    """pread until `length` bytes or the end; one call returns at most 2 GiB and may return less."""
+    data = os.pread(handle, length, offset)
+    if len(data) == length or not data:
+        return data
+    pieces = [data]
+    got = len(data)
+    while got < length and (data := os.pread(handle, length - got, offset + got)):
+        pieces.append(data)
+        got += len(data)
+    return b"".join(pieces)
+
+
+def _touching(edits: tuple[tuple[int, bytes], ...], start: int, end: int) -> list[tuple[int, bytes]]:
+    """The edits that share a byte with [start, end)."""
+    first = max(0, bisect_right(edits, start, key=lambda edit: edit[0]) - 1)
+    found = []
+    for offset, data in edits[first:]:
+        if offset >= end:
+            break
+        if offset + len(data) > start:
+            found.append((offset, data))
+    return found
