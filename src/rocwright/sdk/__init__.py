@@ -1,0 +1,1 @@
+"""ROCm in, Python packages out: fetch, lay out, plan, write."""

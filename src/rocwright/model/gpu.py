@@ -1,0 +1,92 @@
+"""GPU targets and families: text becomes a type here, once.
+
+A *target* is one instruction set (`gfx90a`), with optional features (`gfx90a:xnack+`, after LLVM's
+AMDGPU usage guide). A *family* is a named set of base targets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rocwright.errors import InvalidInput
+
+_TARGET = re.compile(r"(?P<base>gfx[0-9]+[0-9a-f]{2}|gfx[0-9]+-generic|gfx[0-9]+-[0-9]+-generic)(?P<rest>.*)")
+_FEATURE = re.compile(r":(?P<name>xnack|sramecc)(?P<sign>[+-])")
+_NATURAL = re.compile(r"gfx(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])$")
+
+
+class InvalidTarget(InvalidInput):
+    """Text that names no GPU target or family."""
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """One instruction set: base name and features in the order written (`xnack+`, `sramecc-`)."""
+
+    base: str
+    features: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ":".join((self.base, *self.features))
+
+
+def parse_target(text: str) -> Target:
+    """Parse `gfx90a` or `gfx90a:sramecc+:xnack-`; raises `InvalidTarget` naming the text."""
+    match = _TARGET.fullmatch(text.strip())
+    if match is None:
+        raise InvalidTarget(f"{text!r} is no GPU target", next_step="write it like gfx90a or gfx90a:xnack+")
+    rest = match["rest"]
+    features = tuple(f["name"] + f["sign"] for f in _FEATURE.finditer(rest))
+    if "".join(f":{feature}" for feature in features) != rest:
+        raise InvalidTarget(
+            f"{text!r} has an unknown target feature",
+            next_step="known features: xnack+ xnack- sramecc+ sramecc-",
+        )
+    return Target(match["base"], features)
+
+
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """Parse a list separated by spaces, `,` or `;`, keeping order, dropping repeats."""
+    return tuple(dict.fromkeys(parse_target(word) for word in re.split(r"[\s,;]+", text) if word))
+
+
+def base_targets(targets: Iterable[str]) -> tuple[str, ...]:
+    """The base names of target ids, each once, in the hardware's order: gfx906 before gfx1030."""
+    return tuple(sorted({parse_target(text).base for text in targets}, key=_order))
+
+
+def _order(base: str) -> tuple[int, str]:
+    match = _NATURAL.match(base)
+    return (int(match["major"]), base) if match else (1 << 30, base)
+
+
+class Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The family table: family name to base targets."""
+
+    families: dict[str, tuple[str, ...]]
+
+
+def expand(names: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Base targets of family or target names; raises `InvalidTarget` listing the known families."""
+    found: list[str] = []
+    for name in names:
+        if name in families:
+            found.extend(families[name])
+        elif any(name in targets for targets in families.values()):
+            found.append(name)
+        else:
+            raise InvalidTarget(
+                f"{name!r} is no known family or target",
+                next_step="known families: " + " ".join(sorted(families)),
+            )
+    return base_targets(found)
+
+
+def matching_family(targets: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> str | None:
+    """The first family made of exactly these base targets, or None."""
+    wanted = frozenset(targets)
+    return next((name for name, members in families.items() if frozenset(members) == wanted), None)

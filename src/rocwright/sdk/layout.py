@@ -1,0 +1,147 @@
+"""Turn unpacked distribution packages into a ROCm prefix that works by itself.
+
+Files are moved, not copied. What the distribution's layout breaks is mended here: RPATHs, CMake files
+that are one directory too deep, scripts that look for Perl modules on the system, the version file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from rocwright.binary.patch import BytePatch
+from rocwright.binary.rpath import plan_rpath
+from rocwright.sdk.distribution import Distribution, Placement, place
+from rocwright.sdk.rpaths import Providers, needs_edit, read_elves, rpath_entries
+from rocwright.system.files import atomic_directory, remove_tree, walk_files
+
+
+class LaidOut(msgspec.Struct, frozen=True):
+    """What laying out did: counts of files and links placed, left out, and of each kind of mend."""
+
+    prefix: str
+    rocm_version: str
+    files: int
+    links: int
+    left_out: int
+    rpaths: int
+    cmake_files: int
+    size: int
+
+
+def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut:
+    """Move the files of `unpacked` into a new prefix at `prefix`, mended; `unpacked` is used up.
+
+    The prefix appears whole or not at all; an old one at the same place is replaced.
+    """
+    placement = _decide(distribution, unpacked)
+    with atomic_directory(prefix) as beside:
+        _move(placement, unpacked, beside)
+        cmake_files = sum(
+            _mend_cmake(beside / new, old, distribution.triplet)
+            for old, new in placement.files
+            if new.endswith(".cmake")
+        )
+        _mend_perl(beside)
+        info = beside / ".info" / "version"
+        info.parent.mkdir()
+        info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
+        rpaths = _mend_rpaths(beside, [new for _, new in placement.files])
+    remove_tree(unpacked)
+    files = [file for file in walk_files(prefix) if not file.is_symlink()]
+    return LaidOut(
+        prefix=str(prefix),
+        rocm_version=distribution.rocm_version,
+        files=len(files),
+        links=len(placement.links),
+        left_out=placement.left_out,
+        rpaths=rpaths,
+        cmake_files=cmake_files,
+        size=sum(file.stat().st_size for file in files),
+    )
+
+
+def _decide(distribution: Distribution, unpacked: Path) -> Placement:
+    files: list[str] = []
+    links: dict[str, str] = {}
+    for entry in walk_files(unpacked):
+        path = str(entry.relative_to(unpacked))
+        if entry.is_symlink():
+            links[path] = str(entry.readlink())
+        else:
+            files.append(path)
+    return place(distribution, files, links)
+
+
+def _move(placement: Placement, unpacked: Path, prefix: Path) -> None:
+    for old, new in placement.files:
+        target = prefix / new
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / old).rename(target)
+    for here, text in placement.links:
+        link = prefix / here
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(text)
+
+
+_PREFIX_STEP = 'get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)\n'
+
+
+def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
+    """CMake package text for lib/ instead of lib/<triplet>/.
+
+    `moved_up` says that the file itself lay below lib/<triplet>/cmake, so that its way up to the prefix
+    is one step shorter now.
+    """
+    text = text.replace(f"lib/{triplet}/amdgcn", "amdgcn").replace(f"lib/{triplet}", "lib")
+    if moved_up:
+        # Exported targets climb one directory a line; package files spell the way as ../../../..
+        text = text.replace(_PREFIX_STEP, "", 1)
+        text = re.sub(r'(PACKAGE_PREFIX_DIR "[^"]*?)/\.\./', r"\1/", text)
+    return text
+
+
+def _mend_cmake(path: Path, old: str, triplet: str) -> bool:
+    text = path.read_text(encoding="utf-8")
+    mended = mend_cmake_text(text, moved_up=f"lib/{triplet}/cmake/" in old, triplet=triplet)
+    if mended == text:
+        return False
+    path.write_text(mended, encoding="utf-8")
+    return True
+
+
+def _mend_perl(prefix: Path) -> None:
+    """Let Perl scripts find the modules that lie in the prefix."""
+    if not (prefix / "share/perl5").is_dir():
+        return
+    for script in sorted((prefix / "bin").glob("roc-obj*")):
+        first, newline, rest = script.read_text(encoding="utf-8").partition("\n")
+        if first.startswith("#!") and "perl" in first:
+            wanted = 'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
+            script.write_text(first + newline + wanted + rest, encoding="utf-8")
+
+
+def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:
+    elves = read_elves(prefix, files)
+    providers = Providers.of((path, elf.soname) for path, elf in elves.items() if elf.soname is not None)
+    edited = 0
+    for path, elf in elves.items():
+        entries = rpath_entries(path, elf, providers)
+        if elf.dynamic and needs_edit(elf, entries):
+            patch = plan_rpath(elf, entries)
+            if patch is not None:
+                _patch_own_file(prefix / path, patch)
+                edited += 1
+    return edited
+
+
+def _patch_own_file(path: Path, patch: BytePatch) -> None:
+    """Apply a patch in place. Only for a file of the unfinished prefix: nobody else has it yet."""
+    with path.open("r+b") as stream:
+        os.truncate(stream.fileno(), patch.size)
+        for offset, data in patch.edits:
+            os.pwrite(stream.fileno(), data, offset)

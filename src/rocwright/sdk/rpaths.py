@@ -1,0 +1,89 @@
+"""Decide the RPATH of every ELF file of a tree: what it needs, from where the tree has it, nothing more.
+
+An RPATH is inherited by whatever the file loads, so a directory is listed only when it holds something
+the file needs by name, or when it is the library's own (libraries open their siblings by bare name:
+HIP opens comgr so).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.binary.elf import Elf, read_elf
+from rocwright.sdk.distribution import normalise, relative_link
+
+
+@dataclass(frozen=True)
+class Providers:
+    """Where each SONAME of a tree lives: SONAME to the directory (relative to the common root)."""
+
+    directories: Mapping[str, str]
+    known: frozenset[str]
+
+    @classmethod
+    def of(cls, places: Iterable[tuple[str, str]]) -> Providers:
+        """Build from `(path below the common root, SONAME)` pairs; the first of equal names wins."""
+        directories: dict[str, str] = {}
+        for path, soname in places:
+            directories.setdefault(soname, _directory(path))
+        return cls(directories, frozenset(directories.values()))
+
+
+def rpath_entries(path: str, elf: Elf, providers: Providers, *, also: Iterable[str] = ()) -> tuple[str, ...]:
+    """`$ORIGIN`-relative entries for the file at `path` (below the root that `providers` speaks of).
+
+    Order: the library's own directory, directories that provide what it needs, `also`, then those of its
+    present relative entries that lead to a directory of the tree. Absolute entries are dropped.
+    """
+    here = _directory(path)
+    wanted: list[str] = []
+    if elf.soname is not None:
+        wanted.append(here)
+    wanted += [providers.directories[name] for name in elf.needed if name in providers.directories]
+    wanted += also
+    for text in filter(None, (elf.rpath, elf.runpath)):
+        for entry in text.split(":"):
+            if entry == "$ORIGIN" or entry.startswith("$ORIGIN/"):
+                wanted.append(normalise(path, entry.removeprefix("$ORIGIN").lstrip("/")))
+    kept = dict.fromkeys(
+        directory for directory in wanted if directory in providers.known or directory == here
+    )
+    return tuple(_origin(here, directory) for directory in kept)
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _origin(here: str, directory: str) -> str:
+    if here == directory:
+        return "$ORIGIN"
+    return "$ORIGIN/" + relative_link(f"{here}/x", f"{directory}/x").removesuffix("/x")
+
+
+def needs_edit(elf: Elf, entries: tuple[str, ...]) -> bool:
+    """Whether the file's RPATH differs from `entries` (a RUNPATH counts as different)."""
+    return elf.runpath is not None or (elf.rpath or "") != ":".join(entries)
+
+
+_ELFCLASS64, _LITTLE_ENDIAN = 2, 1
+_ET_EXEC, _ET_DYN = 2, 3
+
+
+def is_loadable(path: Path) -> bool:
+    """Whether a file is a 64-bit ELF program or shared library (not an object file, not 32-bit)."""
+    with path.open("rb") as stream:
+        head = stream.read(18)
+    return (
+        len(head) == 18
+        and head[:4] == b"\x7fELF"
+        and (head[4], head[5]) == (_ELFCLASS64, _LITTLE_ENDIAN)
+        and int.from_bytes(head[16:18], "little") in (_ET_EXEC, _ET_DYN)
+    )
+
+
+def read_elves(root: Path, files: Iterable[str]) -> dict[str, Elf]:
+    """The loadable ELF files among `files` (paths below `root`), parsed; headers only are read."""
+    return {path: read_elf(root / path) for path in files if is_loadable(root / path)}
