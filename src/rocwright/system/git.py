@@ -1,0 +1,273 @@
+"""The door to git: every call isolated from the user's configuration, every failure a named error.
+
+Local commands read no configuration but the repository's own, so the same commit gives the same bytes
+everywhere. Commands that talk to a server keep the user's configuration, because proxies and credentials
+stand there; what could change bytes is overridden on the command line in both cases.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.errors import CommandFailed, InvalidInput, NoSpace, RocwrightError, Unreachable, UsageError
+from rocwright.system import process
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+_ENV = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_LITERAL_PATHSPECS": "1"}  # fmt: skip
+# Of the GIT_ variables of the caller only those survive that say how to reach a server.
+_KEPT = re.compile(r"GIT_(SSH|ASKPASS|SSL|HTTP|PROXY|TRACE|CURL|EXEC_PATH|CONFIG_GLOBAL$)")
+_CONFIG = (
+    "advice.detachedHead=false", "core.autocrlf=false", "core.eol=lf", "core.hooksPath=" + os.devnull,
+    "core.excludesFile=" + os.devnull, "core.attributesFile=" + os.devnull, "core.fsmonitor=false",
+    "core.longpaths=true", "core.quotePath=false", "fetch.prune=false", "fetch.recurseSubmodules=false",
+    # A pack is kept whole or not at all; loose objects of an interrupted fetch would look like a commit.
+    "fetch.unpackLimit=1", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
+)  # fmt: skip
+_ASKED_TOO_MUCH = re.compile(
+    r"not our ref|unadvertised object|remote ref|does not contain|Server does not allow", re.IGNORECASE
+)
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class NotOffered(Unreachable):
+    """The server answered, but does not hand out the wanted commit or ref."""
+
+
+def is_local(origin: str) -> bool:
+    """Whether `origin` is a repository of this machine: a path or a file:// address."""
+    if origin.startswith("file://"):
+        return True
+    # host:path is ssh; C:/path is a Windows drive.
+    return "://" not in origin and (re.match(r"[^/\\]{2,}:", origin) is None)
+
+
+def shown(origin: str) -> str:
+    """`origin` without a login."""
+    return _LOGIN.sub("***@", origin)
+
+
+def _call(
+    words: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    origin: str | None = None,
+    log: Path | None = None,
+    ok: Sequence[int] = (0,),
+) -> str:
+    process.find_program("git", purpose="check out sources")
+    settings = [*_CONFIG]
+    environment = {**_ENV, **(env or {})}
+    if origin is None:
+        environment["GIT_CONFIG_GLOBAL"] = os.devnull
+    elif is_local(origin):
+        # git refuses local submodules of a local repository unless told; a remote one must not get this.
+        settings.append("protocol.file.allow=always")
+    options = [word for setting in settings for word in ("-c", setting)]
+    drop = [name for name in os.environ if name.startswith("GIT_") and not _KEPT.match(name)]
+    try:
+        done = process.run(["git", *options, *words], cwd=cwd, env=environment, drop_env=drop, log=log, ok=ok)
+    except CommandFailed as error:
+        if "No space left on device" in error.tail:
+            raise NoSpace("no space left while git was writing", where=cwd) from error
+        if "dubious ownership" in error.tail:
+            raise RocwrightError(
+                "git refuses a repository that belongs to another user",
+                where=cwd,
+                next_step="run as its owner, or change the owner of the directory",
+            ) from error
+        # The settings are the same in every call and would bury the message.
+        error.args = (error.args[0].replace(process.show(options) + " ", ""),)
+        error.what = error.args[0]
+        raise
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Git:
+    """One repository: its git directory and its work tree, always named to git explicitly.
+
+    A submodule directory that lost its `.git` would otherwise make git act on the repository around it.
+    `index` names another index file than the repository's own.
+    """
+
+    git_dir: Path
+    work_tree: Path
+    log: Path | None = None
+    index: Path | None = None
+
+    def run(
+        self,
+        *words: str,
+        ok: Sequence[int] = (0,),
+        env: Mapping[str, str] | None = None,
+        origin: str | None = None,
+    ) -> str:
+        """Standard output of `git words…`; `origin` marks a call that talks to that server.
+
+        Raises `CommandFailed` (or its more telling kin) for an exit code not in `ok`.
+        """
+        environment = dict(env or {})
+        if self.index is not None:
+            environment["GIT_INDEX_FILE"] = str(self.index)
+        where = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
+        return _call(
+            [*where, *words], cwd=self.work_tree, env=environment, origin=origin, log=self.log, ok=ok
+        )
+
+    def records(self, *words: str) -> list[str]:
+        """The NUL-terminated records that a command with `-z` prints."""
+        text = self.run(*words)
+        if "\ufffd" in text:
+            raise InvalidInput("a path of the repository is not UTF-8", where=self.work_tree)
+        return [record for record in text.split("\0") if record]
+
+    def resolve(self, *names: str) -> list[str | None]:
+        """The commit each name means, `None` where it means nothing."""
+        script = [f"{name}^{{commit}}" for name in names]
+        if len(script) == 1:
+            return [self.run("rev-parse", "--verify", "-q", script[0], ok=(0, 1, 128)).strip() or None]
+        try:  # The usual case, all of them exist, costs one process.
+            return list(self.run("rev-parse", *script).split())
+        except CommandFailed:
+            return [self.resolve(name)[0] for name in names]
+
+    def has_commit(self, commit: str) -> bool:
+        """Whether the commit object is here (its history or tree may still be incomplete)."""
+        return self.resolve(commit)[0] is not None
+
+    def set_ref(self, ref: str, commit: str) -> None:
+        """Create or move a ref; a tag made so is lightweight and never signed."""
+        self.run("update-ref", "--no-deref", ref, commit)
+
+    def delete_ref(self, ref: str) -> None:
+        """Delete a ref; absent is fine."""
+        self.run("update-ref", "-d", ref)
+
+    def fetch(self, origin: str, *refspecs: str, depth: int | None = None, jobs: int = 1) -> None:
+        """Fetch exactly `refspecs`, no tags, no submodules.
+
+        Raises `NotOffered` when the server answers without handing them out, else `Unreachable`.
+        """
+        words = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--force",
+        ]
+        words += [f"--depth={depth}"] if depth else []
+        words += [f"--jobs={jobs}"] if jobs > 1 else []
+        try:
+            self.run(*words, "--", origin, *refspecs, origin=origin)
+        except CommandFailed as error:
+            raise _unreachable(origin, error) from error
+
+
+def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
+    """Create an empty repository (or complete one) without hooks or templates."""
+    work_tree.mkdir(parents=True, exist_ok=True)
+    git_dir.mkdir(parents=True, exist_ok=True)
+    git = Git(git_dir, work_tree, log)
+    git.run("init", "--quiet", "--template=", "--initial-branch=main")
+    return git
+
+
+def _unreachable(origin: str, error: CommandFailed) -> RocwrightError:
+    lines = [line for line in error.tail.splitlines() if line.strip()]
+    reason = next(
+        (line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else ""
+    )
+    reason = _LOGIN.sub("***@", reason)
+    if _ASKED_TOO_MUCH.search(error.tail) and "Could not read from remote" not in error.tail:
+        return NotOffered(f"{shown(origin)} does not offer what was asked for: {reason}", where=shown(origin))
+    return Unreachable(
+        f"repository {shown(origin)} cannot be read: {reason}",
+        where=shown(origin),
+        next_step="check the address, the network and your access rights, then run again",
+    )
+
+
+def list_remote(origin: str, *patterns: str, log: Path | None = None) -> dict[str, str]:
+    """Refs of a remote repository and the objects they name; an annotated tag also as `ref^{}`.
+
+    Without patterns all branches and tags. Raises `Unreachable` naming the address.
+    """
+    words = ["ls-remote", "--quiet", *([] if patterns else ["--heads", "--tags"]), "--", origin, *patterns]
+    try:
+        text = _call(words, origin=origin, log=log)
+    except CommandFailed as error:
+        raise _unreachable(origin, error) from error
+    pairs = (line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+    return {name: commit for commit, name in pairs}
+
+
+@dataclass(frozen=True)
+class RemoteRef:
+    """What a name means in a remote repository; `ref` is complete (`refs/heads/…`) except for a commit id."""
+
+    kind: str
+    ref: str
+    commit: str
+
+
+def resolve_remote(origin: str, name: str, *, log: Path | None = None) -> RemoteRef:
+    """The commit that a branch, a tag (annotated or not), `HEAD` or a complete commit id means now.
+
+    A commit id is taken as it is; fetching proves that it exists. Raises `Unreachable` with a few similar
+    names for an unknown one, `UsageError` for a name that is both a branch and a tag of different commits.
+    """
+    if _COMMIT.fullmatch(name):
+        return RemoteRef("commit", name, name)
+    if not name or name.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", name):
+        raise UsageError(f"{name!r} is no name of a branch, tag or commit")
+    candidates = (
+        [name] if name.startswith("refs/") or name == "HEAD" else [f"refs/heads/{name}", f"refs/tags/{name}"]
+    )
+    found = list_remote(origin, *candidates, *(f"{ref}^{{}}" for ref in candidates), log=log)
+    meant = {ref: found.get(f"{ref}^{{}}", found[ref]) for ref in candidates if ref in found}
+    if len(set(meant.values())) > 1:
+        raise UsageError(
+            f"{name} is both a branch and a tag of {shown(origin)}",
+            next_step=f"say which: {' or '.join(meant)}",
+        )
+    for ref, commit in meant.items():
+        return RemoteRef("tag" if ref.startswith("refs/tags/") else "branch", ref, commit)
+    short = [
+        re.sub(r"^refs/(heads|tags)/", "", ref) for ref in list_remote(origin, log=log) if "^" not in ref
+    ]
+    near = difflib.get_close_matches(name, short, n=5, cutoff=0.4) or sorted(short)[:5]
+    raise Unreachable(
+        f"{shown(origin)} has no branch or tag {name!r}",
+        where=shown(origin),
+        next_step=f"similar names there: {', '.join(near) or 'none'}; a commit needs its complete id",
+    )
+
+
+@contextmanager
+def exclusive(git_dir: Path) -> Iterator[None]:
+    """Keep other runs of this tool off a repository while the block runs; ends with the process."""
+    git_dir.mkdir(parents=True, exist_ok=True)
+    with (git_dir / "rocwright.lock").open("a") as stream:
+        if fcntl is not None:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RocwrightError(
+                    "another run is working on this checkout",
+                    where=git_dir.parent,
+                    next_step="wait until it ended",
+                ) from error
+        yield
