@@ -1,0 +1,162 @@
+"""Core metadata and the names of a wheel, as values and as the text inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from packaging.metadata import parse_email
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import parse_tag
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from rocwright.errors import InvalidInput, InvalidWheel
+
+METADATA_VERSION = "2.4"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Core metadata 2.4 (packaging.python.org, "Core metadata specifications").
+
+    `requires_dist` are PEP 508 strings, `license_expression` is SPDX, `license_files` are paths below
+    `.dist-info/licenses`, `project_urls` maps a label to an address. Raises `InvalidInput` naming the field
+    that is malformed.
+    """
+
+    name: str
+    version: str
+    summary: str | None = None
+    requires_python: str | None = None
+    requires_dist: tuple[str, ...] = ()
+    provides_extra: tuple[str, ...] = ()
+    license_expression: str | None = None
+    license_files: tuple[str, ...] = ()
+    description: str | None = None
+    description_content_type: str | None = None
+    author: str | None = None
+    keywords: tuple[str, ...] = ()
+    classifiers: tuple[str, ...] = ()
+    project_urls: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+    def __post_init__(self) -> None:
+        normalized_name(self.name)
+        normalized_version(self.version)
+        try:
+            for requirement in self.requires_dist:
+                Requirement(requirement)
+            SpecifierSet(self.requires_python or "")
+        except (InvalidRequirement, InvalidSpecifier) as error:
+            raise InvalidInput(f"metadata of {self.name}: {error}") from error
+
+
+def normalized_name(name: str) -> str:
+    """The canonical project name (`rocm-sdk-core`); raises `InvalidInput` for a name no index takes."""
+    try:
+        return canonicalize_name(name, validate=True)
+    except InvalidName as error:
+        raise InvalidInput(f"{name!r} is no valid project name") from error
+
+
+def normalized_version(version: str) -> str:
+    """The canonical spelling of a PEP 440 version; raises `InvalidInput` for another text."""
+    try:
+        return str(Version(version))
+    except InvalidVersion as error:
+        raise InvalidInput(f"{version!r} is no valid version (PEP 440)") from error
+
+
+def wheel_stem(name: str, version: str) -> str:
+    """`name-version` as file and `.dist-info` names escape them."""
+    return f"{normalized_name(name).replace('-', '_')}-{normalized_version(version)}"
+
+
+def wheel_filename(name: str, version: str, tag: str) -> str:
+    """File name of a wheel; `tag` is `python-abi-platform`, each part perhaps a `.`-joined set."""
+    if tag.count("-") != 2 or not all(tag.split("-")) or "/" in tag:
+        raise InvalidInput(f"{tag!r} is no wheel tag", next_step="write it as python-abi-platform")
+    return f"{wheel_stem(name, version)}-{tag}.whl"
+
+
+def render_metadata(metadata: Metadata) -> bytes:
+    """METADATA's bytes: UTF-8, one header a line, the description as the body."""
+    headers: list[tuple[str, str | None]] = [
+        ("Metadata-Version", METADATA_VERSION),
+        ("Name", metadata.name),
+        ("Version", normalized_version(metadata.version)),
+        ("Summary", metadata.summary),
+        ("Keywords", ",".join(metadata.keywords) or None),
+        ("Author", metadata.author),
+        ("License-Expression", metadata.license_expression),
+        *(("License-File", path) for path in metadata.license_files),
+        *(("Classifier", text) for text in metadata.classifiers),
+        *(("Project-URL", f"{label}, {url}") for label, url in metadata.project_urls.items()),
+        ("Requires-Python", metadata.requires_python),
+        *(("Requires-Dist", text) for text in metadata.requires_dist),
+        *(("Provides-Extra", extra) for extra in metadata.provides_extra),
+        ("Description-Content-Type", metadata.description_content_type),
+    ]
+    lines = []
+    for key, value in headers:
+        if value is None:
+            continue
+        if "\n" in value or "\r" in value:
+            raise InvalidInput(f"metadata of {metadata.name}: {key} has more than one line")
+        lines.append(f"{key}: {value}\n")
+    body = f"\n{metadata.description}" if metadata.description else ""
+    return ("".join(lines) + body).encode()
+
+
+def parse_metadata(data: bytes) -> Metadata:
+    """METADATA of any version as a value; fields that are not kept are ignored.
+
+    Raises `InvalidWheel` when name or version are missing or a field is malformed.
+    """
+    raw, _ = parse_email(data)
+    if "name" not in raw or "version" not in raw:
+        raise InvalidWheel("METADATA lacks Name or Version")
+    try:
+        return Metadata(
+            name=raw["name"],
+            version=raw["version"],
+            summary=raw.get("summary"),
+            requires_python=raw.get("requires_python"),
+            requires_dist=tuple(raw.get("requires_dist", ())),
+            provides_extra=tuple(raw.get("provides_extra", ())),
+            license_expression=raw.get("license_expression"),
+            license_files=tuple(raw.get("license_files", ())),
+            description=raw.get("description"),
+            description_content_type=raw.get("description_content_type"),
+            author=raw.get("author"),
+            keywords=tuple(raw.get("keywords", ())),
+            classifiers=tuple(raw.get("classifiers", ())),
+            project_urls=raw.get("project_urls", {}),
+        )
+    except InvalidInput as error:
+        raise InvalidWheel(error.what) from error
+
+
+def render_wheel_file(tag: str, *, root_is_purelib: bool, generator: str) -> bytes:
+    """The WHEEL file: one Tag line for each combination that a compressed tag stands for."""
+    tags = sorted(str(single) for single in parse_tag(tag))
+    lines = [
+        "Wheel-Version: 1.0",
+        f"Generator: {generator}",
+        f"Root-Is-Purelib: {str(root_is_purelib).lower()}",
+    ]
+    return "".join(f"{line}\n" for line in (*lines, *(f"Tag: {tag}" for tag in tags))).encode()
+
+
+def render_entry_points(groups: Mapping[str, Mapping[str, str]]) -> bytes:
+    """entry_points.txt: group → name → object reference (`rocm_sdk._cli:main`), sorted."""
+    parts = []
+    for group, entries in sorted(groups.items()):
+        for text in (group, *entries, *entries.values()):
+            if "\n" in text or not text.strip():
+                raise InvalidInput(f"entry point {text!r} is empty or has more than one line")
+        parts.append(f"[{group}]\n" + "".join(f"{name} = {entries[name]}\n" for name in sorted(entries)))
+    return "\n".join(parts).encode()

@@ -1,0 +1,229 @@
+"""Read a wheel: what its name, directory, metadata and RECORD say, without unpacking it."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from rocwright.errors import InvalidWheel
+from rocwright.system.files import CHUNK
+from rocwright.wheel.metadata import Metadata, parse_metadata
+from rocwright.wheel.record import RecordRow, parse_record
+
+_LARGEST_TEXT = 64 << 20  # METADATA, WHEEL, RECORD; a bomb guard, far above any real wheel
+_UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+
+
+@dataclass(frozen=True)
+class WheelMember:
+    """A file in a wheel as the zip directory describes it.
+
+    `offset` is that of its local header, `mode` the Unix mode with file type (0 when not recorded), `flags`
+    the zip flags, `method` 0 stored or 8 deflated.
+    """
+
+    name: str
+    size: int
+    packed: int
+    crc: int
+    flags: int
+    method: int
+    offset: int
+    mode: int
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on disk.
+
+    `name` is canonical, `tags` those of the file name, `wheel_tags` those of the WHEEL file. `members` are
+    in the order of the zip directory, without directory entries.
+    """
+
+    path: Path
+    name: str
+    version: str
+    build: str | None
+    tags: frozenset[str]
+    dist_info: str
+    members: tuple[WheelMember, ...]
+    metadata: Metadata
+    wheel_tags: frozenset[str]
+    root_is_purelib: bool
+    record: tuple[RecordRow, ...]
+
+    @cached_property
+    def member(self) -> Mapping[str, WheelMember]:
+        """Members by name."""
+        return {member.name: member for member in self.members}
+
+
+def open_wheel(path: Path) -> Wheel:
+    """Read a wheel's structure.
+
+    Raises `InvalidWheel` naming the cause: no wheel name, no zip, not exactly one `.dist-info` fitting the
+    name, METADATA, WHEEL or RECORD missing or malformed, a member twice.
+    """
+    try:
+        name, version, build, tags = parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise InvalidWheel(f"{path.name} is no valid wheel name: {error}", where=path) from error
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = _members(archive, path)
+            dist_info = _dist_info(members, path, name, str(version))
+            texts = {
+                part: _text(archive, f"{dist_info}/{part}", path) for part in ("METADATA", "WHEEL", "RECORD")
+            }
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InvalidWheel(f"{path.name} is a damaged archive: {error}", where=path) from error
+    except OSError as error:
+        raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+    try:
+        metadata = parse_metadata(texts["METADATA"])
+        record = parse_record(texts["RECORD"])
+    except InvalidWheel as error:
+        raise InvalidWheel(f"{path.name}: {error.what}", where=path) from error
+    if (canonicalize_name(metadata.name), Version(metadata.version)) != (name, version):
+        raise InvalidWheel(f"{path.name}: METADATA is of {metadata.name} {metadata.version}", where=path)
+    wheel_file = _headers(texts["WHEEL"])
+    return Wheel(
+        path=path,
+        name=str(name),
+        version=str(version),
+        build="".join(map(str, build)) or None,
+        tags=frozenset(map(str, tags)),
+        dist_info=dist_info,
+        members=members,
+        metadata=metadata,
+        wheel_tags=frozenset(wheel_file.get("tag", ())),
+        root_is_purelib=wheel_file.get("root-is-purelib", ("",))[0].lower() == "true",
+        record=record,
+    )
+
+
+def read_member(wheel: Wheel, name: str) -> bytes:
+    """A small member's bytes; raises `InvalidWheel` when it is missing, damaged or above 64 MiB."""
+    try:
+        with zipfile.ZipFile(wheel.path) as archive:
+            return _text(archive, name, wheel.path)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise InvalidWheel(f"{name} in {wheel.path.name} is damaged: {error}", where=wheel.path) from error
+
+
+def verify_record(wheel: Wheel) -> tuple[str, ...]:
+    """What is wrong between RECORD and the members; empty when all agrees.
+
+    Reads every member once, streaming, and compares size and sha256; finds members RECORD lacks and rows
+    without a member.
+    """
+    rows = {row.path: row for row in wheel.record}
+    problems = [f"RECORD lists {row.path} twice" for row in _repeated(wheel.record)]
+    problems += [
+        f"RECORD lists {path}, which is not in the wheel" for path in rows if path not in wheel.member
+    ]
+    unhashed = {f"{wheel.dist_info}/{name}" for name in _UNHASHED}
+    with zipfile.ZipFile(wheel.path) as archive:
+        for member in wheel.members:
+            row = rows.get(member.name)
+            if row is None:
+                if member.name not in unhashed - {f"{wheel.dist_info}/RECORD"}:
+                    problems.append(f"RECORD lacks {member.name}")
+            elif row.sha256 is None:
+                if member.name not in unhashed:
+                    problems.append(f"RECORD has no digest for {member.name}")
+            else:
+                problems += _compare(archive, member, row)
+    return tuple(problems)
+
+
+def _repeated(rows: tuple[RecordRow, ...]) -> list[RecordRow]:
+    seen: set[str] = set()
+    return [row for row in rows if row.path in seen or seen.add(row.path)]  # type: ignore[func-returns-value]
+
+
+def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> list[str]:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with archive.open(member.name) as stream:
+            while piece := stream.read(CHUNK):
+                digest.update(piece)
+                size += len(piece)
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        return [f"{member.name} is damaged: {error}"]
+    if size != row.size:
+        return [f"{member.name} has {size} bytes, RECORD says {row.size}"]
+    if digest.hexdigest() != row.sha256:
+        return [f"{member.name} has sha256 {digest.hexdigest()}, RECORD says {row.sha256}"]
+    return []
+
+
+def _members(archive: zipfile.ZipFile, path: Path) -> tuple[WheelMember, ...]:
+    members = []
+    seen = set()
+    for info in archive.infolist():
+        if info.is_dir():
+            continue
+        if info.filename in seen:
+            raise InvalidWheel(f"{path.name} contains {info.filename} twice", where=path)
+        seen.add(info.filename)
+        members.append(
+            WheelMember(
+                name=info.filename,
+                size=info.file_size,
+                packed=info.compress_size,
+                crc=info.CRC,
+                flags=info.flag_bits,
+                method=info.compress_type,
+                offset=info.header_offset,
+                mode=info.external_attr >> 16 if info.create_system == 3 else 0,
+            )
+        )
+    return tuple(members)
+
+
+def _dist_info(members: tuple[WheelMember, ...], path: Path, name: str, version: str) -> str:
+    tops = {member.name.split("/", 1)[0] for member in members if "/" in member.name}
+    found = sorted(top for top in tops if top.endswith(".dist-info"))
+    if len(found) != 1:
+        listed = ", ".join(found) or "none"
+        raise InvalidWheel(
+            f"{path.name} needs exactly one .dist-info directory, it has: {listed}", where=path
+        )
+    stem, _, its_version = found[0].removesuffix(".dist-info").rpartition("-")
+    try:
+        fits = canonicalize_name(stem) == name and Version(its_version) == Version(version)
+    except InvalidVersion:
+        fits = False
+    if not fits:
+        raise InvalidWheel(f"{path.name} contains {found[0]}, which belongs to another wheel", where=path)
+    return found[0]
+
+
+def _text(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise InvalidWheel(f"{path.name} has no {name}", where=path) from None
+    if info.file_size > _LARGEST_TEXT:
+        raise InvalidWheel(f"{name} in {path.name} has {info.file_size} bytes", where=path)
+    return archive.read(info)
+
+
+def _headers(data: bytes) -> dict[str, tuple[str, ...]]:
+    """`Key: value` lines by lower-case key."""
+    headers: dict[str, tuple[str, ...]] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        key, found, value = line.partition(":")
+        if found:
+            key = key.strip().lower()
+            headers[key] = (*headers.get(key, ()), value.strip())
+    return headers
