@@ -1,0 +1,1 @@
+"""Layout, upload, sets, index pages, channels and the gate between them."""

@@ -1,0 +1,117 @@
+"""Sets: an immutable, closed list of files whose name is the digest of its content.
+
+A set says what was built, nothing about what was found out later: results of checks and tests are
+statements (`rocwright.model.statement`), because they arrive hours later and must not change the set's id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from rocwright.errors import InvalidData
+
+SET_SCHEMA = "rocwright.set/1"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One distribution file: a wheel or an sdist.
+
+    `sha256` and `metadata_sha256` are lower-case hex, `size` is in bytes. `project` is the normalised name
+    (PEP 503), `version` the normalised version (PEP 440), `requires_python` the specifier as METADATA
+    spells it. `metadata_sha256` is the digest of the wheel's METADATA member, None for an sdist: the
+    dependencies of an sdist may be computed while it is built, so no sidecar can speak for it.
+    `depends` names the projects in its Requires-Dist lines, normalised and sorted: pages are published in
+    their order.
+    """
+
+    name: str
+    sha256: str
+    size: int
+    project: str
+    version: str
+    requires_python: str | None = None
+    metadata_sha256: str | None = None
+    depends: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # The name becomes part of a path and of a URL, so nothing that could leave a directory passes.
+        if _FILE_NAME.fullmatch(self.name) is None:
+            raise InvalidData(f"{self.name!r} is no file name of a wheel or sdist")
+        for digest in (self.sha256, self.metadata_sha256):
+            if digest is not None and _SHA256.fullmatch(digest) is None:
+                raise InvalidData(f"{digest!r} is no sha256 in lower-case hex", where=self.name)
+        if self.size < 0:
+            raise InvalidData(f"size {self.size} is negative", where=self.name)
+
+
+class SetManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A closed set: these files, for these GPU targets, from these sources.
+
+    `files` are sorted by name, `targets` sorted; `sources` maps a source's name to its pin (a commit, a
+    package version). Raises `InvalidData` when two files share a name or the order is not canonical.
+    """
+
+    family: str
+    targets: tuple[str, ...]
+    platform: str
+    files: tuple[FileEntry, ...]
+    sources: dict[str, str]
+    schema: str = SET_SCHEMA
+
+    def __post_init__(self) -> None:
+        if self.schema != SET_SCHEMA:
+            raise InvalidData(
+                f"schema {self.schema!r} of a set manifest is unknown; this version reads {SET_SCHEMA!r}",
+                next_step="use the version of rocwright that wrote it",
+            )
+        names = [entry.name for entry in self.files]
+        if not names:
+            raise InvalidData("a set without files is no set")
+        if names != sorted(names) or list(self.targets) != sorted(self.targets):
+            raise InvalidData("files and targets of a set manifest must be sorted", next_step="use new_set()")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InvalidData(f"a set holds these file names twice: {', '.join(twice)}")
+
+
+def new_set(
+    *,
+    family: str,
+    targets: Iterable[str],
+    platform: str,
+    files: Iterable[FileEntry],
+    sources: Mapping[str, str],
+) -> SetManifest:
+    """A manifest in canonical order; raises `InvalidData` for no files or a name that occurs twice."""
+    return SetManifest(
+        family=family,
+        targets=tuple(sorted(set(targets))),
+        platform=platform,
+        files=tuple(sorted(files, key=lambda entry: entry.name)),
+        sources=dict(sorted(sources.items())),
+    )
+
+
+def canonical_json(value: object) -> bytes:
+    """JSON with sorted keys, no white space, UTF-8: the same value gives the same bytes everywhere."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def set_id(manifest: SetManifest) -> str:
+    """The set's name: hex sha256 of its canonical JSON."""
+    return hashlib.sha256(canonical_json(manifest)).hexdigest()
+
+
+def parse_set(data: bytes, *, where: str) -> SetManifest:
+    """Read a manifest; raises `InvalidData` naming the field that does not fit."""
+    try:
+        return msgspec.json.decode(data, type=SetManifest)
+    except msgspec.MsgspecError as error:
+        raise InvalidData(f"{where} is no set manifest: {error}", where=where) from error
