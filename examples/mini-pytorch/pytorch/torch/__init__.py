@@ -1,0 +1,30 @@
+"""Miniature of PyTorch: a stand-in for tests and demonstrations of rocwright. This is not PyTorch."""
+
+try:
+    from . import _rocm_init
+except ModuleNotFoundError:
+    pass
+else:
+    _rocm_init.initialize()
+    del _rocm_init
+
+# First and alone: when the source tree itself is imported, the error names this missing module.
+from . import _C  # noqa: I001
+from . import cuda, version
+from ._launch import LaunchResult, launch_result, mini_launch
+from ._tensor import Tensor, add, mm, tensor
+from .version import __version__
+
+__all__ = [
+    "_C",
+    "LaunchResult",
+    "Tensor",
+    "__version__",
+    "add",
+    "cuda",
+    "launch_result",
+    "mini_launch",
+    "mm",
+    "tensor",
+    "version",
+]

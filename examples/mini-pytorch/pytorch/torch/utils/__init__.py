@@ -1,0 +1,1 @@
+"""Miniature of torch.utils."""

@@ -1,0 +1,1 @@
+"""Miniature stand-in for torch.utils.hipify; not PyTorch's hipify."""

@@ -1,0 +1,1 @@
+"""Miniature of triton._C."""
