@@ -1,0 +1,1 @@
+"""Recipes to environments to wheels: the PyTorch family against installed ROCm packages."""

@@ -1,0 +1,1 @@
+"""Test wheels the way a user meets them: a fresh environment, the index, the packages' own tests."""

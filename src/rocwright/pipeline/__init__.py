@@ -1,0 +1,1 @@
+"""The one place that joins the rooms: steps, their graph, and where they run."""

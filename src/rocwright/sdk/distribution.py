@@ -38,7 +38,7 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     @cached_property
     def compiled(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """The map with its patterns compiled."""
-        return tuple((_compile(rule.source), rule.target) for rule in self.map)
+        return tuple((compile_pattern(rule.source), rule.target) for rule in self.map)
 
     def destination(self, path: str) -> str | None:
         """Where a path of the unpacked packages belongs in the prefix; None leaves it out.
@@ -60,12 +60,15 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     distribution: tuple[Distribution, ...]
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    """`**` spans directories (group `rest`), `*` and `{a,b}` do not; the latter two are numbered groups."""
+def compile_pattern(pattern: str, *, named: bool = True) -> re.Pattern[str]:
+    """`**` spans directories, `*` and `{a,b}` do not.
+
+    With `named`, what `**` matched is the group `rest` and the others are numbered groups.
+    """
     parts: list[str] = []
     for piece in re.split(r"(\*\*|\*|\{[^}]*\})", pattern):
         if piece == "**":
-            parts.append("(?P<rest>.*)")
+            parts.append("(?P<rest>.*)" if named else ".*")
         elif piece == "*":
             parts.append("([^/]*)")
         elif piece.startswith("{"):

@@ -182,5 +182,5 @@ def content_digest(root: Path, *, exclude: tuple[str, ...] = ("__pycache__",)) -
         if any(part in exclude for part in file.parts):
             continue
         digest.update(f"{file.relative_to(root) if file != root else file.name}\0".encode())
-        digest.update(os.readlink(file).encode() if file.is_symlink() else sha256_file(file).encode())
+        digest.update(str(file.readlink()).encode() if file.is_symlink() else sha256_file(file).encode())
     return digest.hexdigest()

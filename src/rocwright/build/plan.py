@@ -1,0 +1,91 @@
+"""Decide how one project is built: everything a build will run and see, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rocwright.build.environment import common_environment, project_environment
+from rocwright.build.recipe import RecipeTable
+from rocwright.build.rocm import InstalledRocm
+from rocwright.build.rocm_init import preload_list, render_rocm_init
+from rocwright.errors import InvalidInput
+from rocwright.model.version import check_pattern, rocm_suffix, wheel_version
+
+
+class BuildPlan(msgspec.Struct, frozen=True):
+    """One build: `argv` runs in `directory` with `env` over the caller's environment.
+
+    `generated` maps paths below the directory to text written for the build and removed after it.
+    """
+
+    project: str
+    directory: str
+    version: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    requirements_file: str
+    generated: dict[str, str]
+    install: bool
+
+
+def plan_build(
+    project: str,
+    directory: Path,
+    *,
+    table: RecipeTable,
+    rocm: InstalledRocm,
+    targets: Sequence[str],
+    built: Mapping[str, str],
+    caller: Mapping[str, str],
+    jobs: int,
+    release_type: str = "release",
+    version_suffix: str | None = None,
+    commit: str | None = None,
+) -> BuildPlan:
+    """Plan the build of the project checked out in `directory`.
+
+    `built` maps projects of this run to their wheel versions: torch pins triton, the others pin torch.
+    """
+    recipe = table.get(project)
+    suffix = version_suffix or rocm_suffix(rocm.version)
+    version = ""
+    if recipe.version_env:
+        version = wheel_version(
+            _base_version(directory / recipe.version_file), suffix, release_type=release_type, commit=commit
+        )
+    pins = [f"rocm[libraries]=={rocm.version}"]
+    if "triton" in built:
+        pins.append(f"triton=={built['triton']}")
+    env = common_environment(rocm, targets, caller=caller, jobs=jobs)
+    env |= project_environment(recipe, table, version=version, number="1", targets=targets, requirements=pins)
+    generated: dict[str, str] = {}
+    if project == "torch":
+        names = preload_list(table.preload["linux"], rocm.libraries)
+        generated["torch/_rocm_init.py"] = render_rocm_init(names, check_pattern(rocm.version, release_type))
+    if project == "triton":
+        # A checkout pinned by commit has an empty suffix in build_env.json; ours takes its place.
+        env["TRITON_WHEEL_VERSION_SUFFIX"] = suffix
+    return BuildPlan(
+        project=project,
+        directory=str(directory),
+        version=version,
+        argv=("python", "setup.py", "bdist_wheel"),
+        env=env,
+        requirements_file=recipe.requirements,
+        generated=generated,
+        install=recipe.install,
+    )
+
+
+def _base_version(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{path.name} is missing, so the version of the wheel is unknown",
+            where=path,
+            next_step="check the project out with `rocwright checkout`",
+        ) from error

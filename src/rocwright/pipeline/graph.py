@@ -1,0 +1,97 @@
+"""A pipeline as a value: steps, what each needs, what makes its result stale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rocwright.errors import InvalidInput
+
+V = TypeVar("V", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Results of the steps a step needs, by step id."""
+
+    values: Mapping[str, msgspec.Struct]
+
+    def get(self, step: str, type_: type[V]) -> V:
+        """The result of `step`, checked to be of the expected type."""
+        value = self.values[step]
+        if not isinstance(value, type_):
+            raise TypeError(f"step {step} gave {type(value).__name__}, expected {type_.__name__}")
+        return value
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: a frozen value in, a frozen value out, which can be written as JSON.
+
+    `id` is readable and unique. `facts` returns what besides the needed results decides the outcome
+    (options, fingerprints of inputs on disk); `rooms` names the code whose change makes an old result
+    stale. `outputs` are the files and directories that must still be as the step left them.
+    `summary` is one line for people.
+    """
+
+    id: str
+    result: type[msgspec.Struct]
+    act: Callable[[Inputs, Callable[[str], None]], msgspec.Struct]
+    needs: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+    facts: Callable[[], Any] = field(default=lambda: None)
+    outputs: Callable[[Any], tuple[Path, ...]] = field(default=lambda _: ())
+    summary: Callable[[Any], str] = field(default=lambda _: "")
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Steps in an order in which each comes after what it needs."""
+
+    steps: tuple[Step, ...]
+
+    def __getitem__(self, step_id: str) -> Step:
+        for step in self.steps:
+            if step.id == step_id:
+                return step
+        raise InvalidInput(
+            f"there is no step {step_id!r}", next_step="steps: " + " ".join(step.id for step in self.steps)
+        )
+
+    def closure(self, wanted: Iterable[str]) -> Graph:
+        """The wanted steps and everything they need."""
+        needed: set[str] = set()
+        queue = list(wanted)
+        while queue:
+            step = self[queue.pop()]
+            if step.id not in needed:
+                needed.add(step.id)
+                queue.extend(step.needs)
+        return Graph(tuple(step for step in self.steps if step.id in needed))
+
+
+def make_graph(steps: Iterable[Step]) -> Graph:
+    """Order steps so that each follows its needs, keeping the given order otherwise.
+
+    Raises `InvalidInput` for a repeated id, an unknown need, or a cycle (naming its steps).
+    """
+    waiting: dict[str, Step] = {}
+    for step in steps:
+        if step.id in waiting:
+            raise InvalidInput(f"two steps are called {step.id!r}")
+        waiting[step.id] = step
+    for step in waiting.values():
+        for need in step.needs:
+            if need not in waiting:
+                raise InvalidInput(f"step {step.id!r} needs {need!r}, which does not exist")
+    ordered: dict[str, Step] = {}
+    while waiting:
+        ready = next((step for step in waiting.values() if all(need in ordered for need in step.needs)), None)
+        if ready is None:
+            raise InvalidInput("these steps need each other in a circle: " + ", ".join(sorted(waiting)))
+        ordered[ready.id] = waiting.pop(ready.id)
+    return Graph(tuple(ordered.values()))

@@ -1,0 +1,130 @@
+"""Run a graph on this machine: several steps at once, resuming what an earlier run finished."""
+
+from __future__ import annotations
+
+import queue
+import resource
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from rocwright.errors import Interrupted
+from rocwright.pipeline import state
+from rocwright.pipeline.graph import Graph, Inputs, Step
+from rocwright.system import process
+from rocwright.system.console import Progress
+
+
+class StepRecord(msgspec.Struct, frozen=True):
+    """How a step of this run ended: `done`, `cached`; its seconds, its line for people, its result."""
+
+    id: str
+    state: str
+    wall_s: float
+    summary: str
+    value: msgspec.Raw
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """A whole run. `peak_rss` is the largest resident set of this process or any one child, in bytes."""
+
+    steps: tuple[StepRecord, ...]
+    wall_s: float
+    cpu_s: float
+    peak_rss: int
+
+
+class _Done(msgspec.Struct):
+    step: Step
+    value: msgspec.Struct | None
+    state: str
+    wall_s: float
+    problem: BaseException | None
+
+
+def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | None = None) -> RunReport:
+    """Run every step whose result is not there yet, at most `jobs` at once.
+
+    A step's error stops new steps from starting; running ones end and keep their results; then the error
+    is raised. Ctrl-C ends the commands of running steps; a new run resumes.
+    """
+    began = time.monotonic()
+    display = progress or Progress(total=len(graph.steps), quiet=True)
+    values: dict[str, msgspec.Struct] = {}
+    records: dict[str, StepRecord] = {}
+    waiting = list(graph.steps)
+    ended: queue.Queue[_Done] = queue.Queue()
+    running = 0
+    problem: BaseException | None = None
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with display.shown():
+        try:
+            while (waiting and problem is None) or running:
+                while problem is None and running < jobs and (step := _ready(waiting, values)) is not None:
+                    waiting.remove(step)
+                    needed = {need: values[need] for need in step.needs}
+                    # Daemon threads: an interrupted run must not wait for a step to end by itself.
+                    threading.Thread(
+                        target=_run_step, args=(step, needed, state_dir, display, ended), daemon=True
+                    ).start()
+                    running += 1
+                done = ended.get()
+                running -= 1
+                if done.problem is not None or done.value is None:
+                    problem = problem or done.problem
+                    continue
+                values[done.step.id] = done.value
+                line = done.step.summary(done.value)
+                display.end(done.step.id, done.state, line)
+                records[done.step.id] = StepRecord(
+                    done.step.id,
+                    done.state,
+                    round(done.wall_s, 2),
+                    line,
+                    msgspec.Raw(msgspec.json.encode(done.value)),
+                )
+        except KeyboardInterrupt:
+            process.stop_all()
+            raise Interrupted(
+                "interrupted", next_step="run the same command again; finished steps are kept"
+            ) from None
+    if problem is not None:
+        raise problem
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return RunReport(
+        steps=tuple(records[step.id] for step in graph.steps),
+        wall_s=round(time.monotonic() - began, 2),
+        cpu_s=round(sum(use.ru_utime + use.ru_stime for use in usage), 2),
+        peak_rss=max(use.ru_maxrss for use in usage) * 1024,
+    )
+
+
+def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:
+    return next((step for step in waiting if all(need in values for need in step.needs)), None)
+
+
+def _run_step(
+    step: Step,
+    needed: dict[str, msgspec.Struct],
+    state_dir: Path,
+    display: Progress,
+    ended: queue.Queue[_Done],
+) -> None:
+    began = time.monotonic()
+    try:
+        inputs = state.inputs_digest(step, needed)
+        value = state.load(state_dir, step, inputs)
+        if value is not None:
+            ended.put(_Done(step, value, "cached", time.monotonic() - began, None))
+            return
+        state.forget(state_dir, step)
+        display.start(step.id)
+        value = step.act(Inputs(needed), lambda text: display.note(step.id, text))
+        wall = time.monotonic() - began
+        state.save(state_dir, step, inputs, value, wall)
+        ended.put(_Done(step, value, "done", wall, None))
+    except BaseException as error:  # handed to the main thread, which raises it
+        display.end(step.id, "failed", str(error).partition("\n")[0])
+        ended.put(_Done(step, None, "failed", time.monotonic() - began, error))

@@ -1,0 +1,83 @@
+"""What a finished step left behind, so that the next run can tell whether it still holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rocwright.pipeline.graph import Step
+from rocwright.system.files import content_digest, fingerprint, write_text
+
+SCHEMA = 1
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Record of a finished step: digest of all it depended on, its result, its outputs as left."""
+
+    schema: int
+    step: str
+    inputs: str
+    value: msgspec.Raw
+    outputs: dict[str, str]
+    wall_s: float
+
+
+def digest(value: object) -> str:
+    """sha256 of a value's canonical JSON."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
+    """Digest of everything that decides the step's result: code, facts, the results it builds on."""
+    return digest(
+        {
+            "step": step.id,
+            "code": {room: room_digest(room) for room in step.rooms},
+            "facts": step.facts(),
+            "needs": {need: digest(needed[need]) for need in step.needs},
+        }
+    )
+
+
+@cache
+def room_digest(room: str) -> str:
+    """Digest of a room's sources, so that changed code redoes its steps."""
+    package = Path(str(resources.files("rocwright")))
+    path = package / room
+    return content_digest(path if path.exists() else package / f"{room}.py")
+
+
+def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
+    """The step's earlier result, if its inputs are the same and its outputs lie as they were left.
+
+    A damaged or foreign stamp counts as none: the step is done again.
+    """
+    try:
+        stamp = msgspec.json.decode((directory / f"{step.id}.json").read_bytes(), type=Stamp)
+        if stamp.schema != SCHEMA or stamp.inputs != inputs:
+            return None
+        value = msgspec.json.decode(stamp.value, type=step.result)
+    except (OSError, msgspec.DecodeError):
+        return None
+    expected = {str(path): stamp.outputs.get(str(path)) for path in step.outputs(value)}
+    return value if all(fingerprint(Path(path)) == found for path, found in expected.items()) else None
+
+
+def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
+    """Record a finished step; written last, so an interrupted step has no stamp."""
+    outputs: Any = {str(path): fingerprint(path) for path in step.outputs(value)}
+    stamp = Stamp(SCHEMA, step.id, inputs, msgspec.Raw(msgspec.json.encode(value)), outputs, round(wall_s, 3))
+    write_text(
+        directory / f"{step.id}.json", msgspec.json.format(msgspec.json.encode(stamp), indent=1).decode()
+    )
+
+
+def forget(directory: Path, step: Step) -> None:
+    """Remove a stamp before its step runs again: from here on, what lies there may be half-written."""
+    (directory / f"{step.id}.json").unlink(missing_ok=True)
