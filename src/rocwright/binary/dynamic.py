@@ -103,7 +103,8 @@ def dynamic_symbols(elf: Elf) -> list[int]:
     old = elf.segments_of(fmt.PT_DYNAMIC)[0].vaddr
     found = []
     for section in elf.section_table:
-        if section.type not in (fmt.SHT_SYMTAB, fmt.SHT_DYNSYM) or section.entsize != fmt.SYM.size:
+        is_table = section.type in (fmt.SHT_SYMTAB, fmt.SHT_DYNSYM) and section.entsize == fmt.SYM.size
+        if not is_table or section.link >= len(elf.section_table):
             continue
         names = elf.section_table[section.link].offset
         table = elf.source.read_at(section.offset, section.size // fmt.SYM.size * fmt.SYM.size)

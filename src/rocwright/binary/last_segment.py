@@ -19,7 +19,8 @@ _SHT_PROGBITS = 1
 _SHOFF_FIELD, _SHNUM_FIELD = 40, 60  # in the ELF header
 # What moves and what becomes zeros is part of the plan, in memory.
 _MOST_MOVED = 64 << 20
-_ALIGN = 16
+_ALIGN, _MOST_ALIGN = 16, 0x1000
+_MOST_SECTIONS = 0xFF00  # from here on e_shnum cannot say the number
 _OLD = ".old"
 
 
@@ -33,18 +34,21 @@ def has_extensible_end(tables: NewTables) -> bool:
     last = _last(elf)
     end = last.offset + last.filesz
     loads = elf.segments_of(fmt.PT_LOAD)
-    if not elf.section_table or elf.shoff < end or elf.phoff >= end:
+    if not 0 < len(elf.section_table) < _MOST_SECTIONS - 2 or elf.shoff < end or elf.phoff >= end:
         return False
     if any(load.offset + load.filesz > end for load in loads):
         return False
     if tables.moves and not last.flags & fmt.PF_W:
         return False
-    if any(_is_loaded(s) and s.offset + s.size > end for s in elf.section_table if s.type != fmt.SHT_NOBITS):
-        return False
-    if any(s.offset < end < s.offset + s.size for s in elf.section_table if s.type != fmt.SHT_NOBITS):
-        return False
-    names = [s for s in elf.section_table if s.type == fmt.SHT_STRTAB and s.index == _names_index(elf)]
-    return bool(names) and (last.memsz - last.filesz) + (elf.size - end) <= _MOST_MOVED
+    for section in elf.section_table:
+        stop = section.offset + section.size
+        # Neither loaded bytes behind the segment nor a section that lies on both sides of its end.
+        if section.type != fmt.SHT_NOBITS and end < stop and (_is_loaded(section) or section.offset < end):
+            return False
+    return (
+        0 < _names_index(elf) < len(elf.section_table)
+        and (last.memsz - last.filesz) + (elf.size - end) <= _MOST_MOVED
+    )
 
 
 def in_last_segment(tables: NewTables) -> BytePatch:
@@ -88,7 +92,8 @@ class _LastSegment:
         room = self.last.offset + vaddr - self.last.vaddr
         end = room + tables.length
         # Sections of the tail keep their alignment when they move by a multiple of it.
-        align = max([_ALIGN, *(s.addralign for s in self.elf.section_table if not _is_loaded(s))])
+        wanted = max(s.addralign for s in self.elf.section_table if not _is_loaded(s))
+        align = min(max(_ALIGN, wanted), _MOST_ALIGN)
         shift = up(end - self.old_end, align)
         self.layout = _Layout(room, vaddr, end, self.old_end + shift, shift)
 
@@ -111,7 +116,7 @@ class _LastSegment:
             (self.old_end, bytes(body) + headers),
         ]
         if self.tables.moves:
-            edits += self._dynsym_edits()
+            edits += [edit for edit in self._symbol_edits() if edit[0] < self.old_end]
         else:
             edits.append((self.tables.table.offset, self.tables.dynamic(layout.room_vaddr)))
         return BytePatch(tuple(sorted(edits)), headers_at + len(headers))
@@ -179,7 +184,6 @@ class _LastSegment:
             start = 0 if strings else self.tables.table_at
             size = len(self.tables.strings) if strings else self.tables.table_size
             place = (layout.room_vaddr + start, layout.room + start, size)
-            # In a writable segment, but not written by anyone unless it is the dynamic table.
             rows.append((name_of[section.name], kind, flags, *place, new_index.get(link, link), *rest))
         return b"".join(fmt.SHDR.pack(*row) for row in rows)
 
@@ -188,22 +192,14 @@ class _LastSegment:
         inside = self.last.vaddr <= section.addr < self.last.vaddr + max(self.last.memsz, 1)
         return section.type == fmt.SHT_NOBITS and inside and not section.flags & _SHF_TLS
 
-    # Symbols.
-
-    def _symbols(self) -> list[tuple[int, bytes]]:
-        """`_DYNAMIC` with its new section and address: st_shndx and st_value lie side by side."""
-        moved = self._moved()
-        index = len(self.elf.section_table) + len(moved) - 1
+    def _symbol_edits(self) -> list[tuple[int, bytes]]:
+        """`_DYNAMIC` with its new section and address: st_shndx and st_value lie side by side from byte 6."""
+        if not self.tables.moves:
+            return []
+        index = len(self.elf.section_table) + len(self._moved()) - 1
         address = self.layout.room_vaddr + self.tables.table_at
         new = index.to_bytes(2, "little") + address.to_bytes(8, "little")
-        return [] if not self.tables.moves else [(at + 6, new) for at in self._places()]
-
-    def _places(self) -> list[int]:
-        # st_shndx is at 6, st_size follows st_value at 16; only the first two change.
-        return dynamic_symbols(self.elf)
-
-    def _dynsym_edits(self) -> list[tuple[int, bytes]]:
-        return [(at, data) for at, data in self._symbols() if at < self.old_end]
+        return [(symbol + 6, new) for symbol in dynamic_symbols(self.elf)]
 
     def _tail(self) -> bytes:
         """What lies behind the last segment, without a section header table at its very end."""
@@ -211,7 +207,7 @@ class _LastSegment:
         at_end = self.elf.shoff + count * fmt.SHDR.size == self.elf.size
         stop = self.elf.shoff if at_end else self.elf.size
         tail = bytearray(self.elf.source.read_at(self.old_end, stop - self.old_end))
-        for at, data in self._symbols():
+        for at, data in self._symbol_edits():
             if at >= self.old_end:
                 tail[at - self.old_end : at - self.old_end + len(data)] = data
         return bytes(tail)

@@ -24,6 +24,7 @@ from rocwright.binary.patch import BytePatch
 from rocwright.errors import InvalidElf, InvalidInput
 
 _ORIGIN = "$ORIGIN"
+_MOST_SEGMENTS = 0xFFF0  # near 0xFFFF, e_phnum changes its meaning
 
 
 def plan_rpath(elf: Elf, entries: Sequence[str]) -> BytePatch | None:
@@ -41,6 +42,8 @@ def plan_rpath(elf: Elf, entries: Sequence[str]) -> BytePatch | None:
         raise InvalidElf(
             f"{elf.path.name} is not dynamically linked, it cannot have an RPATH", where=elf.path
         )
+    if len(elf.segments) > _MOST_SEGMENTS:
+        raise InvalidElf(f"{elf.path.name} has {len(elf.segments)} program headers", where=elf.path)
     if wanted is None:
         kept = [entry for entry in elf.dynamic if entry.tag not in (fmt.DT_RPATH, fmt.DT_RUNPATH)]
         place = elf.segments_of(fmt.PT_DYNAMIC)[0].offset
