@@ -138,7 +138,7 @@ def build_repository(name, staging, repository, commits, prefix):
     )
     shutil.copyfile(source / "README.md", tree / "README.md")
     first = commit(repository, tree, f"Say what the miniature {name} is", DATES[0], None, None)
-    shutil.copytree(source, tree, ignore=LEFT_OUT, dirs_exist_ok=True)
+    shutil.copytree(source, tree, ignore=LEFT_OUT, dirs_exist_ok=True, copy_function=shutil.copyfile)
     submodule = None
     if name == "pytorch":
         fill_pins(tree, commits, prefix)

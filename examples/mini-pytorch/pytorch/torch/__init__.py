@@ -2,8 +2,8 @@
 
 try:
     from . import _rocm_init
-except ModuleNotFoundError:
-    pass
+except ImportError:  # not ModuleNotFoundError: `from . import name` raises its parent for a missing module
+    pass  # built without ROCm wheels
 else:
     _rocm_init.initialize()
     del _rocm_init

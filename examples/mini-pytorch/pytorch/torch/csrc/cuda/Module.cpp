@@ -39,7 +39,7 @@ static PyObject* device_count_error(PyObject*, PyObject*) {
   return Py_BuildValue("(is)", static_cast<int>(code), c10::cuda::error_name(code).c_str());
 }
 
-static PyObject* arch_flags(PyObject*, PyObject*) { return PyUnicode_FromString(at::cuda::arch_flags().c_str()); }
+static PyObject* arch_flags(PyObject*, PyObject*) { return PyUnicode_FromString(at::cuda::arch_flags()); }
 
 static PyObject* device_name(PyObject*, PyObject* args) {
   int device = 0;

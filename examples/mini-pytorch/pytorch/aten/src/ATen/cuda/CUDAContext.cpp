@@ -4,6 +4,6 @@ namespace at::cuda {
 
 // As in the real project, the host library carries the target list: builds for different targets
 // differ in this string as well as in device code.
-std::string arch_flags() { return TORCH_CUDA_ARCH_FLAGS; }
+const char* arch_flags() { return TORCH_CUDA_ARCH_FLAGS; }
 
 }  // namespace at::cuda
