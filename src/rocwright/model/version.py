@@ -53,7 +53,7 @@ def wheel_version(base: str, suffix: str, *, release_type: str, commit: str | No
 
 
 def check_pattern(rocm_version: str, release_type: str) -> str:
-    """What `initialize_process(check_version=…)` is given: exact for moving builds, `major.minor.*` for releases."""
+    """What `check_version` is: exact for builds that move, `major.minor.*` for releases."""
     if release_type in ("release", "prerelease"):
         version = parse_version(rocm_version)
         return f"{version.major}.{version.minor}.*"

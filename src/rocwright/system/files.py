@@ -162,7 +162,8 @@ def fingerprint(path: Path) -> str:
 
     def add(name: str, file: Path) -> None:
         facts = file.lstat()
-        line = f"{name}\0{facts.st_size}\0{facts.st_mtime_ns}\0{facts.st_ctime_ns}\0{facts.st_ino}\0{facts.st_mode}\n"
+        numbers = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode)
+        line = "\0".join((name, *map(str, numbers))) + "\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
 
     if path.is_dir() and not path.is_symlink():
@@ -184,3 +185,17 @@ def content_digest(root: Path, *, exclude: tuple[str, ...] = ("__pycache__",)) -
         digest.update(f"{file.relative_to(root) if file != root else file.name}\0".encode())
         digest.update(str(file.readlink()).encode() if file.is_symlink() else sha256_file(file).encode())
     return digest.hexdigest()
+
+
+def shipped_directory(name: str) -> Path:
+    """A directory that ships with this tool beside its code: `runtime` or `examples/mini-pytorch`.
+
+    In a checkout they lie at its root, in an installed wheel inside the package.
+    """
+    package = Path(__file__).resolve().parent.parent
+    installed = package / f"_{name}"
+    checkout = package.parent.parent / name
+    for candidate in (installed, checkout):
+        if candidate.is_dir():
+            return candidate
+    raise InvalidInput(f"this installation lacks its {name} directory", where=package, next_step="reinstall rocwright")
