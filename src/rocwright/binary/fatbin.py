@@ -219,6 +219,8 @@ class _Unpacker:
             head += piece
             if len(head) >= _HEADER_LIMIT or _header_complete(head):
                 break
+        if not head:
+            raise _invalid(self.path, self.place, "it cannot be unpacked: its data ends early")
         if not head.startswith(RAW_MAGIC):
             raise _invalid(self.path, self.place, "what is compressed in it is no bundle")
         return head
