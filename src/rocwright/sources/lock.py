@@ -1,4 +1,4 @@
-"""Decides which commit of which repository is meant, once; everything after reads the answer from the lock."""
+"""Decides once which commit of which repository is meant; everything after reads the answer from the lock."""
 
 from __future__ import annotations
 
@@ -126,6 +126,9 @@ def _resolve_one(
             next_step="check torch out first (or name its directory), or do not require the pin",
         )
     origin = request.origin or (pinned.origin if pinned else None) or project.origin
+    if git.is_local(origin) and "://" not in origin:
+        # The lock is read from other directories.
+        origin = str(Path(origin).expanduser().resolve())
     why: Literal["flag", "pin", "default"]
     if request.ref is not None:
         why, found = "flag", git.resolve_remote(origin, request.ref, log=log)
@@ -188,7 +191,7 @@ def _torch_commit(torch_dir: Path) -> str:
         return ""
     repository = git.Git(torch_dir / ".git", torch_dir)
     # Hipify adds a commit of our own on top, which nobody else knows.
-    upstream = repository.resolve("refs/tags/THEROCK_UPSTREAM_DIFFBASE")[0] or repository.resolve("HEAD")[0]
+    upstream = repository.resolve("refs/tags/THEROCK_UPSTREAM_DIFFBASE") or repository.resolve("HEAD")
     return "" if upstream is None else f" @ {upstream}"
 
 

@@ -23,7 +23,13 @@ try:
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
-_ENV = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1", "GIT_LFS_SKIP_SMUDGE": "1", "GIT_LITERAL_PATHSPECS": "1"}  # fmt: skip
+_ENV = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+}
 # Of the GIT_ variables of the caller only those survive that say how to reach a server.
 _KEPT = re.compile(r"GIT_(SSH|ASKPASS|SSL|HTTP|PROXY|TRACE|CURL|EXEC_PATH|CONFIG_GLOBAL$)")
 _CONFIG = (
@@ -133,19 +139,25 @@ class Git:
             raise InvalidInput("a path of the repository is not UTF-8", where=self.work_tree)
         return [record for record in text.split("\0") if record]
 
-    def resolve(self, *names: str) -> list[str | None]:
-        """The commit each name means, `None` where it means nothing."""
-        script = [f"{name}^{{commit}}" for name in names]
-        if len(script) == 1:
-            return [self.run("rev-parse", "--verify", "-q", script[0], ok=(0, 1, 128)).strip() or None]
-        try:  # The usual case, all of them exist, costs one process.
-            return list(self.run("rev-parse", *script).split())
-        except CommandFailed:
-            return [self.resolve(name)[0] for name in names]
+    def resolve(self, name: str) -> str | None:
+        """The commit a name means, `None` where it means nothing."""
+        return self.run("rev-parse", "--verify", "-q", f"{name}^{{commit}}", ok=(0, 1, 128)).strip() or None
+
+    def refs(self, *names: str) -> dict[str, str]:
+        """The objects that complete ref names (and `HEAD`) stand for; absent ones are left out.
+
+        An annotated tag stands for what it tags.
+        """
+        found: dict[str, str] = {}
+        for line in self.run("show-ref", "--head", "--dereference", *names, ok=(0, 1)).splitlines():
+            oid, ref = line.split(" ", 1)
+            if ref.removesuffix("^{}") in names:
+                found[ref.removesuffix("^{}")] = oid
+        return found
 
     def has_commit(self, commit: str) -> bool:
         """Whether the commit object is here (its history or tree may still be incomplete)."""
-        return self.resolve(commit)[0] is not None
+        return self.resolve(commit) is not None
 
     def set_ref(self, ref: str, commit: str) -> None:
         """Create or move a ref; a tag made so is lightweight and never signed."""
