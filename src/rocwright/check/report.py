@@ -1,0 +1,66 @@
+"""What the rules found, as a value: readable by people and, as JSON, by the next step."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from rocwright.errors import ContractBroken
+
+Severity = Literal["error", "warning"]
+REPORT_SCHEMA = "rocwright.report/1"
+
+
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One broken rule: which, how bad, in which file (or folder), why, and what to do."""
+
+    rule: str
+    severity: Severity
+    file: str
+    cause: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.severity} [{self.rule}] {self.file}: {self.cause}\n  next: {self.next_step}"
+
+
+class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All findings over some files; holds file names, no folders, so it is the same on every machine."""
+
+    files: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    rules: tuple[str, ...]
+    targets: tuple[str, ...] | None = None
+    schema: str = REPORT_SCHEMA
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are warnings."""
+        return sum(finding.severity == "warning" for finding in self.findings)
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was checked and no error was found."""
+        return bool(self.files) and self.errors == 0
+
+    def predicate(self) -> dict[str, Any]:
+        """The content of a findings statement: `passed`, counts, files, rules, findings."""
+        counts = {"files": len(self.files), "errors": self.errors, "warnings": self.warnings}
+        content: dict[str, Any] = msgspec.to_builtins(self)
+        return {"passed": self.passed, "counts": counts, **content}
+
+    def raise_for_errors(self) -> None:
+        """Raise `ContractBroken` that lists every error; do nothing when there is none."""
+        if self.passed:
+            return
+        broken = [str(finding) for finding in self.findings if finding.severity == "error"]
+        raise ContractBroken(
+            f"{self.errors} errors in {len(self.files)} files:\n" + "\n".join(broken),
+            next_step="resolve every finding and build again; nothing was published",
+        )

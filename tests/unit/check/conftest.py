@@ -1,0 +1,122 @@
+"""Good and bad wheels, written with zipfile; libraries made by the system's compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import subprocess
+import zipfile
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+VERSION = "2.9.0+rocm7.1"
+INIT = (
+    "def initialize():\n    import rocm_sdk\n\n"
+    "    rocm_sdk.initialize_process(preload_shortnames=['amdhip64'], check_version='7.1')\n"
+)
+TAG = "cp311-cp311-linux_x86_64"
+
+
+def record_line(name: str, data: bytes) -> str:
+    digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(data)}\n"
+
+
+class Builder:
+    """Writes wheels; keyword arguments break one thing at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(
+        self,
+        project: str,
+        version: str,
+        files: Mapping[str, str | bytes],
+        *,
+        requires: Sequence[str] = (),
+        extras: Sequence[str] = (),
+        tag: str = TAG,
+        inside_tag: str | None = None,
+        said: tuple[str, str] | None = None,
+        leave_out_of_record: Sequence[str] = (),
+        twice: str | None = None,
+    ) -> Path:
+        info = f"{project}-{version}.dist-info"
+        name, said_version = said or (project, version)
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {said_version}\n"
+        metadata += "".join(f"Requires-Dist: {line}\n" for line in requires)
+        metadata += "".join(f"Provides-Extra: {extra}\n" for extra in extras)
+        members = {key: value.encode() if isinstance(value, str) else value for key, value in files.items()}
+        members[f"{info}/METADATA"] = metadata.encode()
+        members[f"{info}/WHEEL"] = (
+            f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {inside_tag or tag}\n".encode()
+        )
+        record = "".join(record_line(*item) for item in members.items() if item[0] not in leave_out_of_record)
+        members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / f"{project}-{version}-{tag}.whl"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, data in members.items():
+                archive.writestr(zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED)
+            if twice is not None:
+                with pytest.warns(UserWarning, match="Duplicate name"):
+                    archive.writestr(zipfile.ZipInfo(twice), b"again")
+        return path
+
+    def torch(self, files: Mapping[str, str | bytes | None] | None = None, **options: object) -> Path:
+        """A torch without a fault; `files` replaces members, None removes one."""
+        members: dict[str, str | bytes | None] = {
+            "torch/__init__.py": "",
+            "torch/_rocm_init.py": INIT,
+            "torch/version.py": f"__version__ = {VERSION!r}\nhip: Optional[str] = '7.1.0'\n",
+        }
+        members.update(files or {})
+        options.setdefault("requires", ["rocm[libraries]==7.1", "sympy>=1.13"])
+        present = {name: data for name, data in members.items() if data is not None}
+        return self("torch", VERSION, present, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Builder:
+    return Builder(tmp_path / "dist")
+
+
+def bundle(*targets: str) -> bytes:
+    """An uncompressed clang offload bundle: magic, count, (offset, size, id length, id)…, code."""
+    ids = ["host-x86_64-unknown-linux-gnu-", *(f"hipv4-amdgcn-amd-amdhsa--{target}" for target in targets)]
+    header = 24 + 8 + sum(24 + len(text) for text in ids)
+    out = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(ids))
+    for number, text in enumerate(ids):
+        size = 0 if number == 0 else 16
+        out += struct.pack("<QQQ", header + 16 * max(number - 1, 0), size, len(text)) + text.encode()
+    return out + b"".join(f"{target:16.16}".encode() for target in targets)
+
+
+Library = Callable[..., bytes]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Compiles a shared library with link flags and, in `.hip_fatbin`, a bundle for the targets."""
+    folder = tmp_path_factory.mktemp("libraries")
+    made: dict[tuple[object, ...], bytes] = {}
+
+    def make(*flags: str, targets: Sequence[str] = ()) -> bytes:
+        key = (flags, tuple(targets))
+        if key not in made:
+            source, output = folder / "x.s", folder / "x.so"
+            text = '.text\n.globl f\nf: ret\n.section .note.GNU-stack,"",@progbits\n'
+            if targets:
+                (folder / "x.bundle").write_bytes(bundle(*targets))
+                text += f'.section .hip_fatbin,"a",@progbits\n.p2align 12\n.incbin "{folder / "x.bundle"}"\n'
+            source.write_text(text)
+            argv = ["gcc", "-shared", "-nostdlib", "-o", str(output), str(source), *flags]
+            subprocess.run(argv, check=True, capture_output=True)
+            made[key] = output.read_bytes()
+        return made[key]
+
+    return make
