@@ -1,0 +1,229 @@
+"""PEP 517 backend of the `rocm` sdist: choose the GPU family where it is installed, then write the wheel.
+
+Standard library only, so that installing `rocm` needs nothing from any index.
+"""
+
+import base64
+import hashlib
+import importlib.util
+import json
+import os
+import pprint
+import re
+import sys
+import zipfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FAMILY_VARIABLE = "ROCM_SDK_TARGET_FAMILY"
+SUMMARY = "ROCm for Python environments: selects the packages for this machine's GPU; provides rocm-sdk."
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """Nothing: no build requirement can be missing from an index."""
+    return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """Write the .dist-info directory; returns its name."""
+    rocm = _read_set()
+    family, _ = _choose(rocm)
+    name = _dist_info(rocm)
+    os.makedirs(os.path.join(metadata_directory, name), exist_ok=True)
+    for file, text in _metadata_files(rocm, family).items():
+        with open(
+            os.path.join(metadata_directory, name, file), "w", encoding="utf-8", newline="\n"
+        ) as stream:
+            stream.write(text)
+    return name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Write the wheel; returns its file name.
+
+    The tag is py3-none-any: the content is pure Python, and no tag can express the family that was chosen.
+    """
+    rocm = _read_set()
+    family, selected_by = _choose(rocm)
+    members = {"rocm_sdk/_set.py": _set_module(rocm, family, selected_by)}
+    source = os.path.join(HERE, "src", "rocm_sdk")
+    for file in os.listdir(source):
+        if file.endswith(".py") and file != "_set.py":
+            with open(os.path.join(source, file), encoding="utf-8") as stream:
+                members["rocm_sdk/" + file] = stream.read()
+    for file, text in _metadata_files(rocm, family).items():
+        members[_dist_info(rocm) + "/" + file] = text
+    name = "rocm-{}-py3-none-any.whl".format(_escaped(rocm["version"]))
+    _write_wheel(os.path.join(wheel_directory, name), members, _dist_info(rocm) + "/RECORD")
+    return name
+
+
+def _read_set():
+    path = os.path.join(HERE, "rocm_set.json")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            rocm = json.load(stream)
+        for key in ("version", "families", "default_family", "packages", "libraries"):
+            rocm[key]
+        rocm["packages"]["core"]["distribution"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SystemExit(f"rocm: rocm_set.json of this sdist is not usable: {error!r}") from error
+    return rocm
+
+
+def _choose(rocm):
+    """(family, what chose it): the variable, else this machine's GPUs, else the default of the set."""
+    families = rocm["families"]
+    known = "; ".join("{} ({})".format(name, " ".join(families[name])) for name in sorted(families))
+    wanted = os.environ.get(FAMILY_VARIABLE, "").strip()
+    if wanted:
+        if wanted not in families:
+            raise SystemExit(
+                "rocm {}: {}={} is not available. Set it to one of: {}".format(
+                    rocm["version"], FAMILY_VARIABLE, wanted, known
+                )
+            )
+        return wanted, "environment"
+    detect = _load("_detect")
+    try:
+        gpus = detect.detect_gpus()
+    except detect.DetectionError as error:
+        raise SystemExit(
+            "rocm {}: {}. Choose the family yourself: {}=NAME, one of: {}".format(
+                rocm["version"], error, FAMILY_VARIABLE, known
+            )
+        ) from error
+    if gpus:
+        return _family_of([gpu["target"] for gpu in gpus], rocm, known), "gpu"
+    _say("no AMD GPU here; chose the default family {}".format(rocm["default_family"]))
+    return rocm["default_family"], "default"
+
+
+def _family_of(targets, rocm, known):
+    """The family for GPUs, in their order: of the first one served, the family that serves most of them."""
+    serves = {
+        name: {target.partition(":")[0] for target in members} for name, members in rocm["families"].items()
+    }
+    for target in targets:
+        fitting = [name for name in serves if target in serves[name]]
+        if fitting:
+            best = min(fitting, key=lambda name: (-len(serves[name] & set(targets)), len(serves[name]), name))
+            left = sorted(set(targets) - serves[best])
+            _say(f"chose the family {best} for the GPU {target}")
+            if left:
+                _say("the GPUs {} are not served by it; {} overrides".format(" ".join(left), FAMILY_VARIABLE))
+            return best
+    raise SystemExit(
+        "rocm {}: this machine's GPUs ({}) are served by no family. "
+        "To install for another machine, set {} to one of: {}".format(
+            rocm["version"], " ".join(targets), FAMILY_VARIABLE, known
+        )
+    )
+
+
+def _load(name):
+    """A module of rocm_sdk by its file: the package itself cannot be imported before its _set.py exists."""
+    spec = importlib.util.spec_from_file_location(
+        "rocm" + name, os.path.join(HERE, "src", "rocm_sdk", name + ".py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _say(text):
+    print("rocm: " + text, file=sys.stderr)
+
+
+def _escaped(version):
+    return re.sub(r"[^\w.+!]+", "_", version)
+
+
+def _dist_info(rocm):
+    return "rocm-{}.dist-info".format(_escaped(rocm["version"]))
+
+
+def _requirements(rocm, family):
+    """(extra or None, distribution) pairs: what `rocm` and its extras install."""
+    packages = rocm["packages"]
+    libraries = packages.get("libraries", {})
+    pairs = [(None, packages["core"]["distribution"])]
+    chosen = libraries.get(family)
+    if chosen:
+        pairs.append(("libraries", chosen["distribution"]))
+    # One extra a family, for those who know what they want: installers cache the choice made for `libraries`.
+    pairs += [("libraries-" + _extra(name), libraries[name]["distribution"]) for name in sorted(libraries)]
+    if "devel" in packages:
+        pairs.append(("devel", packages["devel"]["distribution"]))
+        if chosen:
+            # The development files are links into the libraries package to a large part.
+            pairs.append(("devel", chosen["distribution"]))
+    return pairs
+
+
+def _extra(text):
+    return re.sub(r"[-_.]+", "-", text).lower()
+
+
+def _metadata_files(rocm, family):
+    pairs = _requirements(rocm, family)
+    lines = [
+        "Metadata-Version: 2.1",
+        "Name: rocm",
+        "Version: " + rocm["version"],
+        "Summary: " + SUMMARY,
+        "Requires-Python: >=3.8",
+    ]
+    lines += ["Provides-Extra: " + name for name in dict.fromkeys(extra for extra, _ in pairs if extra)]
+    for extra, distribution in pairs:
+        marker = f' ; extra == "{extra}"' if extra else ""
+        lines.append("Requires-Dist: {}=={}{}".format(distribution, rocm["version"], marker))
+    return {
+        "METADATA": "\n".join(lines) + "\n",
+        "WHEEL": "Wheel-Version: 1.0\nGenerator: rocm_build_backend\n"
+        "Root-Is-Purelib: true\nTag: py3-none-any\n",
+        "entry_points.txt": "[console_scripts]\nrocm-sdk = rocm_sdk._cli:main\n",
+    }
+
+
+def _set_module(rocm, family, selected_by):
+    """The source of rocm_sdk/_set.py: the set as plain literals, quick to import."""
+    values = {
+        "VERSION": rocm["version"],
+        "FAMILY": family,
+        "SELECTED_BY": selected_by,
+        "FAMILIES": rocm["families"],
+        "PACKAGES": rocm["packages"],
+        "LIBRARIES": rocm["libraries"],
+        "ABSENT_LIBRARIES": rocm.get("absent_libraries", {}),
+        "NOT_LOADABLE": rocm.get("not_loadable", {}),
+    }
+    text = '"""What this ROCm consists of, and the GPU family chosen when it was installed. Generated."""\n\n'
+    return text + "".join(f"{name} = {pprint.pformat(value)}\n" for name, value in values.items())
+
+
+def _write_wheel(path, members, record):
+    """A zip whose bytes depend on its members only; written beside and renamed."""
+    rows = []
+    partial = f"{path}.partial-{os.getpid()}"
+    try:
+        with zipfile.ZipFile(partial, "w") as archive:
+            for name in sorted(members, key=lambda name: (".dist-info/" in name, name)):
+                data = members[name].encode("utf-8")
+                digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                rows.append(f"{name},sha256={digest},{len(data)}\n")
+                _add(archive, name, data)
+            rows.append(record + ",,\n")
+            _add(archive, record, "".join(rows).encode("utf-8"))
+        os.replace(partial, path)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise
+
+
+def _add(archive, name, data):
+    member = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    member.compress_type = zipfile.ZIP_DEFLATED
+    member.external_attr = 0o100644 << 16
+    member.create_system = 3  # the same bytes on every system
+    archive.writestr(member, data)

@@ -1,0 +1,109 @@
+"""The one GPU detector: AMD GPUs as the Linux kernel driver (KFD) lists them; no tool or GPU access needed.
+
+Self-contained on purpose: the build backend, the self test and rocwright itself use this very file.
+"""
+
+import os
+
+NODES = "/sys/class/kfd/kfd/topology/nodes"
+
+
+class DetectionError(RuntimeError):
+    """The driver lists GPUs that could not be read, so the answer would be a guess."""
+
+
+def target_name(version):
+    """Target of a KFD `gfx_target_version`: major * 10000 + minor * 100 + step, minor and step in hex.
+
+    90010 is gfx90a, 90402 is gfx942, 100300 is gfx1030.
+    """
+    major, minor, step = version // 10000, version // 100 % 100, version % 100
+    if major == 0 or minor > 15 or step > 15:
+        raise ValueError(f"gfx_target_version {version} names no GPU target")
+    return f"gfx{major}{minor:x}{step:x}"
+
+
+def scan(root=NODES):
+    """(GPUs, problems): what could be read, and one sentence for each node that could not.
+
+    A GPU is {"index", "node", "target", "name", "device_id", "location", "render_minor", "unique_id"}, in the
+    order of the nodes; `index` counts GPUs from 0. No driver or no GPU gives ([], []). A container that is
+    given some of the machine's GPUs sees the others as unreadable nodes: problems beside GPUs are normal.
+    """
+    try:
+        nodes = sorted(int(name) for name in os.listdir(root) if name.isdigit())
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"cannot list {root}: {error.strerror}"]
+    gpus, problems = [], []
+    for node in nodes:
+        try:
+            found = _gpu(os.path.join(root, str(node)), node)
+        except OSError as error:
+            problems.append(f"cannot read {error.filename}: {error.strerror}")
+        except ValueError as error:
+            problems.append(f"node {node}: {error}")
+        else:
+            if found is not None:
+                found["index"] = len(gpus)
+                gpus.append(found)
+    return gpus, problems
+
+
+def detect_gpus(root=NODES):
+    """The GPUs of `scan`; `DetectionError` when none could be read although some may be there."""
+    gpus, problems = scan(root)
+    if problems and not gpus:
+        raise DetectionError("AMD GPUs could not be identified: " + "; ".join(problems))
+    return gpus
+
+
+def _gpu(directory, node):
+    """The GPU of one topology node, None for a CPU node."""
+    values = _properties(os.path.join(directory, "properties"))
+    if values.get("simd_count", 0) == 0:
+        return None
+    if "gfx_target_version" not in values:
+        raise ValueError("the kernel driver reports no gfx_target_version (it is too old)")
+    bus = values.get("location_id", 0)
+    return {
+        "index": None,
+        "node": node,
+        "target": target_name(values["gfx_target_version"]),
+        "name": _first_line(os.path.join(directory, "name")),
+        "device_id": "0x{:04x}".format(values.get("device_id", 0)),
+        "location": "{:04x}:{:02x}:{:02x}.{:x}".format(
+            values.get("domain", 0), bus >> 8 & 0xFF, bus >> 3 & 0x1F, bus & 7
+        ),
+        "render_minor": values.get("drm_render_minor"),
+        "unique_id": "0x{:016x}".format(values.get("unique_id", 0)),
+    }
+
+
+def _properties(path):
+    """`key value` lines; values that are no number are left out."""
+    values = {}
+    for line in _read(path).splitlines():
+        key, _, value = line.partition(" ")
+        if value.strip().isdigit():
+            values[key] = int(value)
+    if "simd_count" not in values:
+        raise ValueError("its properties have no simd_count")
+    return values
+
+
+def _first_line(path):
+    try:
+        return _read(path).strip() or None
+    except OSError:
+        return None  # a name is for people; nothing is decided by it
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError as error:
+        error.filename = path  # the driver refuses reading, not opening, and then the error has no name
+        raise

@@ -1,0 +1,90 @@
+"""Where the packages of this set are installed, and what to say when one is not."""
+
+import os
+
+from . import _set
+
+
+class PackageMissing(ModuleNotFoundError):
+    """A package of the set is not installed; the message says how to install it."""
+
+
+def pip_hint(extra=None):
+    """The command that installs the set's package behind `extra`; core comes without one."""
+    name = "rocm" if extra in (None, "core") else f"rocm[{extra}]"
+    return f'pip install "{name}=={_set.VERSION}"'
+
+
+def module_directory(module):
+    """Directory of an installed top-level package, None when it is not installed.
+
+    A directory that an uninstallation left behind has no `__init__.py` and does not count as installed.
+    """
+    loaded = _import(module)
+    file = getattr(loaded, "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) if file else None
+
+
+def module_version(module):
+    """`__version__` of an installed package, None when it has none or is not installed."""
+    return getattr(_import(module), "__version__", None)
+
+
+def _import(module):
+    try:
+        return __import__(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        return None
+
+
+def package(role):
+    """{"distribution", "module"} of a role: core, libraries or devel; None when the set has no such package.
+
+    For `libraries` it is the package in use: the selected family's when installed, else the only other
+    installed one of the set. `PackageMissing` when several others are installed, as none was chosen.
+    """
+    if role != "libraries":
+        return _set.PACKAGES.get(role)
+    families = _set.PACKAGES.get("libraries", {})
+    others = [name for name in installed_families() if name != _set.FAMILY]
+    if _set.FAMILY in families and (not others or _installed(families[_set.FAMILY])):
+        return families[_set.FAMILY]
+    if len(others) > 1:
+        raise PackageMissing(
+            f"ROCm libraries for the families {', '.join(others)} are installed, but rocm was installed for "
+            f"{_set.FAMILY}. Choose one: ROCM_SDK_TARGET_FAMILY={others[0]} "
+            f"pip install --force-reinstall --no-deps --no-cache-dir rocm=={_set.VERSION}"
+        )
+    return families[others[0]] if others else None
+
+
+def installed_families():
+    """Families of this set whose libraries package is installed, sorted."""
+    families = _set.PACKAGES.get("libraries", {})
+    return sorted(name for name in families if _installed(families[name]))
+
+
+def _installed(entry):
+    return module_directory(entry["module"]) is not None
+
+
+def directory(role):
+    """Directory of an installed package, None when it is not installed."""
+    entry = package(role)
+    return module_directory(entry["module"]) if entry else None
+
+
+def require(role):
+    """Directory of an installed package; `PackageMissing` with the command that installs it."""
+    found = directory(role)
+    if found is not None:
+        return found
+    entry = package(role)
+    if entry is None:
+        raise PackageMissing(f"ROCm {_set.VERSION} as Python packages has no {role} package")
+    raise PackageMissing(
+        "the package {} is not installed; install it with: {}".format(entry["distribution"], pip_hint(role)),
+        name=entry["module"],
+    )
