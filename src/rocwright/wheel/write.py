@@ -156,17 +156,15 @@ def _check_names(names: list[str]) -> None:
             raise InvalidInput(f"member name {name!r} is not a plain relative path with '/'")
         if not name.isprintable():
             raise InvalidInput(f"member name {name!r} contains a control character")
-        other = seen.setdefault(name.casefold(), name)
-        if other is not name:
-            same = other == name
+        folded = name.casefold()
+        if seen.get(folded) == name:
+            raise InvalidInput(f"member {name!r} is there twice")
+        if folded in seen:
             raise InvalidInput(
-                f"member {name!r} is there twice"
-                if same
-                else f"members {other!r} and {name!r} differ only by case",
-                next_step=None
-                if same
-                else "rename one; file systems of Windows and macOS hold only one of them",
+                f"members {seen[folded]!r} and {name!r} differ only by case",
+                next_step="rename one; file systems of Windows and macOS hold only one of them",
             )
+        seen[folded] = name
     for folded, name in seen.items():
         parent = folded
         while "/" in parent:
@@ -194,7 +192,6 @@ def _write_member(archive: ZipWriter, member: Member, pieces: Iterator[tuple[Blo
             member.name, first.data, crc=first.crc, size=block.length, deflated=first.deflated, mode=mode
         )
         return RecordRow(member.name, first.sha256, block.length)
-    # The blocks' own total, not another look at the file: the header must agree with what was read.
     entry = archive.begin(member.name, size=member.source.size, deflated=first.deflated, mode=mode)
     digest = hashlib.sha256()
     crc = packed = size = 0

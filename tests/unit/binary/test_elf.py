@@ -33,8 +33,8 @@ def library(dynamic: list[tuple[int, int]], *, spare: int = 1, **fields: int) ->
         "shnum": 0,
     } | fields
     struct.pack_into(
-        "<HHIQQQIHHHHHH", data, 16, header["type"], header["machine"], 1, 0, header["phoff"], header["shoff"], 0, 64,
-        header["phentsize"], header["phnum"], 64, header["shnum"], 0,
+        "<HHIQQQIHHHHHH", data, 16, header["type"], header["machine"], 1, 0, header["phoff"], header["shoff"],
+        0, 64, header["phentsize"], header["phnum"], 64, header["shnum"], 0,
     )  # fmt: skip
     table = b"".join(struct.pack("<qQ", *entry) for entry in [*dynamic, *[(0, 0)] * (1 + spare)])
     struct.pack_into("<IIQQQQQQ", data, 64, PT_LOAD, 6, 0, BASE, BASE, 0x400, 0x400, 0x1000)
