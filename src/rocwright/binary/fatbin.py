@@ -17,7 +17,7 @@ from pathlib import Path
 
 import zstandard
 
-from rocwright.binary.elf import is_elf, read_elf
+from rocwright.binary.elf import SHT_NOBITS, is_elf, read_elf
 from rocwright.errors import InvalidBundle
 
 RAW_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -71,7 +71,8 @@ def read_bundles(path: Path) -> tuple[Bundle, ...]:
     """
     if is_elf(path):
         section = read_elf(path).sections.get(SECTION)
-        if section is None or section.size == 0:
+        # A split library keeps the section's addresses and has none of its bytes.
+        if section is None or section.size == 0 or section.type == SHT_NOBITS:
             return ()
         start, end = section.offset, section.offset + section.size
         if end > path.stat().st_size:

@@ -46,7 +46,7 @@ def pages(*bundles: bytes) -> bytes:
     return b"".join(bundle.ljust(-(-len(bundle) // 4096) * 4096, b"\0") for bundle in bundles)
 
 
-def elf_with(section: bytes) -> bytes:
+def elf_with(section: bytes, kind: int = 1) -> bytes:
     """An ELF object with `.hip_fatbin` at 0x1000."""
     names = b"\0.shstrtab\0.hip_fatbin\0"
     table = 0x1000 + len(section)
@@ -55,7 +55,7 @@ def elf_with(section: bytes) -> bytes:
     head += names
     headers = bytes(64)
     headers += struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64, len(names), 0, 0, 1, 0)
-    headers += struct.pack("<IIQQQQIIQQ", 11, 1, 2, 0, 0x1000, len(section), 0, 0, 4096, 0)
+    headers += struct.pack("<IIQQQQIIQQ", 11, kind, 2, 0, 0x1000, len(section), 0, 0, 4096, 0)
     return head.ljust(0x1000, b"\0") + section + headers
 
 
@@ -130,7 +130,9 @@ def test_files_that_are_bundles_themselves(tmp_path: Path) -> None:
     assert targets(write(tmp_path, packed(TWO, 3, zstd=True))) == {"gfx90a:xnack-"}
 
 
-@pytest.mark.parametrize("data", [b"", b"text", elf_with(b"")], ids=["empty", "text", "elf"])
+@pytest.mark.parametrize(
+    "data", [b"", b"text", elf_with(b""), elf_with(pages(TWO), kind=8)], ids=["empty", "text", "elf", "split"]
+)
 def test_files_without_device_code(tmp_path: Path, data: bytes) -> None:
     assert read_bundles(write(tmp_path, data)) == ()
     assert targets(tmp_path / "fat") == frozenset()
