@@ -1,0 +1,1 @@
+"""What works with what, and whether this machine and environment are in order."""

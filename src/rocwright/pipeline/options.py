@@ -61,13 +61,14 @@ class Workspace:
 class RunOptions:
     """Options of a run.
 
-    `targets` are the GPU targets that the family is compiled for, `rocm_prefix` replaces the
-    distribution's ROCm, `run_id` names the run in the store.
+    `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch,
+    `rocm_prefix` replaces the distribution's ROCm, `run_id` begins the run's name in the store.
     """
 
     workspace: Workspace
     cache: Path
     targets: tuple[str, ...]
+    torch_ref: str
     rocm_prefix: Path | None = None
     rocm_version: str | None = None
     family: str | None = None

@@ -1,0 +1,359 @@
+"""Steps from built wheels to a tested release: check, upload, stage, test, promote."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from rocwright.build.run import BuiltWheel
+from rocwright.check.run import check_paths
+from rocwright.gputest import smoke
+from rocwright.gputest.smoke import TestedEnvironment, Verdicts
+from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.statement import BUILD, FINDINGS, TEST, Statement, about_set
+from rocwright.pipeline.graph import Inputs, Step
+from rocwright.pipeline.options import RunOptions
+from rocwright.sdk.build import BuiltPackages
+from rocwright.store.describe import describe_files
+from rocwright.store.gate import Bypass, Decision, Policy, Required, decide
+from rocwright.store.objects import LocalStore
+from rocwright.store.promote import promote
+from rocwright.store.publish import stage_set, upload_run
+from rocwright.store.serve import serving
+from rocwright.system import venv
+from rocwright.system.files import content_digest, remove_tree, require_space, shipped_directory
+from rocwright.system.venv import Closed
+
+Note = Callable[[str], None]
+TEST_TOOLS = ("pytest==8.4.2",)
+# The suites that a release needs; the last one needs a GPU.
+ROCM_SUITE, HOST_SUITE, GPU_SUITE = "rocm-sdk", "smoke-host", "smoke-gpu"
+
+
+class UploadedRun(msgspec.Struct, frozen=True):
+    """Packages of a run in the store: prefix, the page for --find-links, digests by file name."""
+
+    prefix: str
+    find_links: str
+    files: dict[str, str]
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """Result of the wheel checks: how many files and rules, what was found, and the report's content."""
+
+    files: int
+    rules: int
+    errors: int
+    warnings: int
+    findings: tuple[str, ...]
+    report: msgspec.Raw
+
+
+class StagedSet(msgspec.Struct, frozen=True):
+    """A checked set in the staging channel."""
+
+    set_id: str
+    prefix: str
+    index_url: str
+    manifest: SetManifest
+
+
+class Released(msgspec.Struct, frozen=True):
+    """A promoted set: where it is served from, the decision, and how to install it."""
+
+    set_id: str
+    index_url: str
+    decision: Decision
+    requirements: tuple[str, ...]
+    pip_line: str
+    uv_line: str
+
+
+def upload_rocm_step(options: RunOptions) -> Step:
+    """`upload-rocm`: the ROCm packages into `{run_id}-{platform}/python/{family}/`."""
+
+    def act(inputs: Inputs, note: Note) -> UploadedRun:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        files = [Path(packages.directory) / file.name for file in packages.files]
+        return _upload(options, files, packages.family, "python", [file.sha256 for file in packages.files])
+
+    return _upload_step("upload-rocm", act, options, needs=("rocm-packages",))
+
+
+def upload_torch_step(options: RunOptions, projects: Sequence[str]) -> Step:
+    """`upload-pytorch`: the checked wheels into `{run_id}-{platform}/pytorch/{family}/`."""
+
+    def act(inputs: Inputs, note: Note) -> UploadedRun:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        wheels = _wheels(inputs, projects)
+        return _upload(
+            options,
+            [Path(wheel.path) for wheel in wheels],
+            packages.family,
+            "pytorch",
+            [w.sha256 for w in wheels],
+        )
+
+    builds = tuple(f"build-{project}" for project in projects)
+    return _upload_step("upload-pytorch", act, options, needs=("rocm-packages", "check", *builds))
+
+
+def _upload_step(
+    name: str, act: Callable[[Inputs, Note], UploadedRun], options: RunOptions, *, needs: tuple[str, ...]
+) -> Step:
+    root = options.workspace.store
+    return Step(
+        id=name,
+        result=UploadedRun,
+        act=act,
+        needs=needs,
+        rooms=("store",),
+        facts=lambda: {"run": options.run_id, "platform": options.platform},
+        outputs=lambda value: tuple(root / value.prefix / file for file in (*value.files, "index.html")),
+        summary=lambda value: f"{len(value.files)} files in {value.prefix}",
+    )
+
+
+def _upload(
+    options: RunOptions, files: Sequence[Path], family: str, kind: str, digests: Sequence[str]
+) -> UploadedRun:
+    store = LocalStore(options.workspace.store)
+    # A run's files never change, so other bytes are another run.
+    run_id = f"{options.run_id}-{hashlib.sha256(' '.join(sorted(digests)).encode()).hexdigest()[:8]}"
+    done = upload_run(
+        store, files, run_id, options.platform, family, "python" if kind == "python" else "pytorch"
+    )
+    return UploadedRun(done.prefix, done.url, {entry.name: entry.sha256 for entry in done.files})
+
+
+def _wheels(inputs: Inputs, projects: Sequence[str]) -> list[BuiltWheel]:
+    return [inputs.get(f"build-{project}", BuiltWheel) for project in projects]
+
+
+def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
+    """`check`: the wheel contract over all packages of the run, as one closed set."""
+
+    def act(inputs: Inputs, note: Note) -> Checked:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        files = [Path(packages.directory) / file.name for file in packages.files]
+        files += [Path(wheel.path) for wheel in _wheels(inputs, projects)]
+        report = check_paths(files, targets=options.targets, closed=True, expect=projects)
+        report.raise_for_errors()
+        return Checked(
+            files=len(report.files),
+            rules=len(report.rules),
+            errors=report.errors,
+            warnings=report.warnings,
+            findings=tuple(str(finding) for finding in report.findings),
+            report=msgspec.Raw(msgspec.json.encode(report.predicate())),
+        )
+
+    return Step(
+        id="check",
+        result=Checked,
+        act=act,
+        needs=("rocm-packages", *(f"build-{project}" for project in projects)),
+        rooms=("check", "wheel", "binary"),
+        facts=lambda: {"targets": options.targets},
+        summary=lambda value: (
+            f"{value.files} files, {value.rules} rules: {value.errors} errors, {value.warnings} warnings"
+        ),
+    )
+
+
+def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
+    """`stage`: the checked set into `v2-staging/<family>/`."""
+    root = options.workspace.store
+
+    def act(inputs: Inputs, note: Note) -> StagedSet:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        checked = inputs.get("check", Checked)
+        wheels = _wheels(inputs, projects)
+        files = [Path(packages.directory) / file.name for file in packages.files]
+        files += [Path(wheel.path) for wheel in wheels]
+        manifest = new_set(
+            family=packages.family,
+            targets=options.targets,
+            platform=options.platform,
+            files=describe_files(files),
+            sources={"rocm": packages.version, **{wheel.project: wheel.version for wheel in wheels}},
+        )
+        statements = [
+            about_set(manifest, FINDINGS, msgspec.json.decode(checked.report)),
+            about_set(manifest, BUILD, {"result": "success"}),
+        ]
+        # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
+        for channel in ("v2-staging", "v2"):
+            remove_tree(root / channel)
+        staged = stage_set(LocalStore(root), manifest, files, statements)
+        return StagedSet(staged.set_id, staged.prefix, staged.index_url, manifest)
+
+    return Step(
+        id="stage",
+        result=StagedSet,
+        act=act,
+        needs=("rocm-packages", "check", "upload-pytorch", *(f"build-{project}" for project in projects)),
+        rooms=("store", "model"),
+        outputs=lambda value: tuple(root / value.prefix / entry.name for entry in value.manifest.files),
+        summary=lambda value: f"set {value.set_id[:12]}: {len(value.manifest.files)} files in {value.prefix}",
+    )
+
+
+def test_step(options: RunOptions, projects: Sequence[str], installer: str) -> Step:
+    """`test-pip` / `test-uv`: install the staged set over HTTP into a fresh environment, run its tests."""
+    workspace = options.workspace
+    name = f"test-{installer}"
+
+    def act(inputs: Inputs, note: Note) -> TestedEnvironment:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        staged = inputs.get("stage", StagedSet)
+        need = sum(file.installed for file in packages.files) * (2 if installer == "uv" else 1)
+        require_space(workspace.root, need, purpose=f"the environment of {name}")
+        log = workspace.log(name)
+        root = workspace.environment(name)
+        cache = workspace.root / f"{installer}-cache"
+        try:
+            with serving(workspace.store) as url:
+                note(f"installing with {installer}")
+                environment, seconds = smoke.install_fresh(
+                    root,
+                    _requirements(staged.manifest, projects),
+                    Closed(index_url=f"{url}{staged.prefix}"),
+                    installer=installer,
+                    cache=cache,
+                    log=log,
+                )
+            venv.pip_install(environment, TEST_TOOLS, closed=None, log=log)
+            note("testing")
+            tests = shipped_directory("examples") / "mini-pytorch" / "smoke-tests"
+            result = TestedEnvironment(
+                installer=installer,
+                installed=venv.installed(environment),
+                install_s=round(seconds, 2),
+                rocm_sdk=smoke.run_rocm_sdk_test(environment, log=log),
+                smoke=smoke.run_pytest(
+                    environment,
+                    tests,
+                    workspace.root / "reports" / f"{name}.xml",
+                    env={"EXPECT_TARGETS": ";".join(options.targets)},
+                    log=log,
+                ),
+            )
+        finally:
+            # Two gigabytes each; what they showed is in the result and the log.
+            remove_tree(root)
+            remove_tree(cache)
+        return result
+
+    return Step(
+        id=name,
+        result=TestedEnvironment,
+        act=act,
+        needs=("rocm-packages", "stage"),
+        rooms=("gputest", "system/venv.py", "store/serve.py"),
+        facts=lambda: {
+            "tests": content_digest(shipped_directory("examples") / "mini-pytorch" / "smoke-tests"),
+            "targets": options.targets,
+        },
+        summary=_test_summary,
+    )
+
+
+def _requirements(manifest: SetManifest, projects: Sequence[str]) -> tuple[str, ...]:
+    """Exact pins of the projects in the set; what they depend on follows."""
+    versions = {entry.project: entry.version for entry in manifest.files}
+    return tuple(f"{project}=={versions[project]}" for project in projects)
+
+
+def _test_summary(value: TestedEnvironment) -> str:
+    def counts(verdicts: Verdicts) -> str:
+        text = f"{verdicts.passed} passed, {verdicts.failed} failed"
+        return f"{text}, {verdicts.skipped} skipped" if verdicts.skipped else text
+
+    return f"rocm-sdk {counts(value.rocm_sdk)}; smoke {counts(value.smoke)}; install {value.install_s:.1f} s"
+
+
+def promote_step(options: RunOptions, projects: Sequence[str]) -> Step:
+    """`promote`: the gate's decision, and the set from staging to `v2/<family>/`."""
+    root = options.workspace.store
+
+    def act(inputs: Inputs, note: Note) -> Released:
+        staged = inputs.get("stage", StagedSet)
+        checked = inputs.get("check", Checked)
+        manifest = staged.manifest
+        tested = [inputs.get(f"test-{installer}", TestedEnvironment) for installer in ("pip", "uv")]
+        statements = [
+            about_set(manifest, FINDINGS, msgspec.json.decode(checked.report)),
+            about_set(manifest, BUILD, {"result": "success"}),
+            *test_statements(manifest, tested),
+        ]
+        decision = decide(set_id(manifest), statements, demo_policy(manifest.family, date.today()))
+        released = promote(LocalStore(root), manifest, decision, statements)
+        requirements = _requirements(manifest, projects)
+        return Released(
+            set_id=released.set_id,
+            index_url=released.index_url,
+            decision=decision,
+            requirements=requirements,
+            pip_line=f"pip install --index-url {released.index_url} {' '.join(requirements)}",
+            uv_line=f"uv pip install --index-url {released.index_url} {' '.join(requirements)}",
+        )
+
+    return Step(
+        id="promote",
+        result=Released,
+        act=act,
+        needs=("check", "stage", "test-pip", "test-uv"),
+        rooms=("store", "model"),
+        facts=lambda: {"today": date.today().isoformat()},
+        outputs=lambda value: (root / "v2",),
+        summary=lambda value: f"set {value.set_id[:12]} promoted: {value.decision.rule}",
+    )
+
+
+def test_statements(manifest: SetManifest, tested: Sequence[TestedEnvironment]) -> list[Statement]:
+    """What the test environments showed, as statements about the set; the GPU suite by its skips."""
+    statements: list[Statement] = []
+    for suite, verdicts in (
+        (ROCM_SUITE, [one.rocm_sdk for one in tested]),
+        (HOST_SUITE, [one.smoke for one in tested]),
+    ):
+        good = all(one.failed == 0 and one.passed > 0 for one in verdicts)
+        detail = "; ".join(
+            f"{one.installer}: {v.passed} passed, {v.failed} failed"
+            for one, v in zip(tested, verdicts, strict=True)
+        )
+        statements.append(_test(manifest, suite, "passed" if good else "failed", runner=True, detail=detail))
+    skipped = max((one.smoke.skipped for one in tested), default=0)
+    detail = f"{skipped} tests need a GPU; this machine has none" if skipped else "ran with the host suite"
+    statements.append(
+        _test(manifest, GPU_SUITE, "skipped" if skipped else "passed", runner=not skipped, detail=detail)
+    )
+    return statements
+
+
+def _test(manifest: SetManifest, suite: str, result: str, *, runner: bool, detail: str) -> Statement:
+    return about_set(
+        manifest,
+        TEST,
+        {"suite": suite, "family": manifest.family, "result": result, "runner": runner, "detail": detail},
+    )
+
+
+def demo_policy(family: str, today: date) -> Policy:
+    """The demo's own policy: all suites required; want of a GPU is bypassed for today, and said so."""
+    return Policy(
+        required=tuple(Required(suite, family) for suite in (ROCM_SUITE, HOST_SUITE, GPU_SUITE)),
+        today=today,
+        bypasses=(
+            Bypass(
+                required=Required(GPU_SUITE, family),
+                reason="demonstration on a machine without an AMD GPU; the channel is a local folder",
+                expires=today,
+            ),
+        ),
+    )

@@ -1,0 +1,236 @@
+"""Steps from source repositories to wheels of the PyTorch family."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocwright.build.plan import plan_build
+from rocwright.build.recipe import RecipeTable, recipes
+from rocwright.build.rocm import InstalledRocm, install_rocm
+from rocwright.build.run import BuiltWheel, run_build
+from rocwright.data import load_table
+from rocwright.model.project import ProjectTable
+from rocwright.pipeline.graph import Inputs, Step
+from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.release import UploadedRun
+from rocwright.sdk.build import BuiltPackages
+from rocwright.sources.checkout import checkout
+from rocwright.sources.hipify import hipify
+from rocwright.sources.lock import Request, resolve
+from rocwright.system import process, venv
+from rocwright.system.console import human_bytes
+from rocwright.system.files import content_digest, require_space, shipped_directory
+
+Note = Callable[[str], None]
+# What the family's setup.py files need; nothing else is taken from outside the closed index.
+BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
+
+
+class Origins(msgspec.Struct, frozen=True):
+    """Repositories made from the miniature: name to commit of their branches' tip."""
+
+    directory: str
+    commits: dict[str, str]
+
+
+class SourceTree(msgspec.Struct, frozen=True):
+    """A checked-out project: where, at which commit, which hipify commit on top."""
+
+    project: str
+    directory: str
+    origin: str
+    ref: str
+    why: str
+    commit: str
+    hipify_commit: str | None
+    changed_files: int
+    submodules: int
+
+
+def projects() -> tuple[str, ...]:
+    """The projects of the family, in build order."""
+    return tuple(recipe.project for recipe in recipes().recipe)
+
+
+def source_steps(options: RunOptions) -> list[Step]:
+    """`origins` (the miniature as git repositories) and one `checkout-…` per project."""
+    return [_origins(options), *(_checkout(options, project) for project in ("torch", *_others()))]
+
+
+def _others() -> tuple[str, ...]:
+    return tuple(project for project in projects() if project != "torch")
+
+
+def _origins(options: RunOptions) -> Step:
+    workspace = options.workspace
+
+    def act(_: Inputs, note: Note) -> Origins:
+        script = shipped_directory("examples") / "mini-pytorch" / "make_origins.py"
+        process.find_program("git", purpose="make and check out source repositories", package="git")
+        done = process.run(
+            [sys.executable, str(script), str(workspace.origins)], log=workspace.log("origins")
+        )
+        return Origins(str(workspace.origins), msgspec.json.decode(done.stdout, type=dict[str, str]))
+
+    return Step(
+        id="origins",
+        result=Origins,
+        act=act,
+        facts=lambda: {"miniature": content_digest(shipped_directory("examples") / "mini-pytorch")},
+        outputs=lambda value: (Path(value.directory),),
+        summary=lambda value: f"{len(value.commits)} git repositories of the miniature family",
+    )
+
+
+# Repository names of the miniature that differ from the project's.
+_REPOSITORY = {"torch": "pytorch", "torchaudio": "audio", "torchvision": "vision"}
+
+
+def _checkout(options: RunOptions, project: str) -> Step:
+    workspace = options.workspace
+    torch = project == "torch"
+
+    def act(inputs: Inputs, note: Note) -> SourceTree:
+        origins = inputs.get("origins", Origins)
+        log = workspace.log(f"checkout-{project}")
+        repository = Path(origins.directory) / _REPOSITORY.get(project, project)
+        # torch is asked for by branch; the others come from the pins in its tree, as in a real release.
+        request = Request(
+            project=project, origin=repository.as_uri(), ref=options.torch_ref if torch else None
+        )
+        torch_dir = None if torch else Path(inputs.get("checkout-torch", SourceTree).directory)
+        lock = resolve(
+            [request],
+            projects=load_table("projects", ProjectTable),
+            base=workspace.sources,
+            torch_dir=torch_dir,
+            require_related_commit=not torch,
+            log=log,
+        )
+        locked = lock.sources[0]
+        tree = checkout(locked, jobs=options.jobs, log=log)
+        hipified = hipify(tree, log=log) if locked.hipify else None
+        return SourceTree(
+            project=project,
+            directory=tree.directory,
+            origin=locked.origin,
+            ref=locked.ref,
+            why=locked.why,
+            commit=tree.commit,
+            hipify_commit=hipified.hipify_commit if hipified else None,
+            changed_files=len(hipified.changed_files) if hipified else 0,
+            submodules=len(tree.submodules),
+        )
+
+    def summary(value: SourceTree) -> str:
+        text = f"{value.commit[:12]} ({value.why} {value.ref})"
+        return f"{text}, hipify {value.hipify_commit[:12]}" if value.hipify_commit else text
+
+    return Step(
+        id=f"checkout-{project}",
+        result=SourceTree,
+        act=act,
+        needs=("origins",) if torch else ("origins", "checkout-torch"),
+        rooms=("sources", "data/projects.toml"),
+        outputs=lambda value: (Path(value.directory) / ".git" / "HEAD",),
+        summary=summary,
+    )
+
+
+def build_steps(options: RunOptions) -> list[Step]:
+    """`build-env`, then one `build-…` per project in the order of the recipes."""
+    table = recipes()
+    return [_build_env(options), *(_build(options, table, recipe.project) for recipe in table.recipe)]
+
+
+def _build_env(options: RunOptions) -> Step:
+    workspace = options.workspace
+    root = workspace.environment("build")
+    log = workspace.log("build-env")
+
+    def act(inputs: Inputs, note: Note) -> InstalledRocm:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        uploaded = inputs.get("upload-rocm", UploadedRun)
+        need = sum(file.installed for file in packages.files) + 200_000_000
+        require_space(workspace.root, need, purpose="the build environment")
+        environment = venv.create(root, log=log)
+        note("installing build tools")
+        venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log)
+        note("installing rocm[libraries,devel]")
+        places = venv.Closed(find_links=(uploaded.find_links,))
+        return install_rocm(environment, places, spec=f"=={packages.version}", log=log)
+
+    return Step(
+        id="build-env",
+        result=InstalledRocm,
+        act=act,
+        needs=("rocm-packages", "upload-rocm"),
+        rooms=("build/rocm.py", "system/venv.py"),
+        facts=lambda: {"python": sys.version, "tools": BUILD_TOOLS},
+        # Later steps install into it; what this step made are the interpreter and ROCm.
+        outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
+        summary=lambda value: f"rocm[libraries,devel]=={value.version} installed",
+    )
+
+
+def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
+    workspace = options.workspace
+    recipe = table.get(project)
+    environment = venv.Environment(workspace.environment("build"))
+
+    def act(inputs: Inputs, note: Note) -> BuiltWheel:
+        tree = inputs.get(f"checkout-{project}", SourceTree)
+        built = {name: inputs.get(f"build-{name}", BuiltWheel).version for name in recipe.after}
+        plan = plan_build(
+            project,
+            Path(tree.directory),
+            table=table,
+            rocm=inputs.get("build-env", InstalledRocm),
+            targets=options.targets,
+            built=built,
+            caller=os.environ,
+            jobs=options.jobs,
+            commit=tree.commit,
+        )
+        log = workspace.log(f"build-{project}")
+        _remove_older(workspace.torch_wheels, project)
+        return run_build(plan, environment, workspace.torch_wheels, log=log)
+
+    def outputs(value: BuiltWheel) -> tuple[Path, ...]:
+        # A project that later builds need must also still be installed.
+        installed = [_site(environment) / project / "__init__.py"] if recipe.install else []
+        return (Path(value.path), *installed)
+
+    return Step(
+        id=f"build-{project}",
+        result=BuiltWheel,
+        act=act,
+        needs=(f"checkout-{project}", "build-env", *(f"build-{name}" for name in recipe.after)),
+        rooms=("build", "data/recipes.toml"),
+        facts=lambda: {"targets": options.targets, "compiler flags": _caller_flags(os.environ)},
+        outputs=outputs,
+        summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
+    )
+
+
+def _caller_flags(caller: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: caller[name]
+        for name in ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CXX", "USE_KINETO")
+        if name in caller
+    }
+
+
+def _site(environment: venv.Environment) -> Path:
+    return next(environment.root.glob("lib/python3*/site-packages"), environment.root)
+
+
+def _remove_older(directory: Path, project: str) -> None:
+    """A wheel of an earlier run must not be taken for this run's."""
+    for wheel in directory.glob(f"{project}-*.whl"):
+        wheel.unlink()
