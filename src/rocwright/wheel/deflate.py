@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
@@ -107,7 +107,7 @@ def pack(block: Block) -> Packed:
 
 def in_order(
     work: Callable[[_T], _R], items: Iterable[tuple[_T, int]], *, threads: int, window: int
-) -> Iterator[_R]:
+) -> Generator[_R, None, None]:
     """Outcomes of `work` in the order of `items`, at most about `window` bytes of input in flight.
 
     `items` are (argument, bytes it will hold). The first error stops everything.

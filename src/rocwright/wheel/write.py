@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -107,9 +108,10 @@ def write_wheel(plan: WheelPlan, directory: Path, *, threads: int = 2, level: in
         by_name = {member.name: member for member in ordered}
         jobs = ((block, block.length) for block in _blocks(ordered, level))
         window = (max(1, threads) + 2) * BLOCK
-        done = in_order(_pack_keeping_block, jobs, threads=threads, window=window)
-        for name, pieces in groupby(done, key=lambda piece: piece[0].name):
-            rows.append(_write_member(archive, by_name[name], pieces))
+        # Closed at once when writing fails, so that no thread goes on compressing.
+        with closing(in_order(_pack_keeping_block, jobs, threads=threads, window=window)) as done:
+            for name, pieces in groupby(done, key=lambda piece: piece[0].name):
+                rows.append(_write_member(archive, by_name[name], pieces))
         stored = sum(row.size or 0 for row in rows)
         record = f"{plan.dist_info}/RECORD"
         data = render_record([*rows, RecordRow(record, None, None)])
