@@ -15,20 +15,16 @@ import tarfile
 import tempfile
 from contextlib import contextmanager
 
+from . import _record
+from ._manifest import MANIFEST, STAMP, DevelError, damaged, parse, verify
+
 DIRECTORY_VARIABLE = "ROCM_SDK_DEVEL_DIR"
 TREE = "tree"
-STAMP = ".rocm-sdk-expanded.json"
-MANIFEST = "_devel.json"
 ARCHIVES = ("_devel.tar", "_devel.tar.xz")
 LIBRARIES = "@libraries@"  # in a sibling's path: the libraries package in use, whichever family it is of
-KINDS = ("file", "link", "dirlink", "sibling")
 # A hard link is not possible: another file system, not allowed, not supported, too many links.
 NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 CHUNK = 1 << 20
-
-
-class DevelError(RuntimeError):
-    """The devel tree cannot be had; the message says why and what to do."""
 
 
 def installed_root():
@@ -70,7 +66,7 @@ def expand(module, siblings, distribution="rocm-sdk-devel", libraries=None, else
         with open(os.path.join(module, MANIFEST), "rb") as stream:
             text = stream.read()
     except OSError as error:
-        raise DevelError(_damaged(distribution, f"{error.filename}: {error.strerror}")) from error
+        raise DevelError(damaged(distribution, f"{error.filename}: {error.strerror}")) from error
     key = _key(text, site, siblings, libraries, elsewhere)
     parent, name = module, TREE
     if elsewhere is not None:
@@ -87,7 +83,7 @@ def expand(module, siblings, distribution="rocm-sdk-devel", libraries=None, else
                 return tree
             if exclusive:
                 _remove_leftovers(parent, name)
-            entries = _parse(text, distribution)
+            entries = parse(text, distribution)
             _build(module, entries, siblings, libraries, distribution, tree, key, elsewhere is None)
     except OSError as error:
         raise DevelError(_explain(error, parent)) from error
@@ -104,7 +100,7 @@ def _key(text, site, siblings, libraries, elsewhere):
     # A tree elsewhere has absolute links; one in its place moves with the environment.
     digest.update("\0{}\0{}".format(libraries, site if elsewhere else "").encode())
     for module in sorted(siblings):
-        record = _record_path(site, siblings[module])
+        record = _record.find(site, siblings[module])
         digest.update(f"\0{module}\0".encode())
         if record is not None:
             with open(record, "rb") as stream:
@@ -161,53 +157,17 @@ def _remove_leftovers(parent, name):
                 os.unlink(path)
 
 
-def _parse(text, distribution):
-    """The manifest's entries as (path, kind, value), checked: none leaves the tree or passes a link."""
-    try:
-        manifest = json.loads(text.decode("utf-8"))
-        entries = [(path, kind, value) for path, kind, value in manifest["entries"]]
-        count = manifest["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DevelError(_damaged(distribution, f"{MANIFEST} is not readable: {error}")) from error
-    kinds = {path: kind for path, kind, _ in entries}
-    problem = None
-    if len(kinds) != len(entries) or count != len(entries):
-        problem = f"it lists {len(entries)} entries, {len(kinds)} distinct, and says {count}"
-    for path, kind, value in entries:
-        parents = path.split("/")[:-1]
-        passed = ["/".join(parents[: i + 1]) for i in range(len(parents))]
-        if not _is_inside(path) or path == STAMP or any(step in kinds for step in passed):
-            problem = f"bad path {path!r}"
-        elif kind not in KINDS or not isinstance(value, str):
-            problem = f"bad entry {[path, kind, value]!r}"
-        elif kind in ("link", "dirlink"):
-            target = os.path.normpath("/".join([*parents, value]))
-            if os.path.isabs(value) or target.split("/")[0] == "..":
-                problem = f"link {path!r} leaves the tree: {value!r}"
-        elif kind == "sibling" and not (
-            value.startswith("../") and _is_inside(value[3:]) and "/" in value[3:]
-        ):
-            problem = f"bad sibling {value!r}"
-    if problem:
-        raise DevelError(_damaged(distribution, f"{MANIFEST}: {problem}"))
-    return entries
-
-
-def _is_inside(path):
-    return bool(path) and all(step not in ("", ".", "..") for step in path.split("/")) and "\0" not in path
-
-
 def _build(module, entries, siblings, libraries, distribution, tree, key, in_place):
     """Make the tree beside its place, verify it, rename it. In place, RECORD knows of it before it exists."""
     site = os.path.dirname(module)
     partial = f"{tree}.partial-{os.getpid()}-{os.urandom(4).hex()}"
-    record = _record_path(site, distribution) if in_place else None
-    own = os.path.basename(module) + "/"
+    record = _record.find(site, distribution) if in_place else None
+    package = os.path.basename(module)
     try:
         if record:
-            # Directories, because pip ignores a link whose target is uninstalled already, and so that a kill
-            # from here on leaves nothing that an uninstallation does not remove.
-            _record(record, own, [own + os.path.basename(partial), own + TREE], module)
+            # The package as a directory, because pip ignores a listed link whose target is gone already, and
+            # so that a kill from here on leaves nothing that an uninstallation does not remove.
+            _record.replace_lines(record, package, TREE, [package], module)
         os.mkdir(partial)
         for directory in sorted({os.path.dirname(path) for path, _, _ in entries}):
             os.makedirs(os.path.join(partial, directory), exist_ok=True)
@@ -219,7 +179,7 @@ def _build(module, entries, siblings, libraries, distribution, tree, key, in_pla
                 soft += _attach(source, os.path.join(partial, path), path, site, in_place)
             elif kind != "file":
                 os.symlink(value, os.path.join(partial, path))
-        _verify(entries, partial, distribution)
+        verify(entries, partial, distribution)
         with open(os.path.join(partial, STAMP), "w", encoding="utf-8") as stream:
             json.dump({"key": key, "entries": len(entries), "links_for_lack_of_hard_links": soft}, stream)
         _put_in_place(partial, tree, key)
@@ -227,8 +187,8 @@ def _build(module, entries, siblings, libraries, distribution, tree, key, in_pla
         if os.path.isdir(partial):
             shutil.rmtree(partial, ignore_errors=True)
     if record:
-        inside = [own + TREE + "/" + path for path, _, _ in entries] + [own + TREE + "/" + STAMP]
-        _record(record, own, [*inside, own + TREE], module)
+        inside = [f"{package}/{TREE}/{path}" for path in [path for path, _, _ in entries] + [STAMP]]
+        _record.replace_lines(record, package, TREE, [*inside, package], module)
 
 
 def _unpack(module, entries, partial, distribution):
@@ -237,7 +197,7 @@ def _unpack(module, entries, partial, distribution):
     archives = [os.path.join(module, name) for name in ARCHIVES]
     archive = next((path for path in archives if os.path.isfile(path)), None)
     if archive is None:
-        raise DevelError(_damaged(distribution, "neither {} nor {} is there".format(*ARCHIVES)))
+        raise DevelError(damaged(distribution, "neither {} nor {} is there".format(*ARCHIVES)))
     try:
         with tarfile.open(archive, "r:xz" if archive.endswith(".xz") else "r:") as tar:
             for member in tar:
@@ -246,14 +206,14 @@ def _unpack(module, entries, partial, distribution):
                     continue  # links and directories are made from the manifest
                 expected = wanted.pop(path, None)
                 if expected is None:
-                    raise DevelError(_damaged(distribution, "unexpected or repeated in the archive: " + path))
+                    raise DevelError(damaged(distribution, "unexpected or repeated in the archive: " + path))
                 if _write(tar.extractfile(member), os.path.join(partial, path), member.mode) != expected:
-                    raise DevelError(_damaged(distribution, "sha256 differs: " + path))
+                    raise DevelError(damaged(distribution, "sha256 differs: " + path))
     except (tarfile.TarError, EOFError, _lzma_error()) as error:
-        raise DevelError(_damaged(distribution, f"{os.path.basename(archive)}: {error}")) from error
+        raise DevelError(damaged(distribution, f"{os.path.basename(archive)}: {error}")) from error
     if wanted:
         first = min(wanted)
-        raise DevelError(_damaged(distribution, f"{len(wanted)} files missing, first {first}"))
+        raise DevelError(damaged(distribution, f"{len(wanted)} files missing, first {first}"))
 
 
 def _lzma_error():
@@ -328,23 +288,6 @@ def _is_library(name):
     return name.endswith(".so") or ".so." in name
 
 
-def _verify(entries, partial, distribution):
-    """Every entry is there and every link leads to something, and there is nothing else."""
-    found = sum(
-        len(files) + sum(os.path.islink(os.path.join(here, name)) for name in names)
-        for here, names, files in os.walk(partial)
-    )
-    bad = [path for path, kind, _ in entries if not _is_there(os.path.join(partial, path), kind)]
-    if bad or found != len(entries):
-        what = f"{found} of {len(entries)} entries made; "
-        what += "dangling or missing: " + ", ".join(bad[:5]) if bad else "names collide"
-        raise DevelError(_damaged(distribution, what))
-
-
-def _is_there(path, kind):
-    return os.path.isdir(path) if kind == "dirlink" else os.path.isfile(path)
-
-
 def _put_in_place(partial, tree, key):
     """Rename; a stale tree is moved away first, a whole one made meanwhile by another host is kept."""
     try:
@@ -361,47 +304,6 @@ def _put_in_place(partial, tree, key):
     shutil.rmtree(aside)
 
 
-def _record_path(site, distribution):
-    """RECORD of an installed distribution, None when its installer left none."""
-    wanted = distribution.replace("-", "_").replace(".", "_").lower()
-    for name in sorted(os.listdir(site)):
-        if name.endswith(".dist-info"):
-            found = name[: -len(".dist-info")].rpartition("-")[0].replace("-", "_").replace(".", "_").lower()
-            path = os.path.join(site, name, "RECORD")
-            if found == wanted and os.path.isfile(path):
-                return path
-    return None
-
-
-def _record(record, own, paths, module):
-    """Replace the lines of RECORD about expanded trees; written beside and renamed, never in place."""
-    import csv
-    import io
-
-    with open(record, encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.reader(stream) if row]
-    ours = (own + TREE, own + TREE + "/", own + TREE + ".partial-")
-    rows = [row for row in rows if row[0] != ours[0] and not row[0].startswith(ours[1:])]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows + [[path, "", ""] for path in paths])
-    handle, beside = tempfile.mkstemp(prefix=TREE + ".partial-record-", dir=module)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text.getvalue())
-        os.chmod(beside, os.stat(record).st_mode & 0o777)
-        os.replace(beside, record)
-    except BaseException:
-        os.unlink(beside)
-        raise
-
-
-def _damaged(distribution, what):
-    return (
-        f"the installed {distribution} is damaged ({what}); "
-        f"repair it with: pip install --force-reinstall --no-deps {distribution}"
-    )
-
-
 def _explain(error, parent):
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return (
@@ -413,19 +315,3 @@ def _explain(error, parent):
         return f"no space left while expanding the development files into {parent}"
     where = error.filename or parent
     return f"cannot expand the development files: {where}: {error.strerror or error}"
-
-
-def problems(module, tree):
-    """What is wrong with an expanded tree now: files changed or gone, links that lead nowhere."""
-    with open(os.path.join(module, MANIFEST), "rb") as stream:
-        entries = _parse(stream.read(), os.path.basename(module))
-    bad = []
-    for path, kind, value in entries:
-        place = os.path.join(tree, path)
-        if not _is_there(place, kind):
-            bad.append(f"{path} is missing or leads nowhere")
-        elif kind == "file":
-            with open(place, "rb") as stream:
-                if hashlib.sha256(stream.read()).hexdigest() != value:
-                    bad.append(f"{path} was changed")
-    return bad

@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 
-from . import _detect, _devel, _dist, _libraries, _set
+from . import _detect, _devel, _dist, _libraries, _manifest, _set
 
 VERDICTS = ("passed", "failed", "skipped")
 LOAD_SECONDS = 120
@@ -28,7 +28,10 @@ def run():
     """All checks, in a fixed order."""
     checks = []
     for part in (_packages, _library_files, _loads, _commands, _programs, _devel_tree, _gpu):
-        checks.extend(part())
+        try:
+            checks.extend(part())
+        except Exception as error:  # a broken installation breaks one part of the report, not the report
+            checks.append(_check("test:" + part.__name__.strip("_"), "failed", repr(error)))
     return checks
 
 
@@ -207,7 +210,7 @@ def _devel_tree():
         return
     yield _check("devel:expand", "passed")
     again = f"remove {tree} and run: rocm-sdk init"
-    bad = _devel.problems(directory, tree)
+    bad = _manifest.problems(directory, tree)
     yield (
         _check("devel:layout", "failed", "; ".join(bad[:5]), again)
         if bad

@@ -1,0 +1,173 @@
+"""The build backend of the `rocm` sdist: which family it chooses, and what wheel it writes."""
+
+from __future__ import annotations
+
+import email
+import importlib.util
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import fake_rocm as fake
+import pytest
+
+
+class NoGpu:
+    class DetectionError(RuntimeError):
+        pass
+
+    targets: tuple[str, ...] = ()
+
+    def detect_gpus(self) -> list[dict[str, str]]:
+        return [{"target": target} for target in self.targets]
+
+
+def load(top: Path):
+    spec = importlib.util.spec_from_file_location("rocm_build_backend", top / "rocm_build_backend.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def machine() -> NoGpu:
+    """The machine's GPUs, to be set by a test."""
+    return NoGpu()
+
+
+@pytest.fixture
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: NoGpu):
+    monkeypatch.delenv("ROCM_SDK_TARGET_FAMILY", raising=False)
+    module = load(fake.sdist_tree(tmp_path / "sdist"))
+    monkeypatch.setattr(module, "_load", lambda name: machine)
+    return module
+
+
+def chosen(backend, tmp_path: Path) -> tuple[str, str]:
+    """Family and what selected it, as recorded in the wheel."""
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path))) as wheel:
+        values: dict = {}
+        exec(wheel.read("rocm_sdk/_set.py"), values)
+    return values["FAMILY"], values["SELECTED_BY"]
+
+
+def test_default_family_without_gpu_is_said_aloud(backend, tmp_path: Path, capsys) -> None:
+    assert chosen(backend, tmp_path) == (fake.FAMILY, "default")
+    assert capsys.readouterr().err == "rocm: no AMD GPU here; chose the default family gfx90X-dcgpu\n"
+
+
+def test_variable_over_gpu_over_default(backend, tmp_path: Path, machine, monkeypatch) -> None:
+    machine.targets = ("gfx1030",)
+    assert chosen(backend, tmp_path) == (fake.OTHER, "gpu")
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", fake.FAMILY)
+    assert chosen(backend, tmp_path) == (fake.FAMILY, "environment")
+
+
+def test_unknown_family_lists_the_right_ones(backend, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", "gfx90x")
+    with pytest.raises(SystemExit) as caught:
+        backend.build_wheel(str(tmp_path))
+    assert str(caught.value) == (
+        "rocm 5.2.3: ROCM_SDK_TARGET_FAMILY=gfx90x is not available. "
+        "Set it to one of: gfx103X-dgpu (gfx1030 gfx1031); gfx90X-dcgpu (gfx906 gfx90a)"
+    )
+    assert list(tmp_path.glob("*.whl*")) == []
+
+
+def test_unserved_and_unreadable_gpus_are_errors(backend, tmp_path: Path, machine, monkeypatch) -> None:
+    machine.targets = ("gfx1201",)
+    with pytest.raises(SystemExit, match=r"GPUs \(gfx1201\) are served by no family.*ROCM_SDK_TARGET_FAMILY"):
+        backend.build_wheel(str(tmp_path))
+
+    def unreadable():
+        raise machine.DetectionError("cannot read node 1")
+
+    monkeypatch.setattr(machine, "detect_gpus", unreadable)
+    with pytest.raises(SystemExit, match=r"cannot read node 1\. Choose the family yourself"):
+        backend.build_wheel(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("targets", "family"),
+    [
+        (("gfx1030", "gfx90a"), "b"),  # the first GPU decides; b serves both
+        (("gfx90a", "gfx1030"), "b"),
+        (("gfx90a",), "a"),  # a and b serve it; a is smaller
+        (("gfx1201", "gfx906"), "a"),  # the first one is served by none
+        (("gfx1100",), "c"),
+        (("gfx1101", "gfx1100"), "c"),  # features of a target do not matter; c and d alike, by name
+    ],
+)
+def test_several_gpus(backend, targets, family: str) -> None:
+    families = {
+        "b": ["gfx906", "gfx90a", "gfx1030"],
+        "a": ["gfx906", "gfx90a"],
+        "d": ["gfx1101:xnack+", "gfx1100"],
+        "c": ["gfx1100", "gfx1101"],
+    }
+    assert backend._family_of(list(targets), {"families": families, "version": "1"}, "") == family
+
+
+def test_wheel_is_deterministic_and_pip_and_uv_can_read_it(backend, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        assert backend.build_wheel(str(tmp_path / name)) == "rocm-5.2.3-py3-none-any.whl"
+    one, two = (tmp_path / name / "rocm-5.2.3-py3-none-any.whl" for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+    assert [p.name for p in (tmp_path / "one").iterdir()] == [one.name]
+    with zipfile.ZipFile(one) as wheel:
+        assert wheel.testzip() is None
+        assert not any(member.flag_bits & 8 for member in wheel.infolist())  # uv refuses data descriptors
+        names = wheel.namelist()
+        recorded = wheel.read("rocm-5.2.3.dist-info/RECORD").decode().splitlines()
+        assert [line.split(",")[0] for line in recorded] == names
+        expected = {file.name for file in (fake.RUNTIME / "rocm/src/rocm_sdk").glob("*.py")} | {"_set.py"}
+        assert {name[9:] for name in names if name.startswith("rocm_sdk/")} == expected
+        assert b"Tag: py3-none-any\n" in wheel.read("rocm-5.2.3.dist-info/WHEEL")
+
+
+def test_metadata(backend, tmp_path: Path) -> None:
+    name = backend.prepare_metadata_for_build_wheel(str(tmp_path))
+    assert name == "rocm-5.2.3.dist-info"
+    text = (tmp_path / name / "METADATA").read_text()
+    metadata = email.message_from_string(text)
+    assert metadata.get_all("Provides-Extra") == [
+        "libraries",
+        "libraries-gfx103x-dgpu",
+        "libraries-gfx90x-dcgpu",
+        "devel",
+    ]
+    assert metadata.get_all("Requires-Dist") == [
+        "rocm-sdk-core==5.2.3",
+        'rocm-sdk-libraries-gfx90X-dcgpu==5.2.3 ; extra == "libraries"',
+        'rocm-sdk-libraries-gfx103X-dgpu==5.2.3 ; extra == "libraries-gfx103x-dgpu"',
+        'rocm-sdk-libraries-gfx90X-dcgpu==5.2.3 ; extra == "libraries-gfx90x-dcgpu"',
+        'rocm-sdk-devel==5.2.3 ; extra == "devel"',
+        'rocm-sdk-libraries-gfx90X-dcgpu==5.2.3 ; extra == "devel"',
+    ]
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path))) as wheel:
+        assert wheel.read(f"{name}/METADATA").decode() == text
+        assert wheel.read(f"{name}/entry_points.txt") == b"[console_scripts]\nrocm-sdk = rocm_sdk._cli:main\n"
+    assert backend.get_requires_for_build_wheel() == []
+
+
+def test_a_set_without_devel_and_libraries(tmp_path: Path, monkeypatch) -> None:
+    small = json.loads(json.dumps(fake.ROCM_SET))
+    del small["packages"]["libraries"], small["packages"]["devel"], small["not_loadable"]
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", fake.FAMILY)
+    module = load(fake.sdist_tree(tmp_path, small))
+    name = module.prepare_metadata_for_build_wheel(str(tmp_path))
+    metadata = email.message_from_string((tmp_path / name / "METADATA").read_text())
+    assert metadata.get_all("Requires-Dist") == ["rocm-sdk-core==5.2.3"]
+    assert metadata.get_all("Provides-Extra") is None
+
+
+def test_a_damaged_set_file_is_named(tmp_path: Path) -> None:
+    top = fake.sdist_tree(tmp_path)
+    (top / "rocm_set.json").write_text('{"version": "5.2.3"}')
+    code = "import rocm_build_backend as b; b.build_wheel('.')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=top, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "rocm: rocm_set.json of this sdist is not usable: KeyError('families')\n"

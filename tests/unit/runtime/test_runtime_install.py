@@ -1,0 +1,127 @@
+"""Real pip, no index: install the sdist without a build tool, use it, uninstall, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import fake_rocm as fake
+import pytest
+from test_runtime_devel import kill_at
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory, wheels) -> Path:
+    directory = tmp_path_factory.mktemp("dist")
+    for name in ("core", "libraries", "other", "devel"):
+        shutil.copy(wheels[name], directory)
+    fake.sdist(directory)
+    return directory
+
+
+class Environment:
+    """A virtual environment without pip, served by the pip that runs the tests."""
+
+    def __init__(self, path: Path) -> None:
+        venv.create(path, with_pip=False, symlinks=True)
+        self.path = path
+        (self.site,) = path.glob("lib/python*/site-packages")
+        self.before = self.everything()
+
+    def everything(self) -> set[str]:
+        return {str(p.relative_to(self.path)) for p in self.path.rglob("*")}
+
+    def pip(self, *arguments: str, family: str = fake.FAMILY) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROCM_", "PIP_"))}
+        return subprocess.run(
+            [sys.executable, "-m", "pip", "--python", str(self.path / "bin/python"), "--no-cache-dir", "-q",
+             "--disable-pip-version-check", *arguments],
+            env={**kept, "ROCM_SDK_TARGET_FAMILY": family, "PIP_ROOT_USER_ACTION": "ignore"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+
+    def install(self, dist: Path, *requirements: str, **names: str) -> None:
+        done = self.pip("install", "--no-index", "--find-links", str(dist), *requirements, **names)
+        assert done.returncode == 0, done.stderr
+
+    def uninstall(self, *names: str) -> None:
+        done = self.pip("uninstall", "-y", *names)
+        assert done.returncode == 0, done.stderr
+
+    def run(self, command: str, *arguments: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ROCM_")}
+        environ = {**kept, "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            [str(self.path / "bin" / command), *arguments],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "venv")
+
+
+ALL = ["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx90X-dcgpu", "rocm-sdk-devel"]
+
+
+@pytest.mark.parametrize("order", [ALL, ALL[::-1]], ids=["core-first", "devel-first"])
+def test_install_use_uninstall_leaves_nothing(environment: Environment, dist: Path, order: list[str]) -> None:
+    environment.install(dist, "rocm[libraries,devel]")
+    tree = f"{environment.site}/_rocm_sdk_devel/tree"
+    assert environment.run("rocm-sdk", "path", "--root") == f"{tree}\n"
+    assert environment.run("hipcc", "x").startswith(f"hipcc from {tree}/bin x")
+    assert environment.run("amdclang++").startswith("amdclang++ from ")
+    assert environment.run("python", "-m", "rocm_sdk", "targets") == "gfx906\ngfx90a\n"
+    environment.uninstall(*order)  # pip finishes each before the next
+    assert environment.everything() == environment.before
+
+
+def test_uninstall_after_a_kill_in_the_middle_leaves_nothing(environment: Environment, dist: Path) -> None:
+    environment.install(dist, "rocm[devel]")
+    kill_at(environment.site, "_attach", "real(*arguments)")
+    environment.uninstall(*ALL)
+    assert environment.everything() == environment.before
+
+
+def test_family_and_its_error_reach_the_user(environment: Environment, dist: Path) -> None:
+    arguments = ["install", "--no-index", "--find-links", str(dist), "rocm[libraries]"]
+    done = environment.pip(*arguments, family="gfx9")
+    assert done.returncode != 0
+    assert "ROCM_SDK_TARGET_FAMILY=gfx9 is not available. Set it to one of: gfx103X-dgpu" in done.stderr
+    environment.install(dist, "rocm[libraries]", family=fake.OTHER)
+    assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\n"
+    # The extra of a family holds, whatever was chosen for this machine.
+    environment.install(dist, "rocm[libraries-gfx90x-dcgpu]")
+    assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\ngfx906\ngfx90a\n"
+
+
+def test_upgrade_replaces_the_expanded_tree(
+    environment: Environment, dist: Path, tmp_path: Path, libraries
+) -> None:
+    environment.install(dist, "rocm[devel]")
+    environment.run("rocm-sdk", "init")
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    fake.sdist(newer, {**fake.ROCM_SET, "version": "5.2.4"})
+    fake.core_wheel(newer, libraries, version="5.2.4")
+    fake.libraries_wheel(newer, libraries, version="5.2.4")
+    entries = [entry for entry in fake.DEVEL_ENTRIES if entry[0] != "llvm"]
+    fake.devel_wheel(newer, entries=entries, version="5.2.4")
+    environment.install(newer, "--upgrade", "rocm[devel]")
+    assert not (environment.site / "_rocm_sdk_devel/tree").exists()
+    tree = Path(environment.run("rocm-sdk", "path", "--root").strip())
+    assert (tree / "bin/hipcc").exists()
+    assert not (tree / "llvm").is_symlink()
+    environment.uninstall(*ALL)
+    assert environment.everything() == environment.before
