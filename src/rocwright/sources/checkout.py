@@ -10,7 +10,7 @@ import msgspec
 
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.sources import state as states
-from rocwright.sources import tree
+from rocwright.sources import tree, whole
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
 from rocwright.sources.tree import Node
@@ -18,7 +18,6 @@ from rocwright.system import files, git
 from rocwright.system.git import Git
 
 _BUILD_ENV = "build_env.json"
-_SHOWN = 10
 
 
 class PinnedSubmodule(msgspec.Struct, frozen=True):
@@ -104,7 +103,7 @@ def _plan(
     surveys: dict[str, tuple[Node, Survey]] = {}
     if (place / ".git" / "HEAD").is_file():
         main = Node(Git(place / ".git", place), "", locked.origin, locked.commit)
-        surveys = survey_tree(main, jobs=jobs)
+        surveys = whole.survey_tree(main, jobs=jobs)
         action = "verify" if _in_place(main, locked, surveys, submodules=wanted) else "move"
     current = surveys[""][1].head if surveys else None
     plan = CheckoutPlan(
@@ -118,7 +117,7 @@ def _plan(
         submodules=wanted,
         depth=depth,
         jobs=jobs,
-        obstacles=obstacles(surveys),
+        obstacles=whole.obstacles(surveys),
     )
     return plan, surveys
 
@@ -137,48 +136,6 @@ def _usable(directory: Path) -> Path:
     return place
 
 
-def survey_tree(main: Node, *, jobs: int) -> dict[str, tuple[Node, Survey]]:
-    """Survey a checkout and its populated submodules, keyed by path; changes nothing."""
-    found: dict[str, tuple[Node, Survey]] = {}
-    frontier: list[tuple[Node, tuple[str, ...]]] = [(main, ())]
-    while frontier:
-        surveys = tree.parallel(lambda item: states.survey(item[0].git, item[1]), frontier, jobs)
-        following: list[tuple[Node, tuple[str, ...]]] = []
-        for (node, _), seen in zip(frontier, surveys, strict=True):
-            found[node.path] = (node, seen)
-            commits = dict.fromkeys((*seen.state.known, *([seen.head] if seen.head else [])))
-            following += [
-                # A submodule that someone else populated is at the commit its parent names.
-                (child, (child.commit,))
-                for child in tree.children(node, commits)
-            ]
-        frontier = following
-    return found
-
-
-def obstacles(surveys: dict[str, tuple[Node, Survey]]) -> tuple[str, ...]:
-    """The work that is not ours, each item with the path of its submodule."""
-    return tuple(
-        f"{path}: {problem}" if path else problem
-        for path, (_, seen) in surveys.items()
-        for problem in seen.foreign
-    )
-
-
-def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
-    """Raise when there is work that is not ours; it is left as it is."""
-    if not found:
-        return
-    more = f"\n    … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    listing = "".join(f"\n    {text}" for text in found[:_SHOWN])
-    raise RocwrightError(
-        f"the checkout holds work that is not from this tool; nothing was changed:{listing}{more}",
-        where=directory,
-        next_step="keep commits with `git branch NAME`, move or stash the files, then `git checkout --detach "
-        "THEROCK_UPSTREAM_DIFFBASE` and run again; or choose another directory",
-    )
-
-
 def _in_place(
     main: Node, locked: LockedSource, surveys: dict[str, tuple[Node, Survey]], *, submodules: bool
 ) -> bool:
@@ -191,10 +148,10 @@ def _in_place(
         return False
     if main.git.run("config", "--get", "remote.origin.url", ok=(0, 1)).strip() != locked.origin:
         return False
-    wanted = {main.path: main} | {n.path: n for n in (_descendants(main, surveys) if submodules else [])}
+    wanted = {main.path: main} | {n.path: n for n in (whole.descendants(main, surveys) if submodules else [])}
     if wanted.keys() != surveys.keys():
         return False
-    hipified = hipified_commits(main, top.hipify, list(wanted.values()))
+    hipified = whole.hipified_commits(main, top.hipify, list(wanted.values()))
     return all(
         _is_at(surveys[path][1], node.commit, hipified[path], committed=top.committed, locked=locked)
         for path, node in wanted.items()
@@ -214,40 +171,6 @@ def _is_at(seen: Survey, commit: str, hipified: str | None, *, committed: bool, 
         and seen.upstream_tag == commit
         and not stale_tag
     )
-
-
-def _descendants(main: Node, surveys: dict[str, tuple[Node, Survey]]) -> list[Node]:
-    """The submodules that the commit of `main` wants, as far down as they are populated."""
-    found: list[Node] = []
-    frontier = [main]
-    while frontier:
-        following = []
-        for node in frontier:
-            for sub in tree.submodules(node.git, node.commit, node.url):
-                path = f"{node.path}/{sub.path}" if node.path else sub.path
-                work_tree = node.git.work_tree / sub.path
-                git_dir = surveys[path][0].git.git_dir if path in surveys else work_tree / ".git"
-                child = Node(Git(git_dir, work_tree, node.git.log), path, sub.url, sub.commit)
-                found.append(child)
-                if path in surveys and tree.is_fetched(child.git, sub.commit):
-                    following.append(child)
-        frontier = following
-    return found
-
-
-def hipified_commits(main: Node, top: str | None, nodes: list[Node]) -> dict[str, str | None]:
-    """The hipify commit of every repository, read from the submodule entries of the top one's.
-
-    A repository that hipify left alone has its upstream commit. All `None` without a hipify commit.
-    """
-    found: dict[str, str | None] = {main.path: top}
-    for node in sorted((n for n in nodes if n.path != main.path), key=lambda n: n.path.count("/")):
-        parents = (n for n in nodes if n.path == "" or node.path.startswith(n.path + "/"))
-        owner = max(parents, key=lambda parent: len(parent.path))
-        above = found[owner.path]
-        inner = node.path[len(owner.path) :].lstrip("/")
-        found[node.path] = None if above is None else states.gitlinks(owner.git, above)[inner]
-    return found
 
 
 def checkout(
@@ -271,10 +194,10 @@ def checkout(
     place = _usable(directory or Path(locked.directory))
     with git.exclusive(place / ".git"):
         plan, surveys = _plan(locked, place, jobs, depth, submodules)
-        refuse_foreign(place, plan.obstacles)
+        whole.refuse_foreign(place, plan.obstacles)
         main = Node(Git(place / ".git", place, log), "", locked.origin, locked.commit)
         if plan.action == "verify":
-            nodes = [main, *(_descendants(main, surveys) if plan.submodules else [])]
+            nodes = [main, *(whole.descendants(main, surveys) if plan.submodules else [])]
         else:
             nodes = _apply(plan, locked, main, surveys)
         return Checkout(

@@ -19,7 +19,8 @@ import msgspec
 
 from rocwright.errors import RocwrightError
 from rocwright.sources import state as states
-from rocwright.sources.checkout import Checkout, hipified_commits, obstacles, refuse_foreign, survey_tree
+from rocwright.sources import whole
+from rocwright.sources.checkout import Checkout
 from rocwright.sources.state import HIPIFY_TAG, State, Survey
 from rocwright.sources.tree import Node
 from rocwright.system import files, git, process
@@ -87,12 +88,12 @@ def hipify(
     place = Path(checkout.directory)
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
-        surveys = survey_tree(main, jobs=jobs)
-        refuse_foreign(place, obstacles(surveys))
+        surveys = whole.survey_tree(main, jobs=jobs)
+        whole.refuse_foreign(place, whole.obstacles(surveys))
         nodes = _nodes(checkout, main, surveys)
         script = SCRIPT if SCRIPT in states.tree(main.git, checkout.commit) else None
         top = checkout.commit if script is None else _hipified(main, nodes, python, log)
-        targets = hipified_commits(main, top, nodes)
+        targets = whole.hipified_commits(main, top, nodes)
         changed = False
         # The project itself last: its commit names those of the submodules.
         for node in reversed(nodes):
@@ -154,10 +155,8 @@ def _hipified(main: Node, nodes: list[Node], python: Path | None, log: Path | No
     """The hipify commit of the checkout: the one made earlier from the same inputs, else a new one."""
     cached = _CACHE + _fingerprint(nodes, _python_version(python))
     earlier = main.git.refs(cached).get(cached)
-    if earlier is not None and all(
-        target is not None and node.git.has_commit(target)
-        for node, target in zip(nodes, hipified_commits(main, earlier, nodes).values(), strict=True)
-    ):
+    made = whole.hipified_commits(main, earlier, nodes)
+    if earlier is not None and all(node.git.has_commit(made[node.path] or "") for node in nodes):
         return earlier
     area = main.git.git_dir / "rocwright" / "hipify"
     files.remove_tree(area)
