@@ -44,10 +44,12 @@ def plan_build(
     release_type: str = "release",
     version_suffix: str | None = None,
     commit: str | None = None,
+    source_date: int | None = None,
 ) -> BuildPlan:
     """Plan the build of the project checked out in `directory`.
 
     `built` maps projects of this run to their wheel versions: torch pins triton, the others pin torch.
+    `source_date` (seconds since 1970) dates what the build writes, so that equal sources give equal wheels.
     """
     recipe = table.get(project)
     suffix = version_suffix or rocm_suffix(rocm.version)
@@ -61,6 +63,8 @@ def plan_build(
         pins.append(f"triton=={built['triton']}")
     env = common_environment(rocm, targets, caller=caller, jobs=jobs)
     env |= project_environment(recipe, table, version=version, number="1", targets=targets, requirements=pins)
+    if source_date is not None:
+        env.setdefault("SOURCE_DATE_EPOCH", str(source_date))
     generated: dict[str, str] = {}
     if project == "torch":
         names = preload_list(table.preload["linux"], rocm.libraries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -24,6 +25,7 @@ def check_paths(
     closed: bool = False,
     expect: Iterable[str] = (),
     scratch: Path | None = None,
+    jobs: int = 2,
 ) -> Report:
     """Check wheels and sdists, and all of them together as one set.
 
@@ -31,11 +33,23 @@ def check_paths(
     its extensions were built for; without them device code is not compared. `closed` says that the files are
     a complete set, so a pin that leads out of it is an error. `expect` names projects that must be there.
     Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target and `NoSpace`
-    when a library cannot be unpacked into `scratch`.
+    when a library cannot be unpacked into `scratch`. `jobs` files are
+    looked at side by side.
     """
     request = Request(None if targets is None else frozenset(str(parse_target(text)) for text in targets))
     files, findings = _expand(paths)
-    facts = [gather(path, scratch=scratch) for path in files]
+    # Unpacking and hashing release the interpreter lock, so files are looked at side by side; the largest
+    # first, as one library package can hold most of the bytes.
+    largest_first = sorted(files, key=lambda path: -path.stat().st_size if path.is_file() else 0)
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        gathered = dict(
+            zip(
+                largest_first,
+                pool.map(lambda path: gather(path, scratch=scratch), largest_first),
+                strict=True,
+            )
+        )
+    facts = [gathered[path] for path in files]
     return check_facts(facts, request=request, closed=closed, expect=expect, findings=findings)
 
 

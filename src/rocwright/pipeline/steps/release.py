@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -20,6 +19,7 @@ from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.describe import describe_files
 from rocwright.store.gate import Bypass, Decision, Policy, Required, decide
+from rocwright.store.layout import Kind, run_prefix
 from rocwright.store.objects import LocalStore
 from rocwright.store.promote import promote
 from rocwright.store.publish import stage_set, upload_run
@@ -79,7 +79,7 @@ def upload_rocm_step(options: RunOptions) -> Step:
     def act(inputs: Inputs, note: Note) -> UploadedRun:
         packages = inputs.get("rocm-packages", BuiltPackages)
         files = [Path(packages.directory) / file.name for file in packages.files]
-        return _upload(options, files, packages.family, "python", [file.sha256 for file in packages.files])
+        return _upload(options, files, packages.family, "python")
 
     return _upload_step("upload-rocm", act, options, needs=("rocm-packages",))
 
@@ -89,14 +89,8 @@ def upload_torch_step(options: RunOptions, projects: Sequence[str]) -> Step:
 
     def act(inputs: Inputs, note: Note) -> UploadedRun:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        wheels = _wheels(inputs, projects)
-        return _upload(
-            options,
-            [Path(wheel.path) for wheel in wheels],
-            packages.family,
-            "pytorch",
-            [w.sha256 for w in wheels],
-        )
+        wheels = [Path(wheel.path) for wheel in _wheels(inputs, projects)]
+        return _upload(options, wheels, packages.family, "pytorch")
 
     builds = tuple(f"build-{project}" for project in projects)
     return _upload_step("upload-pytorch", act, options, needs=("rocm-packages", "check", *builds))
@@ -118,15 +112,11 @@ def _upload_step(
     )
 
 
-def _upload(
-    options: RunOptions, files: Sequence[Path], family: str, kind: str, digests: Sequence[str]
-) -> UploadedRun:
-    store = LocalStore(options.workspace.store)
-    # A run's files never change, so other bytes are another run.
-    run_id = f"{options.run_id}-{hashlib.sha256(' '.join(sorted(digests)).encode()).hexdigest()[:8]}"
-    done = upload_run(
-        store, files, run_id, options.platform, family, "python" if kind == "python" else "pytorch"
-    )
+def _upload(options: RunOptions, files: Sequence[Path], family: str, kind: Kind) -> UploadedRun:
+    root = options.workspace.store
+    # The demo rebuilds under one run id; a run of CI refuses other bytes under a name it has.
+    remove_tree(root / run_prefix(options.run_id, options.platform, kind, family))
+    done = upload_run(LocalStore(root), files, options.run_id, options.platform, family, kind)
     return UploadedRun(done.prefix, done.url, {entry.name: entry.sha256 for entry in done.files})
 
 
@@ -141,7 +131,15 @@ def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
         packages = inputs.get("rocm-packages", BuiltPackages)
         files = [Path(packages.directory) / file.name for file in packages.files]
         files += [Path(wheel.path) for wheel in _wheels(inputs, projects)]
-        report = check_paths(files, targets=options.targets, closed=True, expect=projects)
+        report = check_paths(
+            files,
+            targets=options.targets,
+            closed=True,
+            expect=projects,
+            # Not the system's temporary directory, which may be memory: a library of 1.3 GB is unpacked.
+            scratch=options.workspace.root,
+            jobs=options.jobs,
+        )
         report.raise_for_errors()
         return Checked(
             files=len(report.files),

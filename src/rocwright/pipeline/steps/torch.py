@@ -50,6 +50,7 @@ class SourceTree(msgspec.Struct, frozen=True):
     hipify_commit: str | None
     changed_files: int
     submodules: int
+    committed: int
 
 
 def projects() -> tuple[str, ...]:
@@ -125,6 +126,7 @@ def _checkout(options: RunOptions, project: str) -> Step:
             hipify_commit=hipified.hipify_commit if hipified else None,
             changed_files=len(hipified.changed_files) if hipified else 0,
             submodules=len(tree.submodules),
+            committed=_commit_time(Path(tree.directory), tree.commit),
         )
 
     def summary(value: SourceTree) -> str:
@@ -140,6 +142,12 @@ def _checkout(options: RunOptions, project: str) -> Step:
         outputs=lambda value: (Path(value.directory) / ".git" / "HEAD",),
         summary=summary,
     )
+
+
+def _commit_time(directory: Path, commit: str) -> int:
+    """Seconds since 1970 of the commit: the build's date, so that equal sources give equal wheels."""
+    done = process.run(["git", "log", "-1", "--format=%ct", commit], cwd=directory)
+    return int(done.stdout)
 
 
 def build_steps(options: RunOptions) -> list[Step]:
@@ -196,6 +204,7 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
             caller=os.environ,
             jobs=options.jobs,
             commit=tree.commit,
+            source_date=tree.committed,
         )
         log = workspace.log(f"build-{project}")
         _remove_older(workspace.torch_wheels, project)

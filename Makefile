@@ -1,0 +1,48 @@
+# Everything here works on a clean clone, as any user. Needs python3 (3.10+) with venv, git and a C++ compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TESTS ?= tests/unit tests/contract
+# Directories of the demo; delete the first to start afresh.
+WORK ?= demo
+ARGS ?=
+
+.PHONY: help install demo test real check bench clean
+
+help:  ## show the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
+
+install: $(VENV)/.ready  ## create .venv with the rocwright command
+
+demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
+	$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
+
+test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+real: $(VENV)/.dev  ## the tests on real ROCm, with a real compiler and real installers (minutes)
+	$(BIN)/python -m pytest -m real tests/real
+
+check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.dev  ## measure; prints goals, figures and floors as JSON
+	$(BIN)/python benchmarks/wheel_write.py
+	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench
+
+clean:  ## remove what the commands made, but not downloaded packages
+	rm -rf $(VENV) $(WORK) $(WORK)-bench docs/_build
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
+	touch $@
