@@ -23,6 +23,15 @@ def dist(tmp_path_factory: pytest.TempPathFactory, wheels) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def wheel_dist(tmp_path_factory: pytest.TempPathFactory, wheels) -> Path:
+    """As `dist`, with the wheel that the sdist gives, for tests that are not about the sdist."""
+    directory = tmp_path_factory.mktemp("wheel-dist")
+    for name in ("rocm", "core", "libraries", "devel"):
+        shutil.copy(wheels[name], directory)
+    return directory
+
+
 class Environment:
     """A virtual environment without pip, served by the pip that runs the tests."""
 
@@ -37,17 +46,19 @@ class Environment:
 
     def pip(self, *arguments: str, family: str = fake.FAMILY) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROCM_", "PIP_"))}
+        command = [sys.executable, "-m", "pip", "--python", str(self.path / "bin/python"), "--no-cache-dir"]
         return subprocess.run(
-            [sys.executable, "-m", "pip", "--python", str(self.path / "bin/python"), "--no-cache-dir", "-q",
-             "--disable-pip-version-check", *arguments],
+            [*command, "--quiet", "--disable-pip-version-check", *arguments],
             env={**kept, "ROCM_SDK_TARGET_FAMILY": family, "PIP_ROOT_USER_ACTION": "ignore"},
             capture_output=True,
             text=True,
             check=False,
-        )  # fmt: skip
+        )
 
     def install(self, dist: Path, *requirements: str, **names: str) -> None:
-        done = self.pip("install", "--no-index", "--find-links", str(dist), *requirements, **names)
+        done = self.pip(
+            "install", "--no-index", "--no-compile", "--find-links", str(dist), *requirements, **names
+        )
         assert done.returncode == 0, done.stderr
 
     def uninstall(self, *names: str) -> None:
@@ -76,8 +87,11 @@ ALL = ["rocm", "rocm-sdk-core", "rocm-sdk-libraries-gfx90X-dcgpu", "rocm-sdk-dev
 
 
 @pytest.mark.parametrize("order", [ALL, ALL[::-1]], ids=["core-first", "devel-first"])
-def test_install_use_uninstall_leaves_nothing(environment: Environment, dist: Path, order: list[str]) -> None:
-    environment.install(dist, "rocm[libraries,devel]")
+def test_install_use_uninstall_leaves_nothing(
+    environment: Environment, dist: Path, wheel_dist: Path, order: list[str]
+) -> None:
+    # Once from the sdist, through its isolated build; the other time from the wheel which that gives.
+    environment.install(dist if order == ALL else wheel_dist, "rocm[libraries,devel]")
     tree = f"{environment.site}/_rocm_sdk_devel/tree"
     assert environment.run("rocm-sdk", "path", "--root") == f"{tree}\n"
     assert environment.run("hipcc", "x").startswith(f"hipcc from {tree}/bin x")
@@ -87,14 +101,16 @@ def test_install_use_uninstall_leaves_nothing(environment: Environment, dist: Pa
     assert environment.everything() == environment.before
 
 
-def test_uninstall_after_a_kill_in_the_middle_leaves_nothing(environment: Environment, dist: Path) -> None:
-    environment.install(dist, "rocm[devel]")
+def test_uninstall_after_a_kill_in_the_middle_leaves_nothing(
+    environment: Environment, wheel_dist: Path
+) -> None:
+    environment.install(wheel_dist, "rocm[devel]")
     kill_at(environment.site, "_attach", "real(*arguments)")
     environment.uninstall(*ALL)
     assert environment.everything() == environment.before
 
 
-def test_family_and_its_error_reach_the_user(environment: Environment, dist: Path) -> None:
+def test_family_and_its_error_reach_the_user(environment: Environment, dist: Path, wheel_dist: Path) -> None:
     arguments = ["install", "--no-index", "--find-links", str(dist), "rocm[libraries]"]
     done = environment.pip(*arguments, family="gfx9")
     assert done.returncode != 0
@@ -102,18 +118,18 @@ def test_family_and_its_error_reach_the_user(environment: Environment, dist: Pat
     environment.install(dist, "rocm[libraries]", family=fake.OTHER)
     assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\n"
     # The extra of a family holds, whatever was chosen for this machine.
-    environment.install(dist, "rocm[libraries-gfx90x-dcgpu]")
+    environment.install(wheel_dist, "rocm[libraries-gfx90x-dcgpu]")
     assert environment.run("rocm-sdk", "targets") == "gfx1030\ngfx1031\ngfx906\ngfx90a\n"
 
 
 def test_upgrade_replaces_the_expanded_tree(
-    environment: Environment, dist: Path, tmp_path: Path, libraries
+    environment: Environment, wheel_dist: Path, tmp_path: Path, libraries
 ) -> None:
-    environment.install(dist, "rocm[devel]")
+    environment.install(wheel_dist, "rocm[devel]")
     environment.run("rocm-sdk", "init")
     newer = tmp_path / "newer"
     newer.mkdir()
-    fake.sdist(newer, {**fake.ROCM_SET, "version": "5.2.4"})
+    fake.build_rocm(newer, rocm_set={**fake.ROCM_SET, "version": "5.2.4"})
     fake.core_wheel(newer, libraries, version="5.2.4")
     fake.libraries_wheel(newer, libraries, version="5.2.4")
     entries = [entry for entry in fake.DEVEL_ENTRIES if entry[0] != "llvm"]

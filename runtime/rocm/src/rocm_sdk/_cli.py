@@ -67,11 +67,11 @@ def root():
 
 
 def _path(options):
-    print(
-        _cmake(root())
-        if options.what == "cmake"
-        else os.path.join(root(), "bin" * (options.what == "bin")).rstrip("/")
-    )
+    tree = root()
+    if options.what == "bin":
+        print(os.path.join(tree, "bin"))
+    else:
+        print(_cmake(tree) if options.what == "cmake" else tree)
     return 0
 
 

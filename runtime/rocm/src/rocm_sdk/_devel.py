@@ -201,7 +201,7 @@ def _unpack(module, entries, partial, distribution):
     try:
         with tarfile.open(archive, "r:xz" if archive.endswith(".xz") else "r:") as tar:
             for member in tar:
-                path = member.name.removeprefix("./")
+                path = os.path.normpath(member.name)  # "./bin/x" is "bin/x"
                 if not member.isfile():
                     continue  # links and directories are made from the manifest
                 expected = wanted.pop(path, None)
