@@ -15,7 +15,7 @@ help:  ## show the commands
 install: $(VENV)/.ready  ## create .venv with the rocwright command
 
 demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
-	$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
+	@$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 	$(BIN)/python -m pytest -n 2 $(TESTS)

@@ -7,14 +7,24 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rocwright.pipeline.graph import Step
-from rocwright.system.files import content_digest, fingerprint, write_text
+from rocwright.system.files import content_digest, fingerprint, sha256_file, write_text
 
-SCHEMA = 1
+SCHEMA = 2
+
+
+class Output(msgspec.Struct, frozen=True):
+    """An output as its step left it.
+
+    `fingerprint` is cheap to compare. Hard-linking a file into a store changes its ctime and with it the
+    fingerprint, so files have their sha256 recorded too, which decides when fingerprints differ.
+    """
+
+    fingerprint: str
+    sha256: str | None
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -24,7 +34,7 @@ class Stamp(msgspec.Struct, frozen=True):
     step: str
     inputs: str
     value: msgspec.Raw
-    outputs: dict[str, str]
+    outputs: dict[str, Output]
     wall_s: float
 
 
@@ -65,16 +75,42 @@ def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
         value = msgspec.json.decode(stamp.value, type=step.result)
     except (OSError, msgspec.DecodeError):
         return None
-    expected = {str(path): stamp.outputs.get(str(path)) for path in step.outputs(value)}
-    return value if all(fingerprint(Path(path)) == found for path, found in expected.items()) else None
+    found = {str(path): _same(path, stamp.outputs.get(str(path))) for path in step.outputs(value)}
+    outputs = {path: output for path, output in found.items() if output is not None}
+    if len(outputs) < len(found):
+        return None
+    if outputs != stamp.outputs:
+        _write(directory, msgspec.structs.replace(stamp, outputs=outputs))
+    return value
+
+
+def _same(path: Path, left: Output | None) -> Output | None:
+    """`left`, its fingerprint renewed, if `path` still has the content that it was left with."""
+    if left is None:
+        return None
+    now = fingerprint(path)
+    if now == left.fingerprint:
+        return left
+    if left.sha256 is None or not path.is_file() or sha256_file(path) != left.sha256:
+        return None
+    return Output(now, left.sha256)
 
 
 def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
     """Record a finished step; written last, so an interrupted step has no stamp."""
-    outputs: Any = {str(path): fingerprint(path) for path in step.outputs(value)}
-    stamp = Stamp(SCHEMA, step.id, inputs, msgspec.Raw(msgspec.json.encode(value)), outputs, round(wall_s, 3))
+    outputs = {
+        str(path): Output(fingerprint(path), sha256_file(path) if path.is_file() else None)
+        for path in step.outputs(value)
+    }
+    _write(
+        directory,
+        Stamp(SCHEMA, step.id, inputs, msgspec.Raw(msgspec.json.encode(value)), outputs, round(wall_s, 3)),
+    )
+
+
+def _write(directory: Path, stamp: Stamp) -> None:
     write_text(
-        directory / f"{step.id}.json", msgspec.json.format(msgspec.json.encode(stamp), indent=1).decode()
+        directory / f"{stamp.step}.json", msgspec.json.format(msgspec.json.encode(stamp), indent=1).decode()
     )
 
 

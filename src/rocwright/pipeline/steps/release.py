@@ -63,10 +63,11 @@ class StagedSet(msgspec.Struct, frozen=True):
 
 
 class Released(msgspec.Struct, frozen=True):
-    """A promoted set: where it is served from, the decision, and how to install it."""
+    """A promoted set: where it is served from, its keys in the store, the decision, how to install it."""
 
     set_id: str
     index_url: str
+    files: tuple[str, ...]
     decision: Decision
     requirements: tuple[str, ...]
     pip_line: str
@@ -295,6 +296,7 @@ def promote_step(options: RunOptions, projects: Sequence[str]) -> Step:
         return Released(
             set_id=released.set_id,
             index_url=released.index_url,
+            files=tuple(released.prefix + entry.name for entry in released.files),
             decision=decision,
             requirements=requirements,
             pip_line=f"pip install --index-url {released.index_url} {' '.join(requirements)}",
@@ -308,7 +310,7 @@ def promote_step(options: RunOptions, projects: Sequence[str]) -> Step:
         needs=("check", "stage", "test-pip", "test-uv"),
         rooms=("store", "model"),
         facts=lambda: {"today": date.today().isoformat()},
-        outputs=lambda value: (root / "v2",),
+        outputs=lambda value: tuple(root / path for path in value.files),
         summary=lambda value: f"set {value.set_id[:12]} promoted: {value.decision.rule}",
     )
 
