@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.data import load_table
-from rocwright.pipeline.demo import demo_graph
+from rocwright.pipeline.demo import demo_graph, preflight
 from rocwright.pipeline.local import RunReport, run
 from rocwright.pipeline.options import RunOptions, Workspace, available_cores, default_cache
 from rocwright.pipeline.steps.release import Released
@@ -75,7 +75,9 @@ def demo(
         refresh=refresh,
     )
     graph = demo_graph(options)
-    if list_steps:
+    if not list_steps:
+        preflight(options)
+    else:
         console.table("Steps", ("step", "needs"), [(step.id, " ".join(step.needs)) for step in graph.steps])
         return
     progress = console.Progress(total=len(graph.steps))

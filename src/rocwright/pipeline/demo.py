@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rocwright.errors import UsageError
+import shutil
+
+from rocwright.errors import MissingTool, UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.graph import Graph, make_graph
 from rocwright.pipeline.options import RunOptions
@@ -16,6 +18,29 @@ from rocwright.pipeline.steps.release import (
 )
 from rocwright.pipeline.steps.rocm import rocm_steps
 from rocwright.pipeline.steps.torch import build_steps, projects, source_steps
+
+# Program, what needs it, the Debian package that has it.
+_PROGRAMS = (
+    ("git", "check out sources", "git"),
+    ("cc", "compile launchers for links to programs", "gcc"),
+    ("g++", "build the PyTorch family", "g++"),
+)
+
+
+def preflight(options: RunOptions) -> None:
+    """Raise `MissingTool` that names every program the demo needs and this machine lacks, before any work."""
+    needed = list(_PROGRAMS)
+    if options.rocm_prefix is None:
+        needed += [("apt-get", "fetch ROCm", "apt"), ("dpkg-deb", "unpack ROCm", "dpkg")]
+    missing = [row for row in needed if shutil.which(row[0]) is None]
+    if not missing:
+        return
+    what = "; ".join(f"{program} (to {purpose})" for program, purpose, _ in missing)
+    if {program for program, _, _ in missing} <= {"apt-get", "dpkg-deb"}:
+        next_step = "give any ROCm installation with --rocm-prefix DIR"
+    else:
+        next_step = "install " + " ".join(package for _, _, package in missing) + " and run again"
+    raise MissingTool(f"not found on PATH: {what}", next_step=next_step)
 
 
 def demo_graph(options: RunOptions) -> Graph:

@@ -47,6 +47,7 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
             if new.endswith(".cmake")
         )
         _mend_perl(beside)
+        _mend_enumerator(beside)
         info = beside / ".info" / "version"
         info.parent.mkdir()
         info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
@@ -123,6 +124,18 @@ def _mend_perl(prefix: Path) -> None:
         if first.startswith("#!") and "perl" in first:
             wanted = 'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
             script.write_text(first + newline + wanted + rest, encoding="utf-8")
+
+
+_LISTS_NODES = "sorted(os.listdir(topology_dir))"
+
+
+def _mend_enumerator(prefix: Path) -> None:
+    """ROCm 5.2's enumerator, which hipcc calls, ends in a traceback on a machine without the GPU driver."""
+    script = prefix / "bin" / "rocm_agent_enumerator"
+    if script.is_file():
+        text = script.read_text(encoding="utf-8")
+        guarded = "sorted(os.listdir(topology_dir) if os.path.isdir(topology_dir) else [])"
+        script.write_text(text.replace(_LISTS_NODES, guarded), encoding="utf-8")
 
 
 def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:

@@ -1,0 +1,132 @@
+"""A clean clone of this repository, used by an unprivileged user, shared by all real tests of a session.
+
+As root (in CI) the commands run as another user who owns nothing but the clone and its home; otherwise
+as the user who runs the tests. ROCm packages come from the distribution once; ROCWRIGHT_TEST_CACHE may
+name a directory that keeps them between runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in Path(item.fspath).parents:
+            item.add_marker(pytest.mark.real)
+
+
+@dataclass
+class Newcomer:
+    """Somebody with a clean clone at `clone` and an empty home."""
+
+    home: Path
+    clone: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def command(self, *argv: str | Path) -> list[str]:
+        words = [str(word) for word in argv]
+        if os.geteuid() == 0:
+            words = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *words]
+        return words
+
+    def env(self, **more: str) -> dict[str, str]:
+        return {**self.environment, **more}
+
+    def run(
+        self, *argv: str | Path, ok: bool = True, cwd: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            self.command(*argv), cwd=cwd or self.clone, env=self.env(**more), text=True, capture_output=True
+        )
+        if ok and done.returncode != 0:
+            pytest.fail(f"{argv} ended with {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+        return done
+
+    def rocwright(self, *argv: str | Path, ok: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.clone / ".venv/bin/rocwright", *argv, ok=ok, **more)
+
+    def own(self, path: Path) -> None:
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(path)], check=True)
+
+
+def _python() -> str:
+    """An interpreter that another user may run: the system's, when ours lies in a private home."""
+    return "/usr/bin/python3" if os.geteuid() == 0 and Path("/usr/bin/python3").exists() else sys.executable
+
+
+@pytest.fixture(scope="session")
+def newcomer(tmp_path_factory) -> Newcomer:
+    root = tmp_path_factory.mktemp("newcomer")
+    home, clone = root / "home", root / "rocwright"
+    home.mkdir()
+    subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(clone)], check=True)
+    # What is not committed yet is tested too, so that a red test shows before the commit.
+    changed = subprocess.run(
+        ["git", "ls-files", "-m", "-o", "--exclude-standard", "-z"],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    for name in filter(None, changed.split("\0")):
+        source, target = REPOSITORY / name, clone / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    kept = {
+        name: os.environ[name]
+        for name in ("PIP_CERT", "SSL_CERT_FILE", "PIP_INDEX_URL", "PIP_FIND_LINKS")
+        if name in os.environ
+    }
+    environment = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", **kept}
+    someone = Newcomer(home, clone, environment)
+    # Directories above are private to the test's user.
+    for directory in (root, *root.parents):
+        if directory.owner() == "root" and os.geteuid() == 0 and directory != Path("/"):
+            directory.chmod(directory.stat().st_mode | 0o055)
+    someone.own(root)
+    someone.run("make", "install", f"PYTHON={_python()}")
+    return someone
+
+
+@pytest.fixture(scope="session")
+def cache(newcomer: Newcomer, tmp_path_factory) -> Path:
+    """Where the distribution's ROCm packages are kept."""
+    named = os.environ.get("ROCWRIGHT_TEST_CACHE")
+    path = Path(named) if named else newcomer.home / ".cache" / "rocwright"
+    path.mkdir(parents=True, exist_ok=True)
+    newcomer.own(path)
+    return path
+
+
+@dataclass
+class Demo:
+    """A finished demo: its workspace and the JSON it printed."""
+
+    work: Path
+    report: dict
+
+    def value(self, step: str) -> dict:
+        return next(row["value"] for row in self.report["steps"] if row["id"] == step)
+
+    def states(self) -> dict[str, str]:
+        return {row["id"]: row["state"] for row in self.report["steps"]}
+
+
+@pytest.fixture(scope="session")
+def demo(newcomer: Newcomer, cache: Path) -> Demo:
+    """`make demo` on the clean clone, as the newcomer."""
+    done = newcomer.run("make", "demo", f"ARGS=--json --cache-dir {cache}")
+    return Demo(newcomer.clone / "demo", json.loads(done.stdout))

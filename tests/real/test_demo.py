@@ -1,0 +1,151 @@
+"""The main job on real ROCm, by an unprivileged newcomer; the built family is the miniature one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+STEPS = [
+    "rocm-fetch", "rocm-prefix", "rocm-packages", "upload-rocm", "origins", "checkout-torch", "checkout-triton",
+    "checkout-torchaudio", "checkout-torchvision", "checkout-apex", "build-env", "build-triton", "build-torch",
+    "build-torchaudio", "build-torchvision", "build-apex", "check", "upload-pytorch", "stage", "test-pip",
+    "test-uv", "promote",
+]  # fmt: skip
+
+
+def test_every_step_was_done_by_somebody_without_rights(demo, newcomer):
+    assert demo.states() == dict.fromkeys(STEPS, "done")
+    owner = demo.work.stat().st_uid
+    assert owner == newcomer.clone.stat().st_uid
+    assert owner != 0
+
+
+def test_the_rocm_packages_hold_the_real_thing(demo):
+    packages = demo.value("rocm-packages")
+    assert packages["version"] == "5.2.3"
+    # What Debian 12 compiles its ROCm libraries for (roc-obj-ls lists the same).
+    assert packages["targets"] == ["gfx803", "gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030"]
+    names = [file["name"] for file in packages["files"]]
+    assert names == [
+        "rocm_sdk_core-5.2.3-py3-none-linux_x86_64.whl",
+        "rocm_sdk_libraries_debian12-5.2.3-py3-none-linux_x86_64.whl",
+        "rocm_sdk_devel-5.2.3-py3-none-linux_x86_64.whl",
+        "rocm-5.2.3.tar.gz",
+    ]
+    with zipfile.ZipFile(demo.work / "dist/rocm" / names[1]) as wheel:
+        sizes = {info.filename: info.file_size for info in wheel.infolist()}
+    assert sizes["_rocm_sdk_libraries_debian12/lib/librocsparse.so.0"] > 1_300_000_000
+    assert not [name for name in sizes if name.endswith(("librocsparse.so", "librocsparse.so.0.1"))]
+
+
+def test_wheels_agree_with_their_own_records_by_an_independent_look(demo):
+    for wheel in [
+        *(demo.work / "dist/rocm").glob("rocm_sdk_core*.whl"),
+        *(demo.work / "dist/pytorch").glob("*.whl"),
+    ]:
+        with zipfile.ZipFile(wheel) as archive:
+            assert archive.testzip() is None
+            assert all(info.flag_bits & 0x8 == 0 for info in archive.infolist() if info.compress_type == 0)
+
+
+def test_the_compiler_in_the_wheels_made_multi_target_fat_binaries(demo, tmp_path):
+    wheel = next((demo.work / "dist/pytorch").glob("torch-*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        library = Path(archive.extract("torch/lib/libtorch_hip.so", tmp_path))
+    objcopy = demo.work / "rocm/lib/llvm/bin/llvm-objcopy"
+    section = tmp_path / "fatbin"
+    subprocess.run([objcopy, f"--dump-section=.hip_fatbin={section}", library, os.devnull], check=True)
+    # The distribution's own tool says what is inside.
+    bundler = demo.work / "rocm/lib/llvm/bin/clang-offload-bundler"
+    listed = subprocess.run(
+        [bundler, "--list", "--type=o", f"--input={section}"], check=True, text=True, capture_output=True
+    ).stdout
+    for target in ("gfx906", "gfx90a", "gfx1030"):
+        assert f"hipv4-amdgcn-amd-amdhsa--{target}" in listed
+
+
+def test_torch_requires_exactly_this_rocm_and_vision_exactly_this_torch(demo):
+    def requires(pattern: str) -> list[str]:
+        wheel = next((demo.work / "dist/pytorch").glob(pattern))
+        with zipfile.ZipFile(wheel) as archive:
+            text = archive.read(next(n for n in archive.namelist() if n.endswith("/METADATA"))).decode()
+        return [line for line in text.splitlines() if line.startswith("Requires-Dist")]
+
+    assert "Requires-Dist: rocm[libraries]==5.2.3" in requires("torch-*.whl")
+    assert "Requires-Dist: triton==3.5.0+rocm5.2.3" in requires("torch-*.whl")
+    assert "Requires-Dist: torch==2.9.0+rocm5.2.3" in requires("torchvision-*.whl")
+
+
+def test_sources_carry_both_tags_and_a_clean_tree(demo, newcomer):
+    tree = demo.work / "src/pytorch"
+    log = newcomer.run("git", "log", "--oneline", "--decorate", "-2", cwd=tree).stdout.splitlines()
+    assert "THEROCK_HIPIFY_DIFFBASE" in log[0]
+    assert "DO NOT SUBMIT: HIPIFY" in log[0]
+    assert "THEROCK_UPSTREAM_DIFFBASE" in log[1]
+    assert newcomer.run("git", "status", "--porcelain", cwd=tree).stdout == ""
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_installed_over_http_and_tested_without_a_gpu(demo, installer):
+    value = demo.value(f"test-{installer}")
+    assert value["installed"]["torch"] == "2.9.0+rocm5.2.3"
+    assert value["installed"]["rocm-sdk-libraries-debian12"] == "5.2.3"
+    for suite in ("rocm_sdk", "smoke"):
+        assert value[suite]["failed"] == 0
+        assert value[suite]["passed"] > 20
+    if not Path("/dev/kfd").exists():
+        # Values computed on a GPU are neither passed nor failed here.
+        assert value["smoke"]["skipped"] == 7
+        assert all("no GPU" in reason for reason in value["smoke"]["skip_reasons"])
+
+
+def test_the_release_says_what_was_not_tested(demo):
+    decision = demo.value("promote")["decision"]
+    assert decision["promote"] is True
+    if not Path("/dev/kfd").exists():
+        assert decision["rule"] == "bypassed"
+        assert "NOT TESTED" in decision["reason"]
+
+
+def test_released_files_are_the_tested_ones(demo):
+    files = {entry["name"]: entry["sha256"] for entry in demo.value("stage")["manifest"]["files"]}
+    for key in demo.value("promote")["files"]:
+        path = demo.work / "store" / key
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == files[path.name]
+
+
+@pytest.mark.parametrize("line", ["pip_line", "uv_line"])
+def test_the_printed_line_works_as_printed(demo, newcomer, line, tmp_path_factory):
+    place = newcomer.home / line
+    newcomer.run("/usr/bin/python3", "-m", "venv", place)
+    command = demo.value("promote")[line]
+    newcomer.run(
+        "sh", "-c", f'PATH="{place}/bin:{newcomer.clone}/.venv/bin:$PATH" VIRTUAL_ENV="{place}" {command}'
+    )
+    script = (
+        "import torch, torchvision, apex, json; maps = open('/proc/self/maps').read(); "
+        "print(json.dumps([torch.version.hip, torch.mini_launch('mm').name, "
+        "sorted({l.split()[-1] for l in maps.splitlines() if 'libamdhip64' in l})]))"
+    )
+    done = newcomer.run(place / "bin/python", "-c", script, cwd=newcomer.home)
+    version, launch, libraries = json.loads(done.stdout)
+    assert version.startswith("5.2.21153")
+    if not Path("/dev/kfd").exists():
+        assert launch in ("hipErrorNoDevice", "hipErrorInvalidDevice")
+    # The runtime of the packaged wheels, and no other, is in the process.
+    assert libraries == [
+        str(next(place.glob("lib/python3*/site-packages")) / "_rocm_sdk_core/lib/libamdhip64.so.5")
+    ]
+    newcomer.run("rm", "-rf", place)
+
+
+def test_a_second_run_does_nothing_again(demo, newcomer, cache):
+    done = newcomer.run("make", "demo", f"ARGS=--json --cache-dir {cache}")
+    states = {row["id"]: row["state"] for row in json.loads(done.stdout)["steps"]}
+    assert states == dict.fromkeys(STEPS, "cached")
