@@ -12,6 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,8 +70,17 @@ def _python() -> str:
 
 
 @pytest.fixture(scope="session")
-def newcomer(tmp_path_factory) -> Newcomer:
-    root = tmp_path_factory.mktemp("newcomer")
+def newcomer() -> Iterator[Newcomer]:
+    # Not pytest's own temporary directory: that one is closed to other users, again at every session.
+    root = Path(tempfile.mkdtemp(prefix="rocwright-real-"))
+    root.chmod(0o755)
+    try:
+        yield _move_in(root)
+    finally:
+        shutil.rmtree(root)
+
+
+def _move_in(root: Path) -> Newcomer:
     home, clone = root / "home", root / "rocwright"
     home.mkdir()
     subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(clone)], check=True)
@@ -92,10 +103,6 @@ def newcomer(tmp_path_factory) -> Newcomer:
     }
     environment = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", **kept}
     someone = Newcomer(home, clone, environment)
-    # Directories above are private to the test's user.
-    for directory in (root, *root.parents):
-        if directory.owner() == "root" and os.geteuid() == 0 and directory != Path("/"):
-            directory.chmod(directory.stat().st_mode | 0o055)
     someone.own(root)
     someone.run("make", "install", f"PYTHON={_python()}")
     return someone

@@ -62,7 +62,7 @@ def test_interrupted_again_and_again_it_ends_with_the_same_set(demo, newcomer, c
     steps = {row["id"]: row for row in json.loads(out)["steps"]}
     # Finished steps were kept ...
     assert steps["rocm-packages"]["state"] == "cached"
-    # ... and nothing half-written was taken for whole. The URL of the sources differs, hence their commit ids.
+    # ... and nothing half-written was taken for whole. (torch differs: its submodule has another URL.)
     ours = {file["name"]: file["sha256"] for file in steps["rocm-packages"]["value"]["files"]}
     theirs = {file["name"]: file["sha256"] for file in demo.value("rocm-packages")["files"]}
     assert ours == theirs

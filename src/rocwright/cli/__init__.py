@@ -11,6 +11,7 @@ from types import FrameType
 from cyclopts import App
 
 from rocwright import __version__
+from rocwright.cli.build import build
 from rocwright.cli.check import check
 from rocwright.cli.checkout import checkout
 from rocwright.cli.demo import demo
@@ -25,6 +26,7 @@ app = App(
     help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
 )
 app.command(demo)
+app.command(build)
 app.command(check)
 app.command(checkout)
 app.command(doctor)

@@ -12,7 +12,8 @@ from rocwright.data import load_table
 from rocwright.pipeline.demo import demo_graph, preflight
 from rocwright.pipeline.local import RunReport, run
 from rocwright.pipeline.options import RunOptions, Workspace, available_cores, default_cache
-from rocwright.pipeline.steps.release import Released
+from rocwright.pipeline.steps.release import Released, UploadedRun
+from rocwright.sdk.build import BuiltPackages
 from rocwright.system import console
 
 
@@ -110,13 +111,23 @@ def _show(report: RunReport, options: RunOptions) -> None:
     )
     console.out(f"  {released.pip_line}")
     console.out("")
-    console.out(_REAL)
+    places = msgspec.json.decode(
+        next(step.value for step in report.steps if step.id == "upload-rocm"), type=UploadedRun
+    )
+    rocm = msgspec.json.decode(
+        next(step.value for step in report.steps if step.id == "rocm-packages"), type=BuiltPackages
+    )
+    console.out(_REAL.format(find_links=places.find_links, rocm=rocm.version))
 
 
 _REAL = """\
-The way for the real PyTorch is the same, with its own repositories:
-  rocwright checkout torch --checkout-dir pytorch --repo-hashtag release/2.9 \\
-      --gitrepo-origin https://github.com/ROCm/pytorch.git
-It differs in size: about 10 GB of sources with submodules, 30 GB of build tree, and from 5 CPU hours
-for one target up to days for all of them; kernels run only where an AMD GPU is. Nothing here has been
-run on an AMD GPU."""
+The real PyTorch goes the same way, in an empty directory, with ROCm from any index or from
+`rocwright sdk import`:
+  rocwright checkout torch --gitrepo-origin https://github.com/ROCm/pytorch.git --repo-hashtag release/2.9
+  for project in triton torchaudio torchvision apex; do rocwright checkout $project; done
+  rocwright build --find-links {find_links} \\
+      --pytorch-rocm-arch gfx90a --output-dir wheels
+It needs the network, a ROCm as new as PyTorch's release notes ask for (the one above is {rocm}), about 5 CPU
+hours for one target with most options off and 1.5 more for each further target (measured on translation
+units of PyTorch 2.6, not on a whole build), and 20 GB of disk (estimate). Nothing here was ever run on an
+AMD GPU."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.build.family import BUILD_TOOLS
 from rocwright.build.plan import plan_build
 from rocwright.build.recipe import RecipeTable, recipes
 from rocwright.build.rocm import InstalledRocm, install_rocm
@@ -27,8 +28,6 @@ from rocwright.system.console import human_bytes
 from rocwright.system.files import content_digest, require_space, shipped_directory
 
 Note = Callable[[str], None]
-# What the family's setup.py files need; nothing else is taken from outside the closed index.
-BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
 
 
 class Origins(msgspec.Struct, frozen=True):

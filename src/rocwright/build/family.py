@@ -1,0 +1,72 @@
+"""Build every project that is checked out, in order, in one environment with ROCm installed from wheels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rocwright.build.plan import plan_build
+from rocwright.build.recipe import recipes
+from rocwright.build.rocm import install_rocm
+from rocwright.build.run import BuiltWheel, run_build
+from rocwright.errors import UsageError
+from rocwright.system import venv
+from rocwright.system.venv import Closed
+
+# What the setup.py files of the family need to make wheels; other build requirements are their own.
+BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
+
+
+def find_projects(directories: Mapping[str, Path]) -> dict[str, Path]:
+    """The projects that are checked out, in build order; raises `UsageError` when none is."""
+    order = [recipe.project for recipe in recipes().recipe]
+    found = {project: directories[project] for project in order if directories[project].is_dir()}
+    if not found:
+        looked = ", ".join(str(path) for path in directories.values())
+        raise UsageError(
+            f"no source tree to build; looked for {looked}",
+            next_step="check one out with `rocwright checkout torch`",
+        )
+    return found
+
+
+def build_family(
+    sources: Mapping[str, Path],
+    places: Closed,
+    output: Path,
+    *,
+    environment_dir: Path,
+    targets: Sequence[str],
+    rocm_spec: str,
+    release_type: str,
+    jobs: int,
+    log_dir: Path,
+    note: Callable[[str], None],
+) -> tuple[BuiltWheel, ...]:
+    """Install ROCm from `places`, then build each project against it and the wheels before it.
+
+    Wheels appear in `output` one by one, each whole; a failing build leaves those before it.
+    """
+    table = recipes()
+    note(f"creating {environment_dir}")
+    environment = venv.create(environment_dir, log=log_dir / "build-env.log")
+    venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log_dir / "build-env.log")
+    note(f"installing rocm[libraries,devel]{rocm_spec}")
+    rocm = install_rocm(environment, places, spec=rocm_spec, log=log_dir / "build-env.log")
+    built: dict[str, BuiltWheel] = {}
+    for project, directory in sources.items():
+        plan = plan_build(
+            project,
+            directory,
+            table=table,
+            rocm=rocm,
+            targets=targets,
+            built={name: wheel.version for name, wheel in built.items() if name in table.get(project).after},
+            caller=os.environ,
+            jobs=jobs,
+            release_type=release_type,
+        )
+        note(f"building {plan.project} {plan.version}".rstrip())
+        built[project] = run_build(plan, environment, output, log=log_dir / f"build-{project}.log")
+    return tuple(built.values())
