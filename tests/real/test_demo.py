@@ -11,7 +11,30 @@ from pathlib import Path
 
 import pytest
 
-STEPS = ["rocm-fetch", "rocm-prefix", "rocm-packages", "upload-rocm", "origins", "checkout-torch", "checkout-triton", "checkout-torchaudio", "checkout-torchvision", "checkout-apex", "build-env", "build-triton", "build-torch", "build-torchaudio", "build-torchvision", "build-apex", "check", "upload-pytorch", "stage", "test-pip", "test-uv", "promote"]
+STEPS = [
+    "rocm-fetch",
+    "rocm-prefix",
+    "rocm-packages",
+    "upload-rocm",
+    "origins",
+    "checkout-torch",
+    "checkout-triton",
+    "checkout-torchaudio",
+    "checkout-torchvision",
+    "checkout-apex",
+    "build-env",
+    "build-triton",
+    "build-torch",
+    "build-torchaudio",
+    "build-torchvision",
+    "build-apex",
+    "check",
+    "upload-pytorch",
+    "stage",
+    "test-pip",
+    "test-uv",
+    "promote",
+]
 
 
 def test_every_step_was_done_by_somebody_without_rights(demo, newcomer):

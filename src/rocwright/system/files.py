@@ -198,4 +198,6 @@ def shipped_directory(name: str) -> Path:
     for candidate in (installed, checkout):
         if candidate.is_dir():
             return candidate
-    raise InvalidInput(f"this installation lacks its {name} directory", where=package, next_step="reinstall rocwright")
+    raise InvalidInput(
+        f"this installation lacks its {name} directory", where=package, next_step="reinstall rocwright"
+    )
