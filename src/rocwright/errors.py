@@ -13,6 +13,7 @@
     │   └── InvalidPin                  3   related_commits, triton.txt
     ├── MissingTool                     4   apt, git, a compiler … is not there
     ├── Unreachable                     5   a mirror, repository or index did not answer
+    │   └── NotOffered                  5   a repository answers, but hands this commit out to nobody
     ├── IntegrityError                  6   bytes differ from their recorded digest
     ├── CommandFailed                   7   a sub-process ended with an error
     ├── NoSpace                         8   not enough room on the disk
@@ -43,6 +44,7 @@ __all__ = [
     "InvalidWheel",
     "MissingTool",
     "NoSpace",
+    "NotOffered",
     "RocwrightError",
     "Unreachable",
     "UsageError",
@@ -121,6 +123,10 @@ class Unreachable(RocwrightError):
     """A mirror, repository or index did not answer or lacks what was asked for."""
 
     exit_code = 5
+
+
+class NotOffered(Unreachable):
+    """A repository answers, but does not hand out what was asked for."""
 
 
 class IntegrityError(RocwrightError):

@@ -12,11 +12,11 @@ from rocwright.pipeline.steps.release import (
     check_step,
     promote_step,
     stage_step,
-    test_step,
     upload_rocm_step,
     upload_torch_step,
 )
 from rocwright.pipeline.steps.rocm import rocm_steps
+from rocwright.pipeline.steps.testing import installation_step
 from rocwright.pipeline.steps.torch import build_steps, projects, source_steps
 
 # Program, what needs it, the Debian package that has it.
@@ -58,8 +58,8 @@ def demo_graph(options: RunOptions) -> Graph:
             check_step(options, family),
             upload_torch_step(options, family),
             stage_step(options, family),
-            test_step(options, family, "pip"),
-            test_step(options, family, "uv"),
+            installation_step(options, family, "pip"),
+            installation_step(options, family, "uv"),
             promote_step(options, family),
         ]
     )

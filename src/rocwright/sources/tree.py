@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from rocwright.errors import CommandFailed, InvalidInput, Unreachable
+from rocwright.errors import CommandFailed, InvalidInput, NotOffered, Unreachable
 from rocwright.sources import state as states
 from rocwright.system import files, git
 from rocwright.system.git import Git
@@ -159,7 +159,7 @@ def fetch_commit(
     try:
         repository.fetch(origin, f"{commit}:{kept}", depth=depth)
         return
-    except git.NotOffered:
+    except NotOffered:
         pass
     attempts: list[tuple[str, ...]] = []
     if ref is not None and ref.startswith("refs/"):
@@ -170,7 +170,7 @@ def fetch_commit(
             try:
                 # No depth: the commit may lie anywhere below the tip.
                 repository.fetch(origin, *refspecs)
-            except git.NotOffered:
+            except NotOffered:
                 continue
             if repository.has_commit(commit) and repository.run(
                 "for-each-ref", "--contains", commit, "--count=1", _FOUND

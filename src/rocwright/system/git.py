@@ -15,7 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.errors import CommandFailed, InvalidInput, NoSpace, RocwrightError, Unreachable, UsageError
+from rocwright.errors import (
+    CommandFailed,
+    InvalidInput,
+    NoSpace,
+    NotOffered,
+    RocwrightError,
+    Unreachable,
+    UsageError,
+)
 from rocwright.system import process
 
 try:
@@ -44,10 +52,6 @@ _ASKED_TOO_MUCH = re.compile(
 )
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-class NotOffered(Unreachable):
-    """The server answered, but does not hand out the wanted commit or ref."""
 
 
 def is_local(origin: str) -> bool:
