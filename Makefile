@@ -31,8 +31,8 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
-bench: $(VENV)/.dev  ## measure; prints goals, figures and floors as JSON
-	$(BIN)/python benchmarks/wheel_write.py
+bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
+	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib
 	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench
 
 clean:  ## remove what the commands made, but not downloaded packages

@@ -6,6 +6,7 @@ step where no terminal is attached.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -58,15 +59,19 @@ def table(
 ) -> None:
     """A table for people, on stdout; `right` lists the columns to align right."""
     console = _RichConsole(highlight=False)
-    # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
-    if not console.is_terminal:
-        console = _RichConsole(highlight=False, width=200)
     grid = _Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(_Text(cell) for cell in row))
-    console.print(grid)
+    if console.is_terminal:
+        console.print(grid)
+        return
+    # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
+    wide = _RichConsole(highlight=False, width=500, file=io.StringIO(), color_system=None)
+    with wide.capture() as captured:
+        wide.print(grid)
+    out("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def human_bytes(count: int) -> str:
