@@ -37,10 +37,13 @@ def interrupt_in(step: str, how: signal.Signals, newcomer, cache: Path, work: Pa
             break
     else:
         pytest.fail(f"{step} never started:\n{''.join(seen[-30:])}")
-    _, rest = child.communicate()
+    # What the stream had read ahead is lost to communicate().
+    rest = child.stderr.read()
+    child.wait()
     if how != signal.SIGKILL:
         assert "Traceback" not in rest
-        assert "run" in rest and "resum" in rest + "resum" * ("finished steps are kept" in rest)
+        assert "Interrupted" in rest
+        assert "finished steps are kept" in rest
     return child.returncode
 
 
@@ -152,16 +155,16 @@ def test_a_disk_that_fills_up(demo, newcomer, tmp_path):
     """The file system is large enough for what is asked beforehand, then something else fills it."""
     small = newcomer.home / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m,mode=777", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500m,mode=777", "tmpfs", str(small)], check=True)
     try:
-        with (small / "hog").open("wb") as hog:
-            os.posix_fallocate(hog.fileno(), 0, 20_000_000)
         refused = newcomer.rocwright(
             "sdk", "import", demo.work / "rocm", "--dest-dir", small / "a", "--family", "x", ok=False
         )
-        assert (refused.returncode, "NoSpace" in refused.stderr) in ((0, False), (8, True))
+        assert refused.returncode == 8
+        assert "NoSpace" in refused.stderr
+        assert not (small / "a").exists()
         # 660 MB are asked for, 459 MB are written: leave room for the question, not for the answer.
-        subprocess.run(["mount", "-o", "remount,size=1g", str(small)], check=True)
+        subprocess.run(["mount", "-o", "remount,size=900m", str(small)], check=True)
         child = subprocess.Popen(
             newcomer.command(
                 newcomer.clone / ".venv/bin/rocwright", "sdk", "import", demo.work / "rocm",
@@ -176,8 +179,8 @@ def test_a_disk_that_fills_up(demo, newcomer, tmp_path):
                 with (small / "hog2").open("wb") as hog:
                     os.posix_fallocate(hog.fileno(), 0, max(0, free - 50_000_000))
                 break
-        _, err = child.communicate()
-        assert child.returncode == 8, err
+        err = child.stderr.read()
+        assert child.wait() == 8, err
         assert "NoSpace" in err
         assert "Traceback" not in err
         left = sorted(path.name for path in (small / "b").iterdir())

@@ -97,14 +97,20 @@ def _same(path: Path, left: Output | None) -> Output | None:
 
 
 def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
-    """Record a finished step; written last, so an interrupted step has no stamp."""
+    """Record a finished step; written last, so an interrupted step has no stamp.
+
+    Raises `TypeError` for a result that JSON does not bring back as it was: the next run would see another.
+    """
+    encoded = msgspec.json.encode(value)
+    if msgspec.json.decode(encoded, type=step.result) != value:
+        raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
     outputs = {
         str(path): Output(fingerprint(path), sha256_file(path) if path.is_file() else None)
         for path in step.outputs(value)
     }
     _write(
         directory,
-        Stamp(SCHEMA, step.id, inputs, msgspec.Raw(msgspec.json.encode(value)), outputs, round(wall_s, 3)),
+        Stamp(SCHEMA, step.id, inputs, msgspec.Raw(encoded), outputs, round(wall_s, 3)),
     )
 
 
