@@ -1,0 +1,214 @@
+"""Laying out unpacked packages: texts mended to the letter, links, RPATHs, all or nothing."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import sdk_trees as trees
+
+from rocwright.errors import RocwrightError
+from rocwright.sdk.distribution import Distribution, MapRule
+from rocwright.sdk.layout import lay_out, mend_cmake_text
+
+TRIPLET = "x86_64-linux-gnu"
+
+# What CMake's install(EXPORT) writes for a package below lib/<triplet>/cmake/hip.
+EXPORTED = """\
+get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_FILE}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+if(_IMPORT_PREFIX STREQUAL "/")
+  IMPORTED_LOCATION_NONE "${_IMPORT_PREFIX}/lib/x86_64-linux-gnu/libamdhip64.so.5.2.0"
+endif()
+"""
+EXPORTED_MENDED = """\
+get_filename_component(_IMPORT_PREFIX "${CMAKE_CURRENT_LIST_FILE}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+if(_IMPORT_PREFIX STREQUAL "/")
+  IMPORTED_LOCATION_NONE "${_IMPORT_PREFIX}/lib/libamdhip64.so.5.2.0"
+endif()
+"""
+# What configure_package_config_file() writes there.
+CONFIG = """\
+get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../../" ABSOLUTE)
+set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib/x86_64-linux-gnu" )
+set(AMD_DEVICE_LIBS_PREFIX "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/../..")
+"""
+CONFIG_MENDED = """\
+get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../" ABSOLUTE)
+set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib" )
+set(AMD_DEVICE_LIBS_PREFIX "/usr/amdgcn/bitcode/../..")
+"""
+
+
+@pytest.mark.parametrize(("text", "mended"), [(EXPORTED, EXPORTED_MENDED), (CONFIG, CONFIG_MENDED)])
+def test_a_package_file_that_moved_up_climbs_one_step_less(text: str, mended: str) -> None:
+    assert mend_cmake_text(text, moved_up=True, triplet=TRIPLET) == mended
+
+
+def test_a_package_file_that_stayed_keeps_its_depth() -> None:
+    text = mend_cmake_text(EXPORTED, moved_up=False, triplet=TRIPLET)
+    assert text == EXPORTED.replace("lib/x86_64-linux-gnu", "lib")
+
+
+def test_a_text_without_such_paths_is_left_alone() -> None:
+    text = 'set(a "${b}/../c") # lib/aarch64-linux-gnu\n'
+    assert mend_cmake_text(text, moved_up=True, triplet=TRIPLET) == text
+
+
+def distribution(**changes: object) -> Distribution:
+    values: dict[str, object] = {
+        "id": "test",
+        "version_id": "1",
+        "rocm_version": "5.2.3",
+        "triplet": TRIPLET,
+        "family": "test1",
+        "packages": ("a",),
+        "map": tuple(
+            MapRule(*row)
+            for row in (
+                (f"lib/{TRIPLET}/cmake/**", "lib/cmake/**"),
+                (f"lib/{TRIPLET}/libdep*", "lib/rocm_sysdeps/lib/"),
+                (f"lib/{TRIPLET}/lib*", "lib/"),
+                ("lib/cmake/**", "lib/cmake/**"),
+                ("bin/*", "bin/"),
+                ("share/perl5/**", "share/perl5/**"),
+            )
+        ),
+        "links": {"amd": "lib/rocm_sysdeps"},
+    }
+    return Distribution(**{**values, **changes})  # type: ignore[arg-type]
+
+
+PERL = """\
+#!/usr/bin/perl -w
+use Wanted; print Wanted::word(), "\\n";
+"""
+MODULE = 'package Wanted; sub word { return "found" } 1;\n'
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    root = tmp_path / "unpacked"
+    lib = root / "usr/lib" / TRIPLET
+    dependency = trees.library(lib / "libdep.so.1.0", soname="libdep.so.1")
+    trees.link(lib / "libdep.so.1", "libdep.so.1.0")
+    trees.library(lib / "liba.so.5.2", soname="liba.so.5", needs=(dependency,))
+    trees.link(lib / "liba.so.5", "liba.so.5.2")
+    trees.write(lib / "cmake/hip/hip-config.cmake", CONFIG)
+    trees.write(lib / "cmake/hip/hip-targets.cmake", EXPORTED)
+    trees.write(lib / "cmake/hip/plain.cmake", "# nothing\n")
+    trees.script(root / "usr/bin/roc-obj-ls", PERL)
+    trees.script(root / "usr/bin/roc-obj", "#!/bin/bash\necho perl\n")
+    trees.write(root / "usr/share/perl5/Wanted.pm", MODULE)
+    trees.write(root / "usr/share/man/man1/hipcc.1", "left out")
+    return root
+
+
+def test_a_prefix_works_by_itself(tmp_path: Path, unpacked: Path) -> None:
+    prefix = tmp_path / "rocm"
+    laid = lay_out(distribution(), unpacked, prefix)
+    assert {str(f.relative_to(prefix)) for f in prefix.rglob("*") if f.is_file() or f.is_symlink()} == {
+        ".info/version",
+        "amd",
+        "bin/roc-obj",
+        "bin/roc-obj-ls",
+        "lib/cmake/hip/hip-config.cmake",
+        "lib/cmake/hip/hip-targets.cmake",
+        "lib/cmake/hip/plain.cmake",
+        "lib/liba.so.5",
+        "lib/liba.so.5.2",
+        "lib/rocm_sysdeps/lib/libdep.so.1",
+        "lib/rocm_sysdeps/lib/libdep.so.1.0",
+        "share/perl5/Wanted.pm",
+    }
+    assert (prefix / ".info/version").read_text() == "5.2.3\n"
+    assert (prefix / "lib/liba.so.5").readlink() == Path("liba.so.5.2")
+    assert (prefix / "amd").readlink() == Path("lib/rocm_sysdeps")
+    assert (prefix / "lib/cmake/hip/hip-config.cmake").read_text() == CONFIG_MENDED
+    assert (prefix / "lib/cmake/hip/hip-targets.cmake").read_text() == EXPORTED_MENDED
+    assert not unpacked.exists()
+    # 9 files of the packages and the version file.
+    assert (laid.files, laid.links, laid.left_out, laid.cmake_files, laid.rpaths) == (9, 3, 0, 2, 2)
+    assert laid.size == sum(f.stat().st_size for f in prefix.rglob("*") if f.is_file() and not f.is_symlink())
+
+
+def test_libraries_find_each_other_by_rpath(tmp_path: Path, unpacked: Path) -> None:
+    prefix = tmp_path / "rocm"
+    lay_out(distribution(), unpacked, prefix)
+    assert trees.dynamic(prefix / "lib/liba.so.5.2")["RPATH"] == ["$ORIGIN:$ORIGIN/rocm_sysdeps/lib"]
+    assert trees.dynamic(prefix / "lib/rocm_sysdeps/lib/libdep.so.1.0")["RPATH"] == ["$ORIGIN"]
+    moved = prefix.rename(tmp_path / "moved")
+    user = trees.program(
+        tmp_path / "user", text="int liba(void); int main(void) { return liba(); }", flags=(moved / "lib/liba.so.5.2", f"-Wl,-rpath,{moved}/lib", f"-Wl,-rpath-link,{moved}/lib/rocm_sysdeps/lib")
+    )
+    assert subprocess.run([user]).returncode == 42
+
+
+def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path) -> None:
+    prefix = tmp_path / "rocm"
+    lay_out(distribution(), unpacked, prefix)
+    moved = prefix.rename(tmp_path / "moved")
+    assert (moved / "bin/roc-obj-ls").read_text() == (
+        '#!/usr/bin/perl -w\nuse FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
+        'use Wanted; print Wanted::word(), "\\n";\n'
+    )
+    done = subprocess.run([moved / "bin/roc-obj-ls"], capture_output=True, text=True, check=True)
+    assert done.stdout == "found\n"
+    assert (moved / "bin/roc-obj").read_text() == "#!/bin/bash\necho perl\n"
+
+
+@pytest.mark.xfail(strict=True, reason="mended once a name")
+def test_a_perl_script_with_a_second_name_is_mended_once(tmp_path: Path, unpacked: Path) -> None:
+    trees.link(unpacked / "usr/bin/roc-obj-list", "roc-obj-ls")
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert (tmp_path / "rocm/bin/roc-obj-ls").read_text().count("use FindBin") == 1
+
+
+@pytest.mark.xfail(strict=True, reason="UnicodeDecodeError")
+def test_a_roc_obj_that_is_a_program_is_left_alone(tmp_path: Path, unpacked: Path) -> None:
+    data = b"\x7fELF\xff\xfe not text"
+    trees.write(unpacked / "usr/bin/roc-obj-native", data)
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert (tmp_path / "rocm/bin/roc-obj-native").read_bytes() == data
+
+
+@pytest.mark.xfail(strict=True, reason="UnicodeDecodeError")
+def test_a_cmake_file_in_an_older_encoding_survives(tmp_path: Path, unpacked: Path) -> None:
+    data = b"# \xa9 AMD\nset(a lib/x86_64-linux-gnu)\n"
+    trees.write(unpacked / f"usr/lib/{TRIPLET}/cmake/hip/old.cmake", data)
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert (tmp_path / "rocm/lib/cmake/hip/old.cmake").read_bytes() == b"# \xa9 AMD\nset(a lib)\n"
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "over-an-old-one"])
+def test_a_failure_in_the_middle_changes_no_prefix(
+    tmp_path: Path, unpacked: Path, monkeypatch: pytest.MonkeyPatch, old: bool
+) -> None:
+    prefix = tmp_path / "rocm"
+    if old:
+        trees.write(prefix / "old", "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rocwright.sdk.layout._mend_perl", full)
+    with pytest.raises(RocwrightError, match="no space left"):
+        lay_out(distribution(), unpacked, prefix)
+    assert [f.name for f in tmp_path.iterdir() if f.name.startswith("rocm")] == (["rocm"] if old else [])
+    if old:
+        assert [f.name for f in prefix.iterdir()] == ["old"]
+
+
+@pytest.mark.xfail(strict=True, reason="the later file silently replaces the earlier")
+def test_two_files_for_one_place_are_an_error(tmp_path: Path, unpacked: Path) -> None:
+    # lib/ and usr/lib/ are the same place; of two different files one would silently vanish.
+    trees.write(unpacked / f"lib/{TRIPLET}/liba.so.5.2", "another")
+    with pytest.raises(RocwrightError, match=r"liba\.so\.5\.2"):
+        lay_out(distribution(), unpacked, tmp_path / "rocm")

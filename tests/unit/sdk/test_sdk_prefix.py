@@ -1,0 +1,251 @@
+"""Reading a prefix: what is none, its version, its links as the kernel sees them, its device code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import sdk_trees as trees
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rocwright.errors import InvalidPrefix
+from rocwright.sdk.prefix import read_prefix
+
+HEADER = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_VERSION_PATCH 43484\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The least that is a ROCm: its runtime library's name and a version."""
+    root = tmp_path / "rocm"
+    trees.write(root / "lib/libamdhip64.so.6", "not even ELF")
+    trees.write(root / ".info/version", "6.4.1\n")
+    return root
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPrefix, match="no directory"):
+        read_prefix(tmp_path / "none")
+    with pytest.raises(InvalidPrefix, match="no directory"):
+        read_prefix(trees.write(tmp_path / "file", "x"))
+
+
+@pytest.mark.parametrize("name", [None, "lib/libhip_hcc.so.3", "share/libamdhip64.so.6", "lib/libamdhip64.a"])
+def test_no_rocm(tmp_path: Path, name: str | None) -> None:
+    root = tmp_path / "usr"
+    root.mkdir()
+    if name:
+        trees.write(root / name, "x")
+    with pytest.raises(InvalidPrefix, match="no ROCm installation") as caught:
+        read_prefix(root)
+    assert "/opt/rocm" in (caught.value.next_step or "")
+
+
+def test_a_prefix_may_be_named_by_a_link(root: Path, tmp_path: Path) -> None:
+    prefix = read_prefix(trees.link(tmp_path / "opt", "rocm"))
+    assert prefix.root == root
+    assert sorted(prefix.files) == [".info/version", "lib/libamdhip64.so.6"]
+
+
+@pytest.mark.parametrize(
+    ("info", "header", "expected"),
+    [
+        ("6.4.1-83\n", HEADER, "6.4.1"),
+        ("7.10.0a20251124\n", None, "7.10.0a20251124"),
+        (None, HEADER, "6.4.43484"),
+        (None, HEADER.replace("MAJOR 6", "MAJOR    5"), "5.4.43484"),
+    ],
+)
+def test_the_version_is_what_the_prefix_says(
+    root: Path, info: str | None, header: str | None, expected: str
+) -> None:
+    (root / ".info/version").unlink()
+    if info is not None:
+        trees.write(root / ".info/version", info)
+    if header is not None:
+        trees.write(root / "include/hip/hip_version.h", header)
+    assert read_prefix(root).version == expected
+    assert read_prefix(root, version="9.9").version == "9.9"
+
+
+@pytest.mark.parametrize("header", [None, "#define HIP_VERSION_MAJOR 6\n"])
+def test_a_prefix_without_a_version_asks_for_it(root: Path, header: str | None) -> None:
+    (root / ".info/version").unlink()
+    if header is not None:
+        trees.write(root / "include/hip/hip_version.h", header)
+    with pytest.raises(InvalidPrefix, match="does not say its version") as caught:
+        read_prefix(root)
+    assert "--version" in (caught.value.next_step or "")
+
+
+def test_an_empty_version_file_does_not_hide_the_header(root: Path) -> None:
+    trees.write(root / ".info/version", "\n")
+    trees.write(root / "include/hip/hip_version.h", HEADER)
+    assert read_prefix(root).version == "6.4.43484"
+
+
+def test_links_are_followed_to_their_end(root: Path) -> None:
+    trees.write(root / "lib/llvm/bin/clang-19", "program")
+    trees.write(root / "share/data/a b é.txt", "data")
+    for path, text in {
+        "lib/libamdhip64.so": "libamdhip64.so.6",
+        "lib/llvm/bin/clang": "clang-19",
+        "lib/llvm/bin/clang++": "clang",
+        "bin/amdclang++": "../lib/llvm/bin/clang++",  # three links long
+        "llvm": "lib/llvm",
+        "bin/through": "../llvm/bin/clang",  # through a link to a directory
+        "é ü": "./share//data/a b é.txt",
+        "share/data/self": "self",
+        "share/data/ping": "pong",
+        "share/data/pong": "ping",
+        "share/data/gone": "not-there",
+        "share/data/absolute": "/etc/hostname",
+        "share/data/inside": str(root / "lib/libamdhip64.so.6"),
+        "share/data/via": "absolute",
+        "share/up": "data/..",
+        "share/data/out": "../../../../../../../../etc/hostname",
+    }.items():
+        trees.link(root / path, text)
+    found = {path: (link.kind, link.target) for path, link in read_prefix(root).links.items()}
+    clang = ("file", "lib/llvm/bin/clang-19")
+    nowhere = ("dangling", "")
+    assert found == {
+        "lib/libamdhip64.so": ("file", "lib/libamdhip64.so.6"),
+        "lib/llvm/bin/clang": clang,
+        "lib/llvm/bin/clang++": clang,
+        "bin/amdclang++": clang,
+        "llvm": ("directory", "lib/llvm"),
+        "bin/through": clang,
+        "é ü": ("file", "share/data/a b é.txt"),
+        "share/data/self": nowhere,
+        "share/data/ping": nowhere,
+        "share/data/pong": nowhere,
+        "share/data/gone": nowhere,
+        # Another machine has something else, or nothing, at an absolute path.
+        "share/data/absolute": nowhere,
+        "share/data/inside": nowhere,
+        "share/data/via": nowhere,
+        "share/up": ("directory", "share"),
+        "share/data/out": nowhere,
+    }
+
+
+@pytest.mark.xfail(strict=True, reason="a link that leaves the tree is clamped at its root")
+def test_a_link_out_of_the_tree_is_not_taken_for_one_inside(root: Path) -> None:
+    trees.write(root / "share/data", "x")
+    trees.link(root / "bin/tool", "../../share/data")  # <parent of the prefix>/share/data
+    assert read_prefix(root).links["bin/tool"].kind == "dangling"
+
+
+@pytest.mark.xfail(strict=True, reason="of two directory links on the way, the first is followed")
+def test_a_link_through_two_directory_links(root: Path) -> None:
+    trees.write(root / "lib/llvm/bin/clang-19", "program")
+    trees.link(root / "llvm", "opt")
+    trees.link(root / "opt", "lib/llvm")
+    trees.link(root / "clang", "llvm/bin/clang-19")
+    assert read_prefix(root).links["clang"].target == "lib/llvm/bin/clang-19"
+
+
+@pytest.mark.xfail(strict=True, reason="`..` behind a directory link is taken by name, the kernel takes it by place")
+def test_dots_behind_a_directory_link(root: Path) -> None:
+    trees.write(root / "lib/llvm/bin/clang-19", "program")
+    trees.link(root / "llvm", "lib/llvm")
+    trees.link(root / "bin/hip", "../llvm/../libamdhip64.so.6")
+    assert read_prefix(root).links["bin/hip"].target == "lib/libamdhip64.so.6"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "b", "d/a", "d/b", "e/a", "e/f/a"]),
+        st.sampled_from(["a", "b", "../a", "../d/b", "d/b", "e/f/a", "f/a", "x", "../x", "../../x", "file"]),
+        max_size=6,
+    )
+)
+def test_links_that_stay_inside_and_pass_no_directory_link_lead_where_the_kernel_says(
+    tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
+) -> None:
+    root = tmp_path_factory.mktemp("tree") / "deep" / "rocm"
+    trees.write(root / "lib/libamdhip64.so.6", "x")
+    for path in ("x", "d/file", "e/f/file"):
+        trees.write(root / path, "x")
+    for path, text in links.items():
+        trees.link(root / path, text)
+    found = read_prefix(root, version="1").links
+    for path in links:
+        real = Path(os.path.realpath(root / path))
+        if not real.is_relative_to(root):
+            continue
+        expected = real.relative_to(root).as_posix() if real.is_file() else ""
+        clamped = any(
+            Path(os.path.normpath(here.parent / here.readlink())).is_relative_to(root) is False
+            for here in [root / name for name in links]
+        )
+        if not clamped:
+            assert found[path].target == expected, (path, links)
+
+
+def test_a_link_is_named_by_its_text(root: Path) -> None:
+    trees.link(root / "lib/libamdhip64.so", "./libamdhip64.so.6")
+    assert read_prefix(root).links["lib/libamdhip64.so"].text == "./libamdhip64.so.6"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_named(root: Path) -> None:
+    trees.write(root / "lib/secret", "x").chmod(0)
+    with pytest.raises(InvalidPrefix, match="lib/secret cannot be read"):
+        read_prefix(root)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_directory_is_named(root: Path) -> None:
+    trees.write(root / "lib/secret/file", "x")
+    (root / "lib/secret").chmod(0)
+    try:
+        with pytest.raises(InvalidPrefix, match="lib/secret"):
+            read_prefix(root)
+    finally:
+        (root / "lib/secret").chmod(0o755)
+
+
+def test_a_pipe_is_no_part_of_a_rocm(root: Path) -> None:
+    os.mkfifo(root / "lib/pipe")
+    with pytest.raises(InvalidPrefix, match="lib/pipe is neither"):
+        read_prefix(root)
+
+
+def test_a_name_that_is_no_text_is_refused_by_name(root: Path) -> None:
+    trees.write(Path(os.fsdecode(os.fsencode(root) + b"/share/latin-\xe9")), "x")
+    with pytest.raises(InvalidPrefix, match="latin-"):
+        read_prefix(root)
+
+
+def test_targets_come_from_the_code_objects(root: Path) -> None:
+    trees.library(root / "lib/librocfft.so.0", targets=["gfx1030", "gfx906:xnack-", "gfx90a:xnack+"])
+    trees.library(root / "lib/librocrand.so.1", targets=["gfx90a:xnack-"])
+    trees.library(root / "lib/libplain_gfx942.so")
+    trees.write(root / "lib/rocblas/library/Kernels_gfx1100.hsaco", trees.bundle(["gfx1100"]))
+    prefix = read_prefix(root)
+    assert prefix.device_code == {
+        "lib/librocfft.so.0": {"gfx1030", "gfx906:xnack-", "gfx90a:xnack+"},
+        "lib/librocrand.so.1": {"gfx90a:xnack-"},
+    }
+    assert prefix.targets == ("gfx906", "gfx90a", "gfx1030")
+    assert set(prefix.elves) == {"lib/librocfft.so.0", "lib/librocrand.so.1", "lib/libplain_gfx942.so"}
+
+
+def test_object_files_and_foreign_elf_files_are_data(root: Path) -> None:
+    source = trees.write(root / "a.c", "int a;\n")
+    trees.gcc("-c", "-o", root / "lib/a.o", source)
+    trees.write(root / "lib/32bit.so", b"\x7fELF\x01\x01" + b"\0" * 58)
+    trees.write(root / "lib/short.so", b"\x7fELF")
+    assert read_prefix(root).elves == {}
+
+
+def test_executable(root: Path) -> None:
+    trees.script(root / "bin/hipcc", "#!/bin/sh\n")
+    prefix = read_prefix(root)
+    assert prefix.executable("bin/hipcc")
+    assert not prefix.executable(".info/version")
