@@ -1,0 +1,24 @@
+"""Configuration of the documentation; builds without a network."""
+
+from importlib.metadata import version as _installed_version
+
+project = "rocwright"
+author = "The rocwright authors"
+copyright = author
+release = version = _installed_version("rocwright")
+
+extensions = ["myst_parser"]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown"}
+
+# Headings can be linked to as page.md#heading.
+myst_heading_anchors = 3
+myst_enable_extensions = ["deflist", "colon_fence"]
+
+html_theme = "furo"
+html_title = f"rocwright {release}"
+# A copy of every source page beside the page would only double the site.
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+nitpicky = True

@@ -1,0 +1,290 @@
+"""Write the parts of the documentation that follow from the code: commands, errors, tables, rules.
+
+``python docs/generate.py`` replaces, in every page, the text between ``<!-- generated: NAME -->`` and
+``<!-- end -->``; everything else is written by hand. ``--check`` changes nothing and exits with 1 when a page
+is stale, naming it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from cyclopts import App
+
+import rocwright
+from rocwright.build.recipe import RecipeTable
+from rocwright.check.rules import RULES
+from rocwright.check.set_rules import CLOSED_RULE, SET_RULES
+from rocwright.cli import app
+from rocwright.data import load_table
+from rocwright.errors import RocwrightError
+from rocwright.model.gpu import Families
+from rocwright.model.project import ProjectTable
+from rocwright.sdk import distribution
+from rocwright.sdk.packages import PackageTable
+
+DOCS = Path(__file__).resolve().parent
+_BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+# Said once here where a command does not say it of its own.
+_SHARED_HELP = {
+    "--json": "Print the result as JSON on stdout.",
+    "--jobs": "Threads (default: this machine's cores).",
+}
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; cells may hold any text but line breaks."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def code(text: str) -> str:
+    """Text as inline code."""
+    return f"`{text}`"
+
+
+def rule_ids() -> list[str]:
+    """Ids of the rules over one file and over a set, in the order in which they are applied."""
+    return [rule.id for rule in (*RULES, *SET_RULES, CLOSED_RULE)]
+
+
+# --- commands
+
+
+def commands(group: App, words: tuple[str, ...] = ("rocwright",)) -> Iterator[tuple[tuple[str, ...], App]]:
+    """Every command that does something, with the words that call it."""
+    for name in group:
+        if name.startswith("-"):
+            continue
+        command = group[name]
+        if command.default_command is None:
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def _type_word(hint: object) -> str:
+    """`pathlib.Path | None` as `PATH`, a list of them too."""
+    options = [kind for kind in typing.get_args(hint) if kind not in (type(None), ...)] or [hint]
+    if typing.get_args(options[0]):
+        return _type_word(options[0])
+    return {"Path": "PATH", "int": "NUMBER", "str": "TEXT"}.get(getattr(options[0], "__name__", ""), "VALUE")
+
+
+def _prose(docstring: str) -> tuple[str, dict[str, str]]:
+    """The description of a command, and of each of its parameters by Python name."""
+    text, _, parameters = docstring.partition("Parameters\n")
+    lines = [line.strip() for line in text.strip().splitlines()]
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in parameters.splitlines()[1:]:
+        if re.fullmatch(r" {4}\w+", line):
+            name = line.strip()
+            found[name] = []
+        elif name and line.strip():
+            found[name].append(line.strip())
+    return "\n".join(lines), {key: " ".join(words) for key, words in found.items()}
+
+
+def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]:
+    """Name, meaning and default of one option."""
+    names, default = argument.names, argument.field_info.default
+    flag = bool in (argument.hint, *typing.get_args(argument.hint))
+    if flag and isinstance(default, bool):
+        # Only the spelling that changes something.
+        shown = next(name for name in names if (name in argument.negatives) == default)
+    elif flag:
+        shown = "`, `".join(names)
+    else:
+        shown = f"{names[0]} {_type_word(argument.hint)}"
+    meaning = helps.get(argument.field_info.name) or _SHARED_HELP.get(names[0], "")
+    if flag and default is True:
+        meaning = f"Do not {meaning[:1].lower()}{meaning[1:]}"
+    if argument.required:
+        told = "required"
+    else:
+        told = "" if flag or default in (None, (), []) else code(str(default))
+    return code(shown), meaning, told
+
+
+def render_cli() -> str:
+    """Every command: how it is called, what it does, its arguments and options."""
+    parts: list[str] = []
+    for words, command in commands(app):
+        function = command.default_command
+        description, helps = _prose(function.__doc__ or "")
+        arguments = list(command.assemble_argument_collection())
+        placed = [item for item in arguments if item.index is not None]
+        options = [item for item in arguments if item.index is None]
+        usage = [*words, *(_placed(item) for item in placed)]
+        usage += [f"{item.names[0]} {_type_word(item.hint)}" for item in options if item.required]
+        usage += ["[OPTIONS]"] if any(not item.required for item in options) else []
+        parts.append(f"## {' '.join(words)}\n\n```text\n{' '.join(usage)}\n```\n\n{description}\n")
+        if placed:
+            rows = [(code(item.names[0]), helps.get(item.field_info.name, "")) for item in placed]
+            parts.append(table(("Argument", "Meaning"), rows))
+        if options:
+            parts.append(table(("Option", "Meaning", "Default"), (_option(item, helps) for item in options)))
+    return "\n".join(parts)
+
+
+def _placed(argument: typing.Any) -> str:
+    name: str = argument.names[0]
+    if argument.field_info.kind.name == "VAR_POSITIONAL":
+        return f"{name}..."
+    return name if argument.required else f"[{name}]"
+
+
+# --- errors
+
+
+def error_classes() -> list[tuple[int, type[RocwrightError]]]:
+    """Every error of the package with its depth in the tree, parents before children."""
+    for module in pkgutil.walk_packages(rocwright.__path__, "rocwright."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+    def below(parent: type[RocwrightError], depth: int) -> Iterator[tuple[int, type[RocwrightError]]]:
+        yield depth, parent
+        children = (kind for kind in parent.__subclasses__() if kind.__module__.startswith("rocwright."))
+        for child in sorted(children, key=lambda kind: (kind.exit_code, kind.__name__)):
+            yield from below(child, depth + 1)
+
+    return list(below(RocwrightError, 0))
+
+
+def render_errors() -> str:
+    """The tree of errors as a table."""
+    rows = []
+    for depth, kind in error_classes():
+        first = (kind.__doc__ or "").strip().partition("\n\n")[0].replace("\n    ", " ")
+        meaning = "Any other refusal or failure." if depth == 0 else first
+        rows.append((str(kind.exit_code), "&nbsp;" * 4 * max(0, depth - 1) + code(kind.__name__), meaning))
+    return table(("Exit code", "Error", "Meaning"), rows)
+
+
+# --- tables of facts
+
+
+def _type_text(hint: object) -> str:
+    """A type as a reader of TOML would say it."""
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return f"list of {_type_text(inside[0])}"
+    if origin is dict:
+        return f"table of {_type_text(inside[1])}"
+    kinds = [_type_text(kind) for kind in inside if kind is not type(None)]
+    if kinds:
+        return " or ".join(kinds)
+    words = {str: "text", int: "number", bool: "true or false"}
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
+    return words.get(hint, getattr(hint, "__name__", str(hint)))  # type: ignore[call-overload]
+
+
+def _structs(root: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    """The rows that a table is made of, each once, in the order in which they are met."""
+    found: list[type[msgspec.Struct]] = []
+
+    def visit(hint: object) -> None:
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            if hint not in found:
+                found.append(hint)
+                for field in msgspec.structs.fields(hint):
+                    visit(field.type)
+        for inside in typing.get_args(hint):
+            visit(inside)
+
+    visit(root)
+    return found
+
+
+def _fields(struct: type[msgspec.Struct]) -> str:
+    rows = []
+    tag = struct.__struct_config__.tag
+    if tag is not None:
+        rows.append((code(str(struct.__struct_config__.tag_field)), f"always {code(str(tag))}", "yes"))
+    for field in msgspec.structs.fields(struct):
+        rows.append((code(field.encode_name), _type_text(field.type), "yes" if field.required else "no"))
+    return table(("Field", "Value", "Required"), rows)
+
+
+def _schema(root: type[msgspec.Struct]) -> str:
+    """Field lists of a table; the root itself only lists what the file holds at its top."""
+    parts = [f"At the top of the file:\n\n{_fields(root)}"]
+    for struct in _structs(root)[1:]:
+        text = " ".join((struct.__doc__ or "").split())
+        parts.append(f"### {struct.__name__}\n\n{text}\n\n{_fields(struct)}")
+    return "\n".join(parts)
+
+
+def render_family_names() -> str:
+    """The family table itself."""
+    known = load_table("families", Families).families
+    return table(
+        ("Family", "Targets"), ((code(name), " ".join(map(code, members))) for name, members in known.items())
+    )
+
+
+def render_rules() -> str:
+    """Ids and severities of the rules, in the order in which they are applied."""
+    rows = [(code(rule.id), rule.severity) for rule in (*RULES, *SET_RULES)]
+    rows.append((code(CLOSED_RULE.id), f"{CLOSED_RULE.severity}; error with `--closed`"))
+    return table(("Rule", "Severity"), rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "cli": render_cli,
+    "errors": render_errors,
+    "rules": render_rules,
+    "families": render_family_names,
+    "data-families": lambda: _schema(Families),
+    "data-packages": lambda: _schema(PackageTable),
+    "data-distributions": lambda: _schema(distribution._Table),
+    "data-projects": lambda: _schema(ProjectTable),
+    "data-recipes": lambda: _schema(RecipeTable),
+}
+
+
+def regenerate(text: str) -> str:
+    """A page with all its generated blocks as they should be; raises `KeyError` for an unknown block."""
+    return _BLOCK.sub(lambda match: f"{match[1]}\n{BLOCKS[match['name']]().strip()}\n\n{match[3]}", text)
+
+
+def pages() -> list[Path]:
+    """Every page of the documentation."""
+    return sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 when all pages are current (afterwards, without ``--check``), 1 for stale ones."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 for a stale page")
+    check: bool = parser.parse_args(arguments).check
+    stale = 0
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        wanted = regenerate(text)
+        if wanted == text:
+            continue
+        stale += 1
+        name = page.relative_to(DOCS.parent)
+        if check:
+            print(f"{name} is stale; run: python docs/generate.py", file=sys.stderr)
+        else:
+            page.write_text(wanted, encoding="utf-8")
+            print(f"wrote {name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
