@@ -22,6 +22,7 @@ STEPS = [
     "checkout-torchaudio",
     "checkout-torchvision",
     "checkout-apex",
+    "python-headers",
     "build-env",
     "build-triton",
     "build-torch",

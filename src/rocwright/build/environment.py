@@ -18,9 +18,16 @@ _GCC_QUIET = "-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error
 
 
 def common_environment(
-    rocm: InstalledRocm, targets: Sequence[str], *, caller: Mapping[str, str], jobs: int
+    rocm: InstalledRocm,
+    targets: Sequence[str],
+    *,
+    caller: Mapping[str, str],
+    jobs: int,
+    include: Sequence[str] = (),
 ) -> dict[str, str]:
     """Variables for every project on Linux; `caller` is the environment the tool was started with.
+
+    `include` are further directories of headers for every compiler, such as Python's own.
 
     Raises `UsageError` when no target is given: an empty list would compile for whatever GPU is there.
     """
@@ -42,6 +49,8 @@ def common_environment(
         "MAX_JOBS": caller.get("MAX_JOBS", str(jobs)),
         "PATH": os.pathsep.join([rocm.bin, caller.get("PATH", os.defpath)]),
     }
+    if include:
+        env["CPATH"] = os.pathsep.join([*include, *filter(None, [caller.get("CPATH")])])
     if rocm.device_libraries:
         env["HIP_DEVICE_LIB_PATH"] = rocm.device_libraries
     if rocm.host_math:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rocwright.build.headers import require_headers
 from rocwright.build.plan import plan_build
 from rocwright.build.recipe import recipes
 from rocwright.build.rocm import install_rocm
@@ -49,6 +50,7 @@ def build_family(
     Wheels appear in `output` one by one, each whole; a failing build leaves those before it.
     """
     table = recipes()
+    require_headers()
     note(f"creating {environment_dir}")
     environment = venv.create(environment_dir, log=log_dir / "build-env.log")
     venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log_dir / "build-env.log")

@@ -45,11 +45,13 @@ def plan_build(
     version_suffix: str | None = None,
     commit: str | None = None,
     source_date: int | None = None,
+    include: Sequence[str] = (),
 ) -> BuildPlan:
     """Plan the build of the project checked out in `directory`.
 
     `built` maps projects of this run to their wheel versions: torch pins triton, the others pin torch.
-    `source_date` (seconds since 1970) dates what the build writes, so that equal sources give equal wheels.
+    `source_date` (seconds since 1970) dates what the build writes, so that equal sources give equal wheels;
+    `include` are further directories of headers.
     """
     recipe = table.get(project)
     suffix = version_suffix or rocm_suffix(rocm.version)
@@ -61,7 +63,7 @@ def plan_build(
     pins = [f"rocm[libraries]=={rocm.version}"]
     if "triton" in built:
         pins.append(f"triton=={built['triton']}")
-    env = common_environment(rocm, targets, caller=caller, jobs=jobs)
+    env = common_environment(rocm, targets, caller=caller, jobs=jobs, include=include)
     env |= project_environment(recipe, table, version=version, number="1", targets=targets, requirements=pins)
     if source_date is not None:
         env.setdefault("SOURCE_DATE_EPOCH", str(source_date))

@@ -60,21 +60,33 @@ def fetch(
     `IntegrityError` when a file differs from the sha256 in the distribution's signed index.
     """
     directory = cache / f"{distribution.id}-{distribution.version_id}"
+    packages = fetch_packages(distribution.packages, directory, log=log, refresh=refresh, note=note)
+    return Fetched(
+        distribution=f"{distribution.id} {distribution.version_id}",
+        rocm_version=distribution.rocm_version,
+        directory=str(directory / "debs"),
+        packages=packages,
+    )
+
+
+def fetch_packages(
+    names: Sequence[str],
+    directory: Path,
+    *,
+    log: Path,
+    refresh: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> tuple[Package, ...]:
+    """Bring any packages of the distribution into `directory`/debs, verified; raises as `fetch`."""
     manifest = directory / _MANIFEST
     if manifest.exists() and not refresh:
         packages = _read_manifest(manifest)
     else:
         note("asking apt for versions")
-        packages = _resolve(distribution, directory, log)
-    debs = directory / "debs"
-    _download(packages, debs, directory, log, note)
+        packages = _resolve(names, directory, log)
+    _download(packages, directory / "debs", directory, log, note)
     write_text(manifest, msgspec.json.format(msgspec.json.encode(packages), indent=1).decode() + "\n")
-    return Fetched(
-        distribution=f"{distribution.id} {distribution.version_id}",
-        rocm_version=distribution.rocm_version,
-        directory=str(debs),
-        packages=packages,
-    )
+    return packages
 
 
 def _read_manifest(path: Path) -> tuple[Package, ...]:
@@ -134,14 +146,12 @@ def _reason(tail: str) -> str:
     return (wrong or tail.splitlines() or ["no output"])[-1]
 
 
-def _resolve(distribution: Distribution, directory: Path, log: Path) -> tuple[Package, ...]:
+def _resolve(names: Sequence[str], directory: Path, log: Path) -> tuple[Package, ...]:
     state = directory / "apt"
     directory.mkdir(parents=True, exist_ok=True)
     retry = "check the network and /etc/apt/sources.list*, then run again; or give --rocm-prefix DIR"
     _apt(["update"], state, cwd=directory, log=log, next_step=retry)
-    listed = _apt(
-        ["--print-uris", "download", *distribution.packages], state, cwd=directory, log=log, next_step=retry
-    )
+    listed = _apt(["--print-uris", "download", *names], state, cwd=directory, log=log, next_step=retry)
     packages: list[Package] = []
     for line in listed.stdout.splitlines():
         match = _URI.match(line)
@@ -154,9 +164,9 @@ def _resolve(distribution: Distribution, directory: Path, log: Path) -> tuple[Pa
                 next_step="use an index that is signed with SHA256",
             )
         packages.append(Package(match["file"], int(match["size"]), digest))
-    if len(packages) != len(distribution.packages):
+    if len(packages) != len(names):
         raise Unreachable(
-            f"apt names {len(packages)} files for {len(distribution.packages)} packages",
+            f"apt names {len(packages)} files for {len(names)} packages",
             where=log,
             next_step=retry,
         )
@@ -208,14 +218,20 @@ def _version(file: str) -> str:
 
 def unpack(fetched: Fetched, target: Path, *, log: Path, threads: int = 2) -> None:
     """Unpack all packages into the new directory `target`, several at once, all or nothing."""
+    unpack_packages(fetched.packages, Path(fetched.directory), target, log=log, threads=threads)
+
+
+def unpack_packages(
+    packages: Sequence[Package], directory: Path, target: Path, *, log: Path, threads: int = 2
+) -> None:
+    """Unpack packages lying in `directory` into the new directory `target`, all or nothing."""
     process.find_program("dpkg-deb", purpose="unpack Debian packages", package="dpkg")
     # The largest first: one package holds most of the bytes and would otherwise be started last.
-    queue = sorted(fetched.packages, key=lambda package: -package.size)
+    queue = sorted(packages, key=lambda package: -package.size)
     with atomic_directory(target) as beside, ThreadPoolExecutor(max_workers=threads) as pool:
 
         def one(package: Package) -> None:
-            deb = Path(fetched.directory) / package.file
-            process.run(["dpkg-deb", "--extract", str(deb), str(beside)], log=log)
+            process.run(["dpkg-deb", "--extract", str(directory / package.file), str(beside)], log=log)
 
         for done in [pool.submit(one, package) for package in queue]:
             done.result()

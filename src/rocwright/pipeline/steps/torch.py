@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.build import headers
 from rocwright.build.family import BUILD_TOOLS
 from rocwright.build.plan import plan_build
 from rocwright.build.recipe import RecipeTable, recipes
@@ -20,6 +21,7 @@ from rocwright.pipeline.graph import Inputs, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import UploadedRun
 from rocwright.sdk.build import BuiltPackages
+from rocwright.sdk.fetch import fetch_packages, unpack_packages
 from rocwright.sources.checkout import checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import Request, resolve
@@ -149,10 +151,48 @@ def _commit_time(directory: Path, commit: str) -> int:
     return int(done.stdout)
 
 
+class PythonHeaders(msgspec.Struct, frozen=True):
+    """Where `Python.h` is: directories to add for compilers; none when the interpreter has its own."""
+
+    include: tuple[str, ...]
+    source: str
+
+
+def _python_headers(options: RunOptions) -> Step:
+    workspace = options.workspace
+    unpacked = workspace.root / "python-headers"
+
+    def act(_: Inputs, note: Note) -> PythonHeaders:
+        package = headers.distribution_package()
+        if headers.has_headers() or package is None:
+            headers.require_headers()
+            return PythonHeaders((), "of this interpreter")
+        # A machine with only the interpreter: the headers come from the distribution too, as ROCm does.
+        directory = options.cache / "packages" / package
+        log = workspace.log("python-headers")
+        packages = fetch_packages([package], directory, log=log, refresh=options.refresh, note=note)
+        unpack_packages(packages, directory / "debs", unpacked, log=log)
+        return PythonHeaders(headers.include_directories(unpacked), packages[0].file)
+
+    return Step(
+        id="python-headers",
+        result=PythonHeaders,
+        act=act,
+        rooms=("sdk/fetch.py", "build/headers.py"),
+        facts=lambda: {"python": sys.version, "here": headers.has_headers(), "refresh": options.refresh},
+        outputs=lambda value: tuple(Path(directory) for directory in value.include),
+        summary=lambda value: f"Python's headers {value.source}",
+    )
+
+
 def build_steps(options: RunOptions) -> list[Step]:
-    """`build-env`, then one `build-…` per project in the order of the recipes."""
+    """`python-headers`, `build-env`, then one `build-…` per project in the order of the recipes."""
     table = recipes()
-    return [_build_env(options), *(_build(options, table, recipe.project) for recipe in table.recipe)]
+    return [
+        _python_headers(options),
+        _build_env(options),
+        *(_build(options, table, recipe.project) for recipe in table.recipe),
+    ]
 
 
 def _build_env(options: RunOptions) -> Step:
@@ -204,6 +244,7 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
             jobs=options.jobs,
             commit=tree.commit,
             source_date=tree.committed,
+            include=inputs.get("python-headers", PythonHeaders).include,
         )
         log = workspace.log(f"build-{project}")
         _remove_older(workspace.torch_wheels, project)
@@ -218,7 +259,12 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
         id=f"build-{project}",
         result=BuiltWheel,
         act=act,
-        needs=(f"checkout-{project}", "build-env", *(f"build-{name}" for name in recipe.after)),
+        needs=(
+            f"checkout-{project}",
+            "python-headers",
+            "build-env",
+            *(f"build-{name}" for name in recipe.after),
+        ),
         rooms=("build", "data/recipes.toml"),
         facts=lambda: {"targets": options.targets, "compiler flags": _caller_flags(os.environ)},
         outputs=outputs,
