@@ -4,7 +4,7 @@ from importlib.metadata import version as _installed_version
 
 project = "rocwright"
 author = "The rocwright authors"
-copyright = author
+copyright = author  # noqa: A001 - the name that Sphinx reads
 release = version = _installed_version("rocwright")
 
 extensions = ["myst_parser"]
@@ -16,6 +16,8 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_title = f"rocwright {release}"
 # A copy of every source page beside the page would only double the site.
 html_copy_source = False

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from cyclopts import App
 
 import rocwright
 from rocwright.build.recipe import RecipeTable
@@ -54,14 +53,16 @@ def code(text: str) -> str:
 
 def rule_ids() -> list[str]:
     """Ids of the rules over one file and over a set, in the order in which they are applied."""
-    return [rule.id for rule in (*RULES, *SET_RULES, CLOSED_RULE)]
+    return [*(rule.id for rule in RULES), *(rule.id for rule in (*SET_RULES, CLOSED_RULE))]
 
 
 # --- commands
 
 
-def commands(group: App, words: tuple[str, ...] = ("rocwright",)) -> Iterator[tuple[tuple[str, ...], App]]:
-    """Every command that does something, with the words that call it."""
+def commands(
+    group: typing.Any, words: tuple[str, ...] = ("rocwright",)
+) -> Iterator[tuple[tuple[str, ...], typing.Any]]:
+    """Every command that does something, with the words that call it; `group` is the application."""
     for name in group:
         if name.startswith("-"):
             continue
@@ -185,10 +186,10 @@ def _type_text(hint: object) -> str:
     kinds = [_type_text(kind) for kind in inside if kind is not type(None)]
     if kinds:
         return " or ".join(kinds)
-    words = {str: "text", int: "number", bool: "true or false"}
+    words: dict[object, str] = {str: "text", int: "number", bool: "true or false"}
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
-    return words.get(hint, getattr(hint, "__name__", str(hint)))  # type: ignore[call-overload]
+    return words.get(hint) or str(getattr(hint, "__name__", hint))
 
 
 def _structs(root: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
@@ -196,11 +197,10 @@ def _structs(root: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
     found: list[type[msgspec.Struct]] = []
 
     def visit(hint: object) -> None:
-        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-            if hint not in found:
-                found.append(hint)
-                for field in msgspec.structs.fields(hint):
-                    visit(field.type)
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and hint not in found:
+            found.append(hint)
+            for field in msgspec.structs.fields(hint):
+                visit(field.type)
         for inside in typing.get_args(hint):
             visit(inside)
 
@@ -213,8 +213,10 @@ def _fields(struct: type[msgspec.Struct]) -> str:
     tag = struct.__struct_config__.tag
     if tag is not None:
         rows.append((code(str(struct.__struct_config__.tag_field)), f"always {code(str(tag))}", "yes"))
-    for field in msgspec.structs.fields(struct):
-        rows.append((code(field.encode_name), _type_text(field.type), "yes" if field.required else "no"))
+    rows += [
+        (code(field.encode_name), _type_text(field.type), "yes" if field.required else "no")
+        for field in msgspec.structs.fields(struct)
+    ]
     return table(("Field", "Value", "Required"), rows)
 
 
@@ -237,7 +239,8 @@ def render_family_names() -> str:
 
 def render_rules() -> str:
     """Ids and severities of the rules, in the order in which they are applied."""
-    rows = [(code(rule.id), rule.severity) for rule in (*RULES, *SET_RULES)]
+    rows = [(code(rule.id), str(rule.severity)) for rule in RULES]
+    rows += [(code(rule.id), str(rule.severity)) for rule in SET_RULES]
     rows.append((code(CLOSED_RULE.id), f"{CLOSED_RULE.severity}; error with `--closed`"))
     return table(("Rule", "Severity"), rows)
 

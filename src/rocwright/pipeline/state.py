@@ -102,7 +102,9 @@ def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s
     Raises `TypeError` for a result that JSON does not bring back as it was: the next run would see another.
     """
     encoded = msgspec.json.encode(value)
-    if msgspec.json.decode(encoded, type=step.result) != value:
+    # As the next run will read it: from the stamp, which is indented for people.
+    read_back = msgspec.json.decode(msgspec.json.format(encoded, indent=1), type=step.result)
+    if msgspec.json.encode(read_back) != encoded:
         raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
     outputs = {
         str(path): Output(fingerprint(path), sha256_file(path) if path.is_file() else None)
