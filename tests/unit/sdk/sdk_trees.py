@@ -21,7 +21,7 @@ def bundle(targets: Iterable[str]) -> bytes:
     for number, text in enumerate(ids):
         size = 0 if number == 0 else 64
         data += struct.pack("<QQQ", head + 64 * max(0, number - 1), size, len(text)) + text.encode()
-    return data + b"\x7fCODE" .ljust(64, b".") * (len(ids) - 1)
+    return data + b"\x7fCODE".ljust(64, b".") * (len(ids) - 1)
 
 
 def library(
@@ -114,7 +114,10 @@ def small_rocm(root: Path, *, targets: Sequence[str] = ("gfx1100", "gfx1101", "g
     link(lib / "libamdhip64.so.6", "libamdhip64.so.6.4.43484")
     link(lib / "libamdhip64.so", "libamdhip64.so.6")
     library(
-        lib / "librocblas.so.4.4", soname="librocblas.so.4", needs=(hip,), targets=targets,
+        lib / "librocblas.so.4.4",
+        soname="librocblas.so.4",
+        needs=(hip,),
+        targets=targets,
         flags=("-Wl,--enable-new-dtags,-rpath,/opt/rocm/lib:$ORIGIN/../lib",),
     )
     link(lib / "librocblas.so.4", "librocblas.so.4.4")

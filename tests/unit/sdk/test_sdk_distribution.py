@@ -180,7 +180,9 @@ def test_a_link_to_the_other_copy_of_itself_is_dropped() -> None:
 
 
 def test_links_of_the_table_are_added_where_their_target_is_there() -> None:
-    rows = table(("bin/*", "lib/llvm/bin/"), links={"llvm": "lib/llvm", "bin/cc": "../lib/llvm/bin/clang", "z": "no"})
+    rows = table(
+        ("bin/*", "lib/llvm/bin/"), links={"llvm": "lib/llvm", "bin/cc": "../lib/llvm/bin/clang", "z": "no"}
+    )
     placed = place(rows, ["usr/bin/clang"], {})
     assert dict(placed.links) == {"bin/cc": "../lib/llvm/bin/clang", "llvm": "lib/llvm"}
 

@@ -67,8 +67,6 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-
-
 class Mirror:
     """The stand-ins on PATH, and what they serve."""
 
@@ -149,7 +147,9 @@ def test_every_package_arrives_with_the_digest_of_the_index(tmp_path: Path, mirr
     assert not (tmp_path / "cache/test-1/debs.partial").exists()
 
 
-def test_a_complete_cache_asks_nobody(tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_cache_asks_nobody(
+    tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = get(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert get(tmp_path) == first
@@ -195,7 +195,9 @@ def test_a_cached_package_that_changed_is_refused(tmp_path: Path, mirror: Mirror
     assert "delete the file" in (caught.value.next_step or "")
 
 
-def test_an_interrupted_download_leaves_nothing_that_is_taken_for_whole(tmp_path: Path, mirror: Mirror) -> None:
+def test_an_interrupted_download_leaves_nothing_that_is_taken_for_whole(
+    tmp_path: Path, mirror: Mirror
+) -> None:
     mirror.fail("download", "E: Connection reset by peer")
     with pytest.raises(Unreachable, match="Connection reset by peer"):
         get(tmp_path)
@@ -208,7 +210,9 @@ def test_an_interrupted_download_leaves_nothing_that_is_taken_for_whole(tmp_path
 @pytest.mark.parametrize(
     ("call", "verb"), [("update", "update"), ("print-uris", "--print-uris"), ("download", "download")]
 )
-def test_the_reason_apt_gives_is_the_reason_shown(tmp_path: Path, mirror: Mirror, call: str, verb: str) -> None:
+def test_the_reason_apt_gives_is_the_reason_shown(
+    tmp_path: Path, mirror: Mirror, call: str, verb: str
+) -> None:
     mirror.fail(call, "W: something else\nE: Unable to locate package hipcc\nW: the last line")
     with pytest.raises(Unreachable) as caught:
         get(tmp_path)
@@ -251,7 +255,11 @@ def test_apt_works_in_a_world_of_its_own(tmp_path: Path, mirror: Mirror) -> None
     get(tmp_path)
     state = tmp_path / "cache/test-1/apt"
     log = (tmp_path / "log").read_text()
-    for setting in (f"Dir::State={state}/state", f"Dir::Cache={state}/cache", f"Dir::State::status={state}/status"):
+    for setting in (
+        f"Dir::State={state}/state",
+        f"Dir::Cache={state}/cache",
+        f"Dir::State::status={state}/status",
+    ):
         assert setting in log
     assert (state / "state/lists/partial").is_dir()
 

@@ -146,7 +146,13 @@ def test_libraries_find_each_other_by_rpath(tmp_path: Path, unpacked: Path) -> N
     assert trees.dynamic(prefix / "lib/rocm_sysdeps/lib/libdep.so.1.0")["RPATH"] == ["$ORIGIN"]
     moved = prefix.rename(tmp_path / "moved")
     user = trees.program(
-        tmp_path / "user", text="int liba(void); int main(void) { return liba(); }", flags=(moved / "lib/liba.so.5.2", f"-Wl,-rpath,{moved}/lib", f"-Wl,-rpath-link,{moved}/lib/rocm_sysdeps/lib")
+        tmp_path / "user",
+        text="int liba(void); int main(void) { return liba(); }",
+        flags=(
+            moved / "lib/liba.so.5.2",
+            f"-Wl,-rpath,{moved}/lib",
+            f"-Wl,-rpath-link,{moved}/lib/rocm_sysdeps/lib",
+        ),
     )
     assert subprocess.run([user]).returncode == 42
 

@@ -149,7 +149,9 @@ def test_a_link_through_two_directory_links(root: Path) -> None:
     assert read_prefix(root).links["clang"].target == "lib/llvm/bin/clang-19"
 
 
-@pytest.mark.xfail(strict=True, reason="`..` behind a directory link is taken by name, the kernel takes it by place")
+@pytest.mark.xfail(
+    strict=True, reason="`..` behind a directory link is taken by name, the kernel takes it by place"
+)
 def test_dots_behind_a_directory_link(root: Path) -> None:
     trees.write(root / "lib/llvm/bin/clang-19", "program")
     trees.link(root / "llvm", "lib/llvm")
