@@ -1,0 +1,280 @@
+"""The command line as a user meets it: exit codes, named errors, no traceback, data that can be piped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rocwright
+from rocwright import cli, errors
+from rocwright.errors import RocwrightError
+
+PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
+
+
+def run(*words: object, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*PROGRAM, *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8", **(env or {})},
+        timeout=60,
+    )
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "\x1b" not in done.stderr + done.stdout
+    return done
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = run("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("check", "checkout", "demo", "doctor", "sdk"):
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", ["check", "demo", "checkout", "doctor", "sdk"])
+def test_each_command_has_help(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code in (0, None)
+    assert "Usage:" in capsys.readouterr().out
+
+
+def test_version(tmp_path: Path) -> None:
+    done = run("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout.strip()) == (0, rocwright.__version__)
+
+
+@pytest.mark.parametrize("words", [["frobnicate"], ["check", "--no-such-option"], ["sdk", "import"]])
+def test_words_that_are_no_command_fail(tmp_path: Path, words: list[str]) -> None:
+    done = run(*words, cwd=tmp_path)
+    assert done.returncode != 0
+    assert words[-1] in done.stdout + done.stderr or "prefix" in (done.stdout + done.stderr).lower()
+
+
+# ---- check ----
+
+
+def test_an_empty_folder_is_not_fine(tmp_path: Path) -> None:
+    (tmp_path / "dist").mkdir()
+    done = run("check", "dist", cwd=tmp_path)
+    assert done.returncode == 9
+    assert "error (ContractBroken)" in done.stderr
+    assert "empty-folder" in done.stdout
+
+
+def test_zeros_are_no_wheel(tmp_path: Path) -> None:
+    name = "torch-2.9.0-cp311-cp311-linux_x86_64.whl"
+    (tmp_path / name).write_bytes(bytes(200_000))
+    done = run("check", name, cwd=tmp_path)
+    assert done.returncode == 9
+    assert name in done.stdout
+    as_json = run("check", name, "--json", cwd=tmp_path)
+    assert as_json.returncode == 9
+    report = json.loads(as_json.stdout)
+    assert report["files"] == [name]
+    assert report["findings"][0]["severity"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind", "named"),
+    [
+        (["check", "nowhere.whl"], 2, "UsageError", "nowhere.whl does not exist"),
+        (["check"], 2, "UsageError", "nothing to check"),
+        (["check", ".", "--targets", "mi300"], 3, "InvalidTarget", "'mi300'"),
+        (["sdk", "import", "."], 3, "InvalidPrefix", "is no ROCm installation"),
+        (["sdk", "import", "nowhere"], 3, "InvalidPrefix", "nowhere is no directory"),
+        (["sdk", "fetch", "."], 2, "UsageError", "exists already"),
+        (["demo", "--list-steps", "--targets", "gfx90a,mi300"], 3, "InvalidTarget", "'mi300'"),
+        (["demo", "--list-steps", "--targets", ","], 2, "UsageError", "no GPU target"),
+        (["checkout", "tourch"], 2, "UsageError", "'tourch'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_ends_in_its_code_and_a_named_error(
+    tmp_path: Path,
+    words: list[str],
+    code: int,
+    kind: str,
+    named: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    captured = capsys.readouterr()
+    assert ended.value.code == code
+    assert captured.err.startswith(f"error ({kind}): ")
+    assert named in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_no_rocm(tmp_path: Path) -> None:
+    done = run("sdk", "import", ".", "--dest-dir", "out", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "next: give the directory that holds bin/, include/ and lib/" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# ---- demo, doctor ----
+
+
+def test_the_steps_of_the_demo_are_listed_without_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "prefix").mkdir()
+    done = run("demo", "--list-steps", "--rocm-prefix", "prefix", cwd=tmp_path, env={"COLUMNS": "40"})
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    steps = {row[0]: row[1:] for row in rows[2:]}
+    assert "test-pip" in steps["promote"] and "test-uv" in steps["promote"]
+    assert steps["rocm-prefix"] == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "prefix"]
+
+
+def test_doctor_says_what_is_missing_and_ends_accordingly(tmp_path: Path) -> None:
+    done = run("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    found = json.loads(done.stdout)
+    verdicts = {item["id"]: item["verdict"] for item in found["findings"]}
+    assert verdicts["git"] == verdicts["g++"] == verdicts["rocm-source"] == "missing"
+    assert done.returncode == 4
+    assert "error (MissingTool)" in done.stderr
+
+
+def test_doctor_as_table_and_as_json_agree(tmp_path: Path) -> None:
+    as_json, table = run("doctor", "--json", cwd=tmp_path), run("doctor", cwd=tmp_path)
+    found = json.loads(as_json.stdout)
+    missing = sum(item["verdict"] == "missing" for item in found["findings"])
+    assert as_json.returncode == table.returncode == (4 if missing else 0)
+    for item in found["findings"]:
+        assert item["id"] in table.stdout
+        assert item["detail"].split(",")[-1].strip() in table.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    pipeline = f'"{sys.executable}" -c "from rocwright.cli import main; main()" --help | true'
+    done = subprocess.run(["/bin/sh", "-c", pipeline], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stderr == ""
+
+
+# ---- every class of error ----
+
+# As the tree in the documentation draws them.
+CODES = {
+    "RocwrightError": 1,
+    "UsageError": 2,
+    "InvalidInput": 3,
+    "InvalidElf": 3,
+    "InvalidBundle": 3,
+    "InvalidWheel": 3,
+    "InvalidPrefix": 3,
+    "InvalidData": 3,
+    "InvalidPin": 3,
+    "MissingTool": 4,
+    "Unreachable": 5,
+    "NotOffered": 5,
+    "IntegrityError": 6,
+    "CommandFailed": 7,
+    "NoSpace": 8,
+    "ContractBroken": 9,
+    "GateClosed": 10,
+    "Interrupted": 130,
+}
+
+
+def classes(root: type[RocwrightError]) -> Iterator[type[RocwrightError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from classes(child)
+
+
+def test_the_tree_has_no_class_that_is_not_drawn() -> None:
+    mine = {
+        each.__name__: each.exit_code
+        for each in classes(RocwrightError)
+        if each.__module__ == errors.__name__
+    }
+    assert mine == CODES
+    assert set(errors.__all__) == set(CODES)
+    drawn = str(errors.__doc__)
+    assert all(f"{name} " in drawn for name in CODES)
+
+
+def ends(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> object:
+    """The exit code of a command that raises `problem`."""
+
+    def app(_: object) -> None:
+        raise problem
+
+    class Left(BaseException):
+        pass
+
+    left: list[int] = []
+
+    def leave(code: int) -> None:
+        left.append(code)
+        raise Left
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises((SystemExit, Left)) as ended:
+        cli.main([])
+    return left[0] if left else ended.value.code  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("name", "code"), CODES.items(), ids=CODES)
+def test_every_error_ends_in_its_code(
+    name: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = getattr(errors, name)
+    problem = (
+        kind("cc x.c", 2, cwd="/src")
+        if name == "CommandFailed"
+        else kind("what", where="/file", next_step="n")
+    )
+    assert ends(problem, monkeypatch) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"error ({name}): {problem}\n"
+
+
+def test_ctrl_c_outside_a_run_is_an_interruption_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(KeyboardInterrupt(), monkeypatch) == 130
+    assert capsys.readouterr().err == "error (Interrupted): interrupted\n"
+
+
+def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    def app(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    with pytest.raises(ZeroDivisionError):
+        cli.main([])
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RocwrightError("x"), "x"),
+        (RocwrightError("x", where="/a"), "x\n  in: /a"),
+        # A place that the sentence names already is not named twice.
+        (RocwrightError("/a is bad", where=Path("/a"), next_step="mend it"), "/a is bad\n  next: mend it"),
+    ],
+)
+def test_an_error_says_what_where_and_what_next(error: RocwrightError, text: str) -> None:
+    assert str(error) == text
