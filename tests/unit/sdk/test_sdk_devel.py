@@ -1,4 +1,4 @@
-"""The devel payload: a tar that the standard library reads, at any offset the same, and a manifest by hand."""
+"""The devel payload: a tar that the standard library reads at any offset, and a manifest by hand."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def test_refresh_asks_again(tmp_path: Path, mirror: Mirror) -> None:
 
 def test_a_corrupt_download_is_refused_and_not_kept(tmp_path: Path, mirror: Mirror) -> None:
     (mirror.bin / "pool/hipcc_5.2.3-8_amd64.deb").write_bytes(b"usr/bin/evilc")
-    with pytest.raises(IntegrityError, match="hipcc_5.2.3-8_amd64.deb"):
+    with pytest.raises(IntegrityError, match=r"hipcc_5\.2\.3-8_amd64\.deb"):
         get(tmp_path)
     assert "hipcc_5.2.3-8_amd64.deb" not in debs(tmp_path)
     # Nor does the next run take it for good.
