@@ -74,10 +74,14 @@ def test_every_command_line_parses(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for words in [*in_blocks(text, "rocwright"), *in_prose(text, "rocwright")]:
         try:
-            app.parse_args(words, exit_on_error=False, print_error=False)
+            _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         except CycloptsError as problem:
             if not (isinstance(problem, MissingArgumentError) and words in in_prose(text, "rocwright")):
                 pytest.fail(f"{page.relative_to(ROOT)}: rocwright {shlex.join(words)}: {problem}")
+        else:
+            # A command that takes any number of paths takes an unknown option for one of them.
+            taken = [value for value in bound.args if str(value).startswith("-")]
+            assert not taken, f"{page.relative_to(ROOT)}: rocwright {shlex.join(words)}"
 
 
 def test_the_reference_shows_every_command() -> None:
