@@ -52,19 +52,14 @@ def run_build(plan: BuildPlan, environment: Environment, output: Path, *, log: P
         )
     built = _the_wheel(plan, dist)
     wheel = open_wheel(built)
+    if plan.install:
+        # Its dependencies are in the environment already; an index has none of them yet.
+        options = ["--no-deps", "--force-reinstall", "--no-index"]
+        pip_install(environment, [str(built)], closed=None, options=options, log=log)
     output.mkdir(parents=True, exist_ok=True)
     target = output / built.name
     link_or_copy(built, target)
     remove_tree(dist)
-    if plan.install:
-        # Its dependencies are in the environment already; an index has none of them yet.
-        pip_install(
-            environment,
-            [str(target)],
-            closed=None,
-            options=["--no-deps", "--force-reinstall", "--no-index"],
-            log=log,
-        )
     return BuiltWheel(
         project=plan.project,
         version=wheel.metadata.version,
@@ -87,14 +82,18 @@ def _has_requirements(path: Path) -> bool:
 @contextmanager
 def _generated_files(plan: BuildPlan) -> Iterator[None]:
     """Write generated sources for the time of the build; the checkout is clean again afterwards."""
-    written = [Path(plan.directory) / path for path in plan.generated]
-    for path, text in zip(written, plan.generated.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
+    texts = {Path(plan.directory) / path: text for path, text in plan.generated.items()}
+    before = {path: path.read_bytes() for path in texts if path.exists()}
     try:
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
         yield
     finally:
-        for path in written:
-            path.unlink(missing_ok=True)
+        for path in texts:
+            if path in before:
+                path.write_bytes(before[path])
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _the_wheel(plan: BuildPlan, dist: Path) -> Path:

@@ -80,7 +80,10 @@ def diagnose(
 
 
 def _disk_finding(directory: Path) -> Finding:
-    free = shutil.disk_usage(directory).free
+    existing = directory.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
     detail = f"{free / 1e9:.1f} GB free, the demo needs about {_DEMO_SPACE / 1e9:.0f} GB"
     if free > _DEMO_SPACE:
         return Finding("disk", "ok", detail)

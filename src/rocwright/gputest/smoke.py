@@ -9,6 +9,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -62,7 +63,7 @@ def run_rocm_sdk_test(environment: Environment, *, log: Path) -> Verdicts:
 
 class _Check(msgspec.Struct, frozen=True):
     id: str
-    verdict: str
+    verdict: Literal["passed", "failed", "skipped"]
     cause: str | None = None
 
 
@@ -93,7 +94,7 @@ def run_pytest(
 ) -> Verdicts:
     """Run a directory of tests with pytest in the environment; verdicts come from its JUnit report.
 
-    Raises `InvalidInput` when pytest wrote no report: no report is never a pass.
+    Raises `InvalidInput` when pytest did not run to its end or wrote no report: that is never a pass.
     """
     report.unlink(missing_ok=True)
     report.parent.mkdir(parents=True, exist_ok=True)
@@ -107,8 +108,8 @@ def run_pytest(
             ok=(0, 1, 5),
         )
     except CommandFailed as error:
-        if not report.exists():
-            raise InvalidInput(f"the tests wrote no report: {error.what}", where=log) from error
+        # Interrupted, given up, killed: a report of the tests so far is no report of the run.
+        raise InvalidInput(f"the tests did not run to their end: {error.what}", where=log) from error
     return parse_junit(report)
 
 
@@ -128,7 +129,7 @@ def parse_junit(report: Path) -> Verdicts:
             problem = case.find("error")
         skip = case.find("skipped")
         if problem is not None:
-            failures.append(f"{name}: {(problem.get('message') or '').splitlines()[0:1]}")
+            failures.append(f"{name}: {(problem.get('message') or 'no message').splitlines()[0]}")
         elif skip is not None:
             skips.append(f"{name}: {skip.get('message')}")
         else:

@@ -46,6 +46,8 @@ def parse_target(text: str) -> Target:
             f"{text!r} has an unknown target feature",
             next_step="known features: xnack+ xnack- sramecc+ sramecc-",
         )
+    if len({feature[:-1] for feature in features}) < len(features):
+        raise InvalidTarget(f"{text!r} gives a target feature twice", next_step="give each feature once")
     return Target(match["base"], features)
 
 

@@ -92,6 +92,16 @@ def make_graph(steps: Iterable[Step]) -> Graph:
     while waiting:
         ready = next((step for step in waiting.values() if all(need in ordered for need in step.needs)), None)
         if ready is None:
-            raise InvalidInput("these steps need each other in a circle: " + ", ".join(sorted(waiting)))
+            raise InvalidInput("these steps need each other in a circle: " + ", ".join(_circle(waiting)))
         ordered[ready.id] = waiting.pop(ready.id)
     return Graph(tuple(ordered.values()))
+
+
+def _circle(waiting: Mapping[str, Step]) -> list[str]:
+    """The steps of a circle among steps that all wait: whoever follows the needs runs into one."""
+    walked: list[str] = []
+    current = next(iter(waiting))
+    while current not in walked:
+        walked.append(current)
+        current = next(need for need in waiting[current].needs if need in waiting)
+    return sorted(walked[walked.index(current) :])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import queue
 import resource
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import Interrupted
+from rocwright.errors import Interrupted, UsageError
 from rocwright.pipeline import state
 from rocwright.pipeline.graph import Graph, Inputs, Step
-from rocwright.system import process
+from rocwright.system import console, process
 from rocwright.system.console import Progress
 
 
@@ -50,6 +54,8 @@ def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | No
     A step's error stops new steps from starting; running ones end and keep their results; then the error
     is raised. Ctrl-C ends the commands of running steps; a new run resumes.
     """
+    if jobs < 1:
+        raise UsageError(f"{jobs} steps at once would never end", next_step="give --jobs 1 or more")
     began = time.monotonic()
     display = progress or Progress(total=len(graph.steps), quiet=True)
     values: dict[str, msgspec.Struct] = {}
@@ -58,8 +64,7 @@ def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | No
     ended: queue.Queue[_Done] = queue.Queue()
     running = 0
     problem: BaseException | None = None
-    state_dir.mkdir(parents=True, exist_ok=True)
-    with display.shown():
+    with display.shown(), _only_one(state_dir):
         try:
             while (waiting and problem is None) or running:
                 while problem is None and running < jobs and (step := _ready(waiting, values)) is not None:
@@ -99,6 +104,29 @@ def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | No
         cpu_s=round(sum(use.ru_utime + use.ru_stime for use in usage), 2),
         peak_rss=max(use.ru_maxrss for use in usage) * 1024,
     )
+
+
+@contextmanager
+def _only_one(state_dir: Path) -> Iterator[None]:
+    """Wait until no other run, and no command that a killed run left behind, works in this place.
+
+    The commands of this run inherit the lock: it is free only when the last of them has ended.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    handle = os.open(state_dir.with_name(state_dir.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.say(
+                f"waiting for another run in {state_dir.parent}, or for what a killed one left behind"
+            )
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        process.inherit(handle)
+        yield
+    finally:
+        process.disinherit(handle)
+        os.close(handle)
 
 
 def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:

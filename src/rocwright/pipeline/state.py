@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.errors import RocwrightError
 from rocwright.pipeline.graph import Step
 from rocwright.system.files import content_digest, fingerprint, sha256_file, write_text
 
@@ -73,7 +74,7 @@ def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
         if stamp.schema != SCHEMA or stamp.inputs != inputs:
             return None
         value = msgspec.json.decode(stamp.value, type=step.result)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RocwrightError):
         return None
     found = {str(path): _same(path, stamp.outputs.get(str(path))) for path in step.outputs(value)}
     outputs = {path: output for path, output in found.items() if output is not None}

@@ -19,7 +19,7 @@ from rocwright.system import process
 from rocwright.system.files import atomic_directory, remove_tree, verify_sha256, write_text
 
 # 'URI' file-name size HASH:digest
-_URI = re.compile(r"^'[^']+' (?P<file>\S+) (?P<size>\d+) (?P<hash>\S+)$")
+_URI = re.compile(r"^'[^']+' (?P<file>\S+) (?P<size>\d+) (?P<hash>\S*)\s*$")
 _MANIFEST = "packages.json"
 
 
@@ -79,9 +79,9 @@ def fetch_packages(
 ) -> tuple[Package, ...]:
     """Bring any packages of the distribution into `directory`/debs, verified; raises as `fetch`."""
     manifest = directory / _MANIFEST
-    if manifest.exists() and not refresh:
-        packages = _read_manifest(manifest)
-    else:
+    packages = _read_manifest(manifest) if manifest.exists() and not refresh else ()
+    # A list made for another table of packages is no list for this one.
+    if {_name(package.file) for package in packages} != set(names):
         note("asking apt for versions")
         packages = _resolve(names, directory, log)
     _download(packages, directory / "debs", directory, log, note)

@@ -76,12 +76,15 @@ def table(
 
 def human_bytes(count: int) -> str:
     """Bytes in decimal units, as package managers print them: 148807836 → '148.8 MB'."""
+    if count < 1000:
+        return f"{count} B"
     value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+    for unit in ("kB", "MB", "GB"):
         value /= 1000
-    raise AssertionError("unreachable: GB is the last unit")
+        # Rounded first: 999,960 bytes are 1.0 MB, not 1000.0 kB.
+        if round(value, 1) < 1000 or unit == "GB":
+            break
+    return f"{value:.1f} {unit}"
 
 
 @dataclass

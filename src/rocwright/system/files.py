@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -44,18 +45,17 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
     Raises `NoSpace` when the disk is full; the partial file is removed.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as stream:
             yield stream
             stream.flush()
         partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise disk_error(error, path) from error
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as error:
+        _discard(partial)
+        if isinstance(error, OSError):
+            raise disk_error(error, path) from error
         raise
 
 
@@ -71,20 +71,40 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
     Yields the directory to fill. On any error it is removed and `path` stays as it was.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + PARTIAL)
-    remove_tree(partial)
-    partial.mkdir()
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_tree(partial)
+        partial.mkdir()
         yield partial
-        remove_tree(path)
-        partial.replace(path)
-    except OSError as error:
-        remove_tree(partial)
-        raise disk_error(error, path) from error
-    except BaseException:
-        remove_tree(partial)
+        _put_in_place(partial, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            remove_tree(partial)
+        if isinstance(error, OSError):
+            raise disk_error(error, path) from error
         raise
+
+
+def _put_in_place(partial: Path, path: Path) -> None:
+    """Rename a tree over another, which the system cannot: the old one steps aside, back on failure."""
+    aside = path.with_name(path.name + ".old" + PARTIAL)
+    remove_tree(aside)
+    if path.exists() or path.is_symlink():
+        path.rename(aside)
+    try:
+        partial.replace(path)
+    except OSError:
+        if aside.exists() or aside.is_symlink():
+            aside.rename(path)
+        raise
+    remove_tree(aside)
+
+
+def _discard(partial: Path) -> None:
+    # Best effort: the error that brought us here is the one to report.
+    with contextlib.suppress(OSError):
+        partial.unlink()
 
 
 def remove_tree(path: Path) -> None:
@@ -125,18 +145,24 @@ def link_or_copy(source: Path, target: Path) -> None:
 
     Only for files that are never written again (wheels, packages in a store).
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + PARTIAL)
-    partial.unlink(missing_ok=True)
+    # A link as source stands for the file it leads to: link(2) would link the link itself.
+    real = source.resolve()
     try:
-        os.link(source, partial)
-    except OSError:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.unlink(missing_ok=True)
         try:
-            shutil.copyfile(source, partial)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
+            os.link(real, partial)
+        except OSError:
+            shutil.copyfile(real, partial)
+        partial.replace(target)
+    except BaseException as error:
+        _discard(partial)
+        if isinstance(error, OSError):
             raise disk_error(error, target) from error
-    partial.replace(target)
+        raise
+    # rename(2) of two names of one file does nothing and leaves both.
+    partial.unlink(missing_ok=True)
 
 
 def walk_files(root: Path) -> Iterator[Path]:
@@ -168,22 +194,24 @@ def fingerprint(path: Path) -> str:
 
     if path.is_dir() and not path.is_symlink():
         for file in walk_files(path):
-            if "__pycache__" not in file.parts:
-                add(str(file.relative_to(path)), file)
+            name = file.relative_to(path)
+            if "__pycache__" not in name.parts:
+                add(str(name), file)
     else:
         add(path.name, path)
     return digest.hexdigest()
 
 
 def content_digest(root: Path, *, exclude: tuple[str, ...] = ("__pycache__",)) -> str:
-    """sha256 over names and contents of a small tree (sources, data), or of one file."""
+    """sha256 over names, kinds and contents of a small tree (sources, data), or of one file."""
     digest = hashlib.sha256()
-    files = walk_files(root) if root.is_dir() else iter([root])
-    for file in files:
-        if any(part in exclude for part in file.parts):
+    for file in walk_files(root) if root.is_dir() else iter([root]):
+        name = file.relative_to(root) if file != root else Path(file.name)
+        if any(part in exclude for part in name.parts):
             continue
-        digest.update(f"{file.relative_to(root) if file != root else file.name}\0".encode())
-        digest.update(str(file.readlink()).encode() if file.is_symlink() else sha256_file(file).encode())
+        kind, content = ("link", str(file.readlink())) if file.is_symlink() else ("file", sha256_file(file))
+        # Names hold no NUL, so no two trees give the same text.
+        digest.update(f"{name}\0{kind}\0{content}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 

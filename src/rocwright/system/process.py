@@ -6,8 +6,11 @@ out. Output streams stay apart where a value is read, so a warning never ends up
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import os
 import re
+import selectors
 import shlex
 import shutil
 import signal
@@ -23,9 +26,10 @@ from rocwright.errors import CommandFailed, Interrupted, MissingTool
 
 _TAIL_LINES = 25
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH", re.IGNORECASE)
-_URL_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 _running: set[int] = set()
+_inherited: set[int] = set()
 _lock = threading.Lock()
 _stopping = threading.Event()
 
@@ -35,7 +39,8 @@ class Completed:
     """What a command used and printed.
 
     `cpu_s` counts user and system seconds of the process and the children it waited for, `peak_rss`
-    is the largest resident set of any one of them, in bytes.
+    is the largest resident set of any one of them, in bytes (Linux counts this process's own size at the
+    time of the start in, so it is never less than that).
     """
 
     command: str
@@ -98,67 +103,24 @@ def run(
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    stdout: list[str] = []
-    tail: deque[str] = deque(maxlen=_TAIL_LINES)
-    if log is not None:
-        log.parent.mkdir(parents=True, exist_ok=True)
-    sink = log.open("a", encoding="utf-8") if log is not None else None
+    output = _Output(log)
     try:
-        if sink is not None:
-            sink.write(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
-            sink.flush()
+        output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
+        child = _start(words, cwd, environment)
         try:
-            child = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                # A group of its own, so that stopping the run also stops compilers below make or ninja.
-                start_new_session=True,
-            )
-        except FileNotFoundError as error:
-            if cwd is not None and not cwd.is_dir():
-                raise MissingTool(f"directory {cwd} does not exist", where=cwd) from error
-            raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
-        except PermissionError as error:
-            raise MissingTool(f"{words[0]} cannot be executed: {error.strerror}") from error
-        with _lock:
-            _running.add(child.pid)
-
-        sink_lock = threading.Lock()
-
-        def drain(stream: object, keep: list[str] | None) -> None:
-            for line in stream:  # type: ignore[attr-defined]
-                if keep is not None:
-                    keep.append(line)
-                with sink_lock:
-                    tail.append(line.rstrip("\n"))
-                    if sink is not None:
-                        sink.write(line)
-
-        threads = [
-            threading.Thread(target=drain, args=(child.stdout, stdout), daemon=True),
-            threading.Thread(target=drain, args=(child.stderr, None), daemon=True),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        _, status, usage = os.wait4(child.pid, 0)
+            _drain(child, output)
+            _, status, usage = os.wait4(child.pid, 0)
+        except BaseException:
+            # Interrupted in the main thread: what was started here must not outlive it.
+            _signal_group(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        finally:
+            with _lock:
+                _running.discard(child.pid)
         child.returncode = os.waitstatus_to_exitcode(status)
-        assert child.stdout is not None and child.stderr is not None
-        child.stdout.close()
-        child.stderr.close()
-        with _lock:
-            _running.discard(child.pid)
     finally:
-        if sink is not None:
-            sink.close()
+        output.close()
 
     if _stopping.is_set():
         raise Interrupted(f"stopped while running: {shown}", next_step="run again to resume")
@@ -167,17 +129,114 @@ def run(
             shown,
             child.returncode,
             cwd=str(cwd) if cwd is not None else None,
-            tail="\n".join(tail),
+            tail="\n".join(output.tail),
             log=str(log) if log is not None else None,
             next_step=next_step,
         )
     return Completed(
         command=shown,
-        stdout="".join(stdout),
+        stdout="".join(output.stdout),
         wall_s=time.monotonic() - began,
         cpu_s=usage.ru_utime + usage.ru_stime,
         peak_rss=usage.ru_maxrss * 1024,
     )
+
+
+def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    if cwd is not None and not cwd.is_dir():
+        state = "is no directory" if cwd.exists() else "does not exist"
+        raise MissingTool(f"directory {cwd} {state}; {words[0]} was to run there", where=cwd)
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=tuple(_inherited),
+            # A group of its own, so that stopping the run also stops compilers below make or ninja.
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
+    except OSError as error:
+        raise MissingTool(f"{words[0]} cannot be executed: {error.strerror}") from error
+    with _lock:
+        _running.add(child.pid)
+    if _stopping.is_set():
+        # Stopped between the start and the line above: nobody else knows of this one.
+        _signal_group(child.pid, signal.SIGKILL)
+    return child
+
+
+class _Output:
+    """What a command prints: standard output whole, the last lines of both streams, all of it in the log."""
+
+    def __init__(self, log: Path | None) -> None:
+        self.stdout: list[str] = []
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._rest = {"out": "", "err": ""}
+        self._sink = None
+        self._fresh = True
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            self._fresh = not log.exists() or log.read_bytes()[-1:] in (b"", b"\n")
+            self._sink = log.open("a", encoding="utf-8")
+
+    def begin(self, line: str) -> None:
+        """The command itself, on a line of its own."""
+        if self._sink is not None:
+            self._sink.write(line if self._fresh else "\n" + line)
+            self._sink.flush()
+
+    def take(self, stream: str, text: str, *, last: bool = False) -> None:
+        """Text of one stream, in the order of arrival; lines are kept whole."""
+        if stream == "out":
+            self.stdout.append(text)
+        whole = self._rest[stream] + text
+        lines = whole.splitlines(keepends=True)
+        self._rest[stream] = lines.pop() if lines and not last and not lines[-1].endswith("\n") else ""
+        for line in lines:
+            self.tail.append(line.rstrip("\r\n"))
+            if self._sink is not None:
+                self._sink.write(line)
+
+    def close(self) -> None:
+        """End the log."""
+        if self._sink is not None:
+            self._sink.close()
+
+
+def _drain(child: subprocess.Popen[bytes], output: _Output) -> None:
+    """Read both streams in the order of arrival until both end."""
+    assert child.stdout is not None and child.stderr is not None
+    decoder = codecs.getincrementaldecoder("utf-8")
+    with selectors.DefaultSelector() as waiting, child.stdout, child.stderr:
+        for name, stream in (("out", child.stdout), ("err", child.stderr)):
+            waiting.register(stream, selectors.EVENT_READ, (name, decoder(errors="replace")))
+        while waiting.get_map():
+            for key, _ in waiting.select():
+                name, decode = key.data
+                data = os.read(key.fd, 1 << 16)
+                output.take(name, decode.decode(data, final=not data), last=not data)
+                if not data:
+                    waiting.unregister(key.fileobj)
+
+
+def _signal_group(pid: int, sig: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, sig)
+
+
+def inherit(descriptor: int) -> None:
+    """Hand an open file to every command from now on: a lock on it then lasts as long as any of them."""
+    _inherited.add(descriptor)
+
+
+def disinherit(descriptor: int) -> None:
+    """Keep it to this process again."""
+    _inherited.discard(descriptor)
 
 
 def stop_all(grace_s: float = 3.0) -> None:
@@ -187,10 +246,7 @@ def stop_all(grace_s: float = 3.0) -> None:
         with _lock:
             pids = list(_running)
         for pid in pids:
-            try:
-                os.killpg(pid, sig)
-            except ProcessLookupError:
-                continue
+            _signal_group(pid, sig)
         deadline = time.monotonic() + grace_s
         while time.monotonic() < deadline:
             with _lock:

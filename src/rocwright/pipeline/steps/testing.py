@@ -111,23 +111,35 @@ def _test_summary(value: TestedEnvironment) -> str:
 
 def tested_statements(manifest: SetManifest, tested: Sequence[TestedEnvironment]) -> list[Statement]:
     """What the test environments showed, as statements about the set; the GPU suite by its skips."""
+    if not tested:
+        return []
     statements: list[Statement] = []
+    host_passed = True
     for suite, verdicts in (
         (ROCM_SUITE, [one.rocm_sdk for one in tested]),
         (HOST_SUITE, [one.smoke for one in tested]),
     ):
         good = all(one.failed == 0 and one.passed > 0 for one in verdicts)
+        host_passed &= good
         detail = "; ".join(
             f"{one.installer}: {v.passed} passed, {v.failed} failed"
             for one, v in zip(tested, verdicts, strict=True)
         )
         statements.append(_test(manifest, suite, "passed" if good else "failed", runner=True, detail=detail))
-    skipped = max((one.smoke.skipped for one in tested), default=0)
-    detail = f"{skipped} tests need a GPU; this machine has none" if skipped else "ran with the host suite"
-    statements.append(
-        _test(manifest, GPU_SUITE, "skipped" if skipped else "passed", runner=not skipped, detail=detail)
-    )
+    statements.append(_gpu_statement(manifest, tested, host_passed=host_passed))
     return statements
+
+
+def _gpu_statement(
+    manifest: SetManifest, tested: Sequence[TestedEnvironment], *, host_passed: bool
+) -> Statement:
+    """GPU tests are part of the smoke tests, which skip them for want of a GPU."""
+    skipped = max(one.smoke.skipped for one in tested)
+    if skipped:
+        detail = f"{skipped} tests need a GPU; this machine has none"
+        return _test(manifest, GPU_SUITE, "skipped", runner=False, detail=detail)
+    result = "passed" if host_passed else "failed"
+    return _test(manifest, GPU_SUITE, result, runner=True, detail="ran with the host suite")
 
 
 def _test(manifest: SetManifest, suite: str, result: str, *, runner: bool, detail: str) -> Statement:
