@@ -137,7 +137,6 @@ def test_a_build_that_goes_wrong_changes_no_output_and_leaves_nothing_generated(
     assert names(source / "toy") == []
 
 
-@pytest.mark.xfail(strict=False, reason="the two streams race for the last lines")
 def test_the_compilers_last_lines_are_in_the_error(
     source: Path, environment: Environment, tmp_path: Path
 ) -> None:
@@ -153,7 +152,6 @@ def test_the_compilers_last_lines_are_in_the_error(
     assert "warning 10\n" in (tmp_path / "log").read_text()
 
 
-@pytest.mark.xfail(strict=True, reason="a file of the tree is overwritten and then removed")
 def test_a_generated_file_gives_way_to_the_trees_own(
     source: Path, environment: Environment, tmp_path: Path
 ) -> None:
@@ -171,7 +169,6 @@ def test_a_wheel_that_later_projects_need_is_installed(source: Path, tmp_path: P
     assert venv.installed(environment) == {"toy": "1.0+rocm7"}
 
 
-@pytest.mark.xfail(strict=True, reason="the wheel is put out before it is installed")
 def test_a_wheel_that_cannot_be_installed_is_not_put_out(source: Path, tmp_path: Path) -> None:
     (source / "behave").write_text("tag=cp27-cp27mu-linux_x86_64")
     environment = venv.create(tmp_path / "env")

@@ -121,7 +121,6 @@ def test_too_little_room_is_said_in_numbers(
     assert by_id(found)["disk"].detail.startswith("1.5 GB free")
 
 
-@pytest.mark.xfail(strict=True, reason="the directory must exist")
 def test_room_is_looked_at_where_a_directory_not_made_yet_will_be(
     nodes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

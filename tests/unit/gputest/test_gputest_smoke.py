@@ -30,7 +30,6 @@ def report(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.xfail(strict=True, reason="the message is a list")
 def test_every_outcome_is_counted_and_named(tmp_path: Path) -> None:
     found = parse_junit(report(tmp_path, JUNIT))
     assert (found.passed, found.failed, found.skipped) == (2, 2, 1)
@@ -102,7 +101,6 @@ def test_no_report_of_rocm_sdk_is_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("verdict", ["error", "crashed", "PASSED", ""])
-@pytest.mark.xfail(strict=True, reason="any text is a verdict")
 def test_a_verdict_that_is_not_known_does_not_vanish(verdict: str) -> None:
     text = f'{{"checks": [{{"id": "a", "verdict": "passed"}}, {{"id": "b", "verdict": "{verdict}"}}]}}'
     with pytest.raises(InvalidInput):
@@ -155,7 +153,6 @@ def test_a_run_that_dies_is_no_pass_even_with_an_old_report(
         run(environment, tmp_path, f"def test_a(): pass\ndef test_b():\n    {code}\n")
 
 
-@pytest.mark.xfail(strict=True, reason="the report of a run that was given up is read as whole")
 def test_a_run_that_is_given_up_half_way_is_no_pass(environment: Environment, tmp_path: Path) -> None:
     """pytest then ends with code 2 and writes a report of the tests so far, all of them good."""
     code = "import pytest\ndef test_a(): pass\ndef test_b(): pytest.exit('the GPU hangs')\n"

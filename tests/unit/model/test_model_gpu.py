@@ -153,7 +153,6 @@ def test_other_text_is_refused_by_name(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["gfx90a:xnack+:xnack-", "gfx90a:xnack+:xnack+"])
-@pytest.mark.xfail(strict=True, reason="a feature may be repeated and contradicted")
 def test_a_feature_is_given_once(text: str) -> None:
     with pytest.raises(InvalidTarget):
         parse_target(text)

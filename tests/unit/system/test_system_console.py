@@ -45,7 +45,6 @@ def test_bytes_for_people(count: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "text"), [(999_960, "1.0 MB"), (999_999_999, "1.0 GB")])
-@pytest.mark.xfail(strict=True, reason="rounding comes after the choice of the unit")
 def test_bytes_that_round_up_to_the_next_unit(count: int, text: str) -> None:
     assert console.human_bytes(count) == text
 
