@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import sdk_trees as trees
-from hypothesis import HealthCheck, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidPrefix
@@ -159,15 +163,18 @@ def test_dots_behind_a_directory_link(root: Path) -> None:
     assert read_prefix(root).links["bin/hip"].target == "lib/libamdhip64.so.6"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.dictionaries(
-        st.sampled_from(["a", "b", "d/a", "d/b", "e/a", "e/f/a"]),
-        st.sampled_from(["a", "b", "../a", "../d/b", "d/b", "e/f/a", "f/a", "x", "../x", "../../x", "file"]),
-        max_size=6,
-    )
+PLACES = st.sampled_from(["a", "b", "d/a", "d/b", "e/a", "e/f/a", "e/f/b"])
+TEXTS = st.sampled_from(
+    ["a", "b", "d", "..", "../d", "../e/f", "e/f", "f", "./f/", "a/b", "../a/b", "d/a/file", "../a/../x"]
+    + ["x", "file", "../x", "../../x", "d/file", "/x", "x/..", "none"]
 )
-def test_links_that_stay_inside_and_pass_no_directory_link_lead_where_the_kernel_says(
+
+
+@pytest.mark.xfail(strict=True, reason="links are followed by name, not as the kernel does")
+@settings(max_examples=150, deadline=None)
+@example({"d/a": "../../x"})
+@given(st.dictionaries(PLACES, TEXTS, max_size=5))
+def test_links_lead_where_the_kernel_says(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
     root = tmp_path_factory.mktemp("tree") / "deep" / "rocm"
@@ -175,37 +182,60 @@ def test_links_that_stay_inside_and_pass_no_directory_link_lead_where_the_kernel
     for path in ("x", "d/file", "e/f/file"):
         trees.write(root / path, "x")
     for path, text in links.items():
-        trees.link(root / path, text)
+        (root / path).symlink_to(text)
     found = read_prefix(root, version="1").links
     for path in links:
-        real = Path(os.path.realpath(root / path))
-        if not real.is_relative_to(root):
-            continue
-        expected = real.relative_to(root).as_posix() if real.is_file() else ""
-        clamped = any(
-            Path(os.path.normpath(here.parent / here.readlink())).is_relative_to(root) is False
-            for here in [root / name for name in links]
-        )
-        if not clamped:
-            assert found[path].target == expected, (path, links)
+        end = root / path
+        real = Path(os.path.realpath(end))
+        # The root itself is no place in the tree, a link to it counts as one that leads nowhere.
+        inside = end.exists() and root in real.parents
+        assert (found[path].target if found[path].kind != "dangling" else None) == (
+            real.relative_to(root).as_posix() if inside else None
+        ), (path, links)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@contextmanager
+def unprivileged(root: Path) -> Iterator[Path]:
+    """A copy of `root` where anyone may look, and a user who may not read everything."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        copy = shutil.copytree(root, Path(name) / "rocm")
+        try:
+            yield copy
+        finally:
+            become_root_again()
+
+
+def become_nobody() -> None:
+    if os.geteuid() == 0:
+        os.setresuid(65534, 65534, 0)
+
+
+def become_root_again() -> None:
+    if os.getresuid()[2] == 0:
+        os.setresuid(0, 0, 0)
+
+
 def test_an_unreadable_file_is_named(root: Path) -> None:
-    trees.write(root / "lib/secret", "x").chmod(0)
-    with pytest.raises(InvalidPrefix, match="lib/secret cannot be read"):
-        read_prefix(root)
+    with unprivileged(root) as copy:
+        trees.write(copy / "lib/secret", "x").chmod(0)
+        become_nobody()
+        with pytest.raises(InvalidPrefix, match="lib/secret cannot be read"):
+            read_prefix(copy)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.xfail(strict=True, reason="what cannot be listed is silently taken for empty")
 def test_an_unreadable_directory_is_named(root: Path) -> None:
-    trees.write(root / "lib/secret/file", "x")
-    (root / "lib/secret").chmod(0)
-    try:
-        with pytest.raises(InvalidPrefix, match="lib/secret"):
-            read_prefix(root)
-    finally:
-        (root / "lib/secret").chmod(0o755)
+    with unprivileged(root) as copy:
+        trees.write(copy / "lib/secret/file", "x")
+        (copy / "lib/secret").chmod(0)
+        become_nobody()
+        try:
+            with pytest.raises(InvalidPrefix, match="lib/secret"):
+                read_prefix(copy)
+        finally:
+            become_root_again()
+            (copy / "lib/secret").chmod(0o755)
 
 
 def test_a_pipe_is_no_part_of_a_rocm(root: Path) -> None:
