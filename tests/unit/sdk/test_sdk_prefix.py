@@ -14,7 +14,7 @@ import sdk_trees as trees
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rocwright.errors import InvalidPrefix
+from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.prefix import read_prefix
 
 HEADER = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_VERSION_PATCH 43484\n"
@@ -84,7 +84,6 @@ def test_a_prefix_without_a_version_asks_for_it(root: Path, header: str | None) 
     assert "--version" in (caught.value.next_step or "")
 
 
-@pytest.mark.xfail(strict=True, reason="an empty version is taken")
 def test_an_empty_version_file_does_not_hide_the_header(root: Path) -> None:
     trees.write(root / ".info/version", "\n")
     trees.write(root / "include/hip/hip_version.h", HEADER)
@@ -137,14 +136,12 @@ def test_links_are_followed_to_their_end(root: Path) -> None:
     }
 
 
-@pytest.mark.xfail(strict=True, reason="a link that leaves the tree is clamped at its root")
 def test_a_link_out_of_the_tree_is_not_taken_for_one_inside(root: Path) -> None:
     trees.write(root / "share/data", "x")
     trees.link(root / "bin/tool", "../../share/data")  # <parent of the prefix>/share/data
     assert read_prefix(root).links["bin/tool"].kind == "dangling"
 
 
-@pytest.mark.xfail(strict=True, reason="of two directory links on the way, the first is followed")
 def test_a_link_through_two_directory_links(root: Path) -> None:
     trees.write(root / "lib/llvm/bin/clang-19", "program")
     trees.link(root / "llvm", "opt")
@@ -153,9 +150,6 @@ def test_a_link_through_two_directory_links(root: Path) -> None:
     assert read_prefix(root).links["clang"].target == "lib/llvm/bin/clang-19"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="`..` behind a directory link is taken by name, the kernel takes it by place"
-)
 def test_dots_behind_a_directory_link(root: Path) -> None:
     trees.write(root / "lib/llvm/bin/clang-19", "program")
     trees.link(root / "llvm", "lib/llvm")
@@ -163,14 +157,20 @@ def test_dots_behind_a_directory_link(root: Path) -> None:
     assert read_prefix(root).links["bin/hip"].target == "lib/libamdhip64.so.6"
 
 
+@pytest.mark.parametrize("text", ["none/../x", "x/../x"], ids=["nothing", "a-file"])
+def test_dots_behind_what_is_no_directory(root: Path, text: str) -> None:
+    trees.write(root / "x", "x")
+    assert not trees.link(root / "link", text).exists()
+    assert read_prefix(root).links["link"].kind == "dangling"
+
+
 PLACES = st.sampled_from(["a", "b", "d/a", "d/b", "e/a", "e/f/a", "e/f/b"])
 TEXTS = st.sampled_from(
-    ["a", "b", "d", "..", "../d", "../e/f", "e/f", "f", "./f/", "a/b", "../a/b", "d/a/file", "../a/../x"]
-    + ["x", "file", "../x", "../../x", "d/file", "/x", "x/..", "none"]
+    ["a", "b", "d", "..", "../d", "../e/f", "e/f", "f", "./f/", "a/b", "../a/b", "d/a/file"]
+    + ["x", "file", "../x", "../../x", "d/file", "/x", "none", "../a/../x", "x/.."]
 )
 
 
-@pytest.mark.xfail(strict=True, reason="links are followed by name, not as the kernel does")
 @settings(max_examples=150, deadline=None)
 @example({"d/a": "../../x"})
 @given(st.dictionaries(PLACES, TEXTS, max_size=5))
@@ -224,14 +224,13 @@ def test_an_unreadable_file_is_named(root: Path) -> None:
             read_prefix(copy)
 
 
-@pytest.mark.xfail(strict=True, reason="what cannot be listed is silently taken for empty")
 def test_an_unreadable_directory_is_named(root: Path) -> None:
     with unprivileged(root) as copy:
         trees.write(copy / "lib/secret/file", "x")
         (copy / "lib/secret").chmod(0)
         become_nobody()
         try:
-            with pytest.raises(InvalidPrefix, match="lib/secret"):
+            with pytest.raises(InvalidInput, match="secret"):
                 read_prefix(copy)
         finally:
             become_root_again()
@@ -244,7 +243,6 @@ def test_a_pipe_is_no_part_of_a_rocm(root: Path) -> None:
         read_prefix(root)
 
 
-@pytest.mark.xfail(strict=True, reason="accepted, writing fails later with UnicodeEncodeError")
 def test_a_name_that_is_no_text_is_refused_by_name(root: Path) -> None:
     trees.write(Path(os.fsdecode(os.fsencode(root) + b"/share/latin-\xe9")), "x")
     with pytest.raises(InvalidPrefix, match="latin-"):

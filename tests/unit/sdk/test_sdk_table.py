@@ -105,7 +105,6 @@ def test_a_file_of_rocm_belongs_to(path: str, package: str) -> None:
     assert package_table().package_of(path) == package
 
 
-@pytest.mark.xfail(strict=True, reason="the table does not name them")
 @pytest.mark.parametrize(
     ("path", "package"),
     [
