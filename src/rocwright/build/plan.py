@@ -11,7 +11,7 @@ from rocwright.build.environment import common_environment, project_environment
 from rocwright.build.recipe import RecipeTable
 from rocwright.build.rocm import InstalledRocm
 from rocwright.build.rocm_init import preload_list, render_rocm_init
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.version import check_pattern, rocm_suffix, wheel_version
 
 
@@ -72,8 +72,10 @@ def plan_build(
         names = preload_list(table.preload["linux"], rocm.libraries)
         generated["torch/_rocm_init.py"] = render_rocm_init(names, check_pattern(rocm.version, release_type))
     if project == "triton":
-        # A checkout pinned by commit has an empty suffix in build_env.json; ours takes its place.
-        env["TRITON_WHEEL_VERSION_SUFFIX"] = suffix
+        # What the checkout wrote for a commit from a pin: an empty suffix, to which ours is added.
+        pinned = _build_env(directory / "build_env.json")
+        env |= pinned
+        env["TRITON_WHEEL_VERSION_SUFFIX"] = pinned.get("TRITON_WHEEL_VERSION_SUFFIX", "") + suffix
     return BuildPlan(
         project=project,
         directory=str(directory),
@@ -95,3 +97,12 @@ def _base_version(path: Path) -> str:
             where=path,
             next_step="check the project out with `rocwright checkout`",
         ) from error
+
+
+def _build_env(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidData(f"{path.name} is no table of variables: {error}", where=path) from error

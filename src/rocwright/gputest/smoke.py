@@ -29,13 +29,14 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 class TestedEnvironment(msgspec.Struct, frozen=True):
-    """What was installed by which installer, and how its tests ended."""
+    """What was installed by which installer, on which GPUs (targets), and how its tests ended."""
 
     __test__ = False  # not a test class, whatever its name says to pytest
 
     installer: str
     installed: dict[str, str]
     install_s: float
+    gpus: tuple[str, ...]
     rocm_sdk: Verdicts
     smoke: Verdicts
 

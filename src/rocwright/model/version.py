@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from rocwright.errors import InvalidInput
 
-RELEASE_TYPES = ("ci", "dev", "nightly", "prerelease", "release")
+RELEASE_TYPES = ("ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release")
 
 
 class InvalidVersion(InvalidInput):
@@ -47,7 +47,7 @@ def wheel_version(base: str, suffix: str, *, release_type: str, commit: str | No
         raise InvalidVersion(f"version suffix {suffix!r} must start with '+'")
     if release_type not in RELEASE_TYPES:
         raise InvalidVersion(f"release type {release_type!r} is not one of {', '.join(RELEASE_TYPES)}")
-    if release_type == "dev" and commit:
+    if release_type in ("dev", "dev-bkc") and commit:
         suffix = f"+git{commit[:8]}.{suffix[1:]}"
     return str(parse_version(base.strip() + suffix))
 

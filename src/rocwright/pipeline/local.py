@@ -108,24 +108,28 @@ def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | No
 
 @contextmanager
 def _only_one(state_dir: Path) -> Iterator[None]:
-    """Wait until no other run, and no command that a killed run left behind, works in this place.
+    """Hold this place against other runs; end what a killed run left at work in it.
 
-    The commands of this run inherit the lock: it is free only when the last of them has ended.
+    A compiler of a killed run would go on writing beside ours.
     """
     state_dir.mkdir(parents=True, exist_ok=True)
+    running = state_dir.with_name(state_dir.name + ".running")
     handle = os.open(state_dir.with_name(state_dir.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.say(
-                f"waiting for another run in {state_dir.parent}, or for what a killed one left behind"
-            )
+            console.say(f"waiting for another run in {state_dir.parent}")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        process.inherit(handle)
+        if running.exists() and (count := process.end_marked(str(state_dir.resolve()))):
+            console.say(f"ended {count} processes that an earlier run had left at work")
+        running.touch()
+        process.mark(str(state_dir.resolve()))
         yield
+        # Not on errors: their commands may still be at work when this process ends.
+        running.unlink(missing_ok=True)
     finally:
-        process.disinherit(handle)
+        process.mark(None)
         os.close(handle)
 
 

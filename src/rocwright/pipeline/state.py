@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -15,6 +16,7 @@ from rocwright.pipeline.graph import Step
 from rocwright.system.files import content_digest, fingerprint, sha256_file, write_text
 
 SCHEMA = 2
+_CLOCK_TICK_S = 0.02
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -49,7 +51,7 @@ def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
     return digest(
         {
             "step": step.id,
-            "code": {room: room_digest(room) for room in step.rooms},
+            "code": {room: room_digest(room) for room in ("pipeline/steps", *step.rooms)},
             "facts": step.facts(),
             "needs": {need: digest(needed[need]) for need in step.needs},
         }
@@ -107,6 +109,8 @@ def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s
     read_back = msgspec.json.decode(msgspec.json.format(encoded, indent=1), type=step.result)
     if msgspec.json.encode(read_back) != encoded:
         raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
+    # Past the clock tick of the last write, so that a later one shows in the times (git's racy index).
+    time.sleep(_CLOCK_TICK_S)
     outputs = {
         str(path): Output(fingerprint(path), sha256_file(path) if path.is_file() else None)
         for path in step.outputs(value)

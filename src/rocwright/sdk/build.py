@@ -116,7 +116,7 @@ def choose_family(prefix: Prefix, family: str | None) -> str:
             next_step="is this a ROCm with rocBLAS, rocSPARSE or another math library?",
         )
     if family is not None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", family):
+        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", family):
             raise UsageError(f"{family!r} cannot be part of a package name")
         return family
     known = matching_family(prefix.targets, load_table("families", Families).families)

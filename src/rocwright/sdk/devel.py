@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rocwright.sdk.distribution import relative_link
+from rocwright.sdk.links import relative_link
 from rocwright.sdk.plan import RuntimePlan
 from rocwright.sdk.prefix import Prefix
 from rocwright.sdk.tar_source import TarEntry, TarSource

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.errors import Unreachable
+from rocwright.errors import InvalidPrefix, Unreachable
+from rocwright.sdk.links import follow, normalise, relative_link
 
 
 class MapRule(
@@ -63,26 +64,27 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def compile_pattern(pattern: str, *, named: bool = True) -> re.Pattern[str]:
     """`**` spans directories, `*` and `{a,b}` do not.
 
-    With `named`, what `**` matched is the group `rest` and the others are numbered groups.
+    With `named`, what `**` matched is the group `rest`, the others are the groups `g1`, `g2`, … in order.
     """
     parts: list[str] = []
+    count = 0
     for piece in re.split(r"(\*\*|\*|\{[^}]*\})", pattern):
         if piece == "**":
             parts.append("(?P<rest>.*)" if named else ".*")
-        elif piece == "*":
-            parts.append("([^/]*)")
-        elif piece.startswith("{"):
-            words = (re.escape(word).replace(r"\*", "[^/]*") for word in piece[1:-1].split(","))
-            parts.append("(" + "|".join(words) + ")")
+        elif piece == "*" or piece.startswith("{"):
+            words = ["*"] if piece == "*" else piece[1:-1].split(",")
+            choice = "|".join(re.escape(word).replace(r"\*", "[^/]*") for word in words)
+            count += 1
+            parts.append(f"(?P<g{count}>{choice})" if named else f"(?:{choice})")
         else:
             parts.append(re.escape(piece))
     return re.compile("".join(parts))
 
 
 def _substitute(target: str, match: re.Match[str], path: str) -> str:
-    if target.endswith("/"):
-        return target + path.rsplit("/", 1)[-1]
-    filled = re.sub(r"\{(\d+)\}", lambda number: match.group(int(number.group(1))), target)
+    filled = re.sub(r"\{(\d+)\}", lambda number: match.group(f"g{number.group(1)}"), target)
+    if filled.endswith("/"):
+        return filled + path.rsplit("/", 1)[-1]
     return filled.replace("**", match.groupdict().get("rest") or "")
 
 
@@ -125,49 +127,47 @@ def place(distribution: Distribution, files: Iterable[str], links: Mapping[str, 
 
     `files` and the keys of `links` are relative to the unpacked root, link values are the link texts.
     Links are rewritten to point, relatively, to where their target went; links whose target is left
-    out, or that would point to themselves, are dropped.
+    out, that would point to themselves or end nowhere, are dropped. Raises `InvalidPrefix` when two files
+    belong at one place.
     """
-    moved = {path: to for path in files if (to := distribution.destination(path)) is not None}
+    moved = _moves(distribution, files)
+    present = set(moved.values())
     placed: dict[str, str] = {}
     left_out = 0
     for path, text in links.items():
         here = distribution.destination(path)
         target = _link_destination(distribution, path, text)
-        if here is None or target is None or here == target:
+        if here is None or target is None or here == target or here in present:
             left_out += 1
             continue
         placed[here] = relative_link(here, target)
     for here, text in distribution.links.items():
-        placed.setdefault(here, text)
-    # Links may chain; one that ends nowhere would dangle in the prefix.
-    present = set(moved.values())
-    directories = {str(parent) for path in present for parent in Path(path).parents}
-    reachable = present | directories | set(placed)
-    kept = {here: text for here, text in placed.items() if normalise(here, text) in reachable}
+        if here not in present:
+            placed.setdefault(here, text)
+    # Only links that end, over however many others, at something that is there.
+    directories = {str(parent) for path in (*present, *placed) for parent in Path(path).parents}
+    there = present | directories
+    kept = {here: text for here, text in placed.items() if follow(here, placed, directories) in there}
     left_out += len(placed) - len(kept)
     return Placement(tuple(sorted(moved.items())), tuple(sorted(kept.items())), left_out)
 
 
+def _moves(distribution: Distribution, files: Iterable[str]) -> dict[str, str]:
+    moved: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for path in files:
+        to = distribution.destination(path)
+        if to is None:
+            continue
+        if to in taken:
+            raise InvalidPrefix(
+                f"{path} and {taken[to]} both belong at {to}", next_step="mend the map of the table"
+            )
+        taken[to] = path
+        moved[path] = to
+    return moved
+
+
 def _link_destination(distribution: Distribution, path: str, text: str) -> str | None:
-    return distribution.destination(text.lstrip("/") if text.startswith("/") else normalise(path, text))
-
-
-def normalise(path: str, text: str) -> str:
-    """The path, relative to the root, that a relative link `text` at `path` points to."""
-    parts = path.split("/")[:-1]
-    for piece in text.split("/"):
-        if piece == "..":
-            if parts:
-                parts.pop()
-        elif piece not in ("", "."):
-            parts.append(piece)
-    return "/".join(parts)
-
-
-def relative_link(path: str, target: str) -> str:
-    """The link text at `path` that points to `target`, both relative to the same root."""
-    here, there = path.split("/")[:-1], target.split("/")
-    common = 0
-    while common < min(len(here), len(there) - 1) and here[common] == there[common]:
-        common += 1
-    return "/".join([".."] * (len(here) - common) + there[common:])
+    target = text.lstrip("/") if text.startswith("/") else normalise(path, text)
+    return None if target is None else distribution.destination(target)

@@ -107,11 +107,12 @@ def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
 
 
 def _mend_cmake(path: Path, old: str, triplet: str) -> bool:
-    text = path.read_text(encoding="utf-8")
+    # Comments may be in any encoding; what is not UTF-8 goes through unchanged.
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
     mended = mend_cmake_text(text, moved_up=f"lib/{triplet}/cmake/" in old, triplet=triplet)
     if mended == text:
         return False
-    path.write_text(mended, encoding="utf-8")
+    path.write_text(mended, encoding="utf-8", errors="surrogateescape")
     return True
 
 
@@ -120,22 +121,21 @@ def _mend_perl(prefix: Path) -> None:
     if not (prefix / "share/perl5").is_dir():
         return
     for script in sorted((prefix / "bin").glob("roc-obj*")):
-        first, newline, rest = script.read_text(encoding="utf-8").partition("\n")
-        if first.startswith("#!") and "perl" in first:
-            wanted = 'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
-            script.write_text(first + newline + wanted + rest, encoding="utf-8")
+        first, newline, rest = script.read_bytes().partition(b"\n")
+        if first.startswith(b"#!") and b"perl" in first and not script.is_symlink():
+            wanted = b'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
+            script.write_bytes(first + newline + wanted + rest)
 
 
-_LISTS_NODES = "sorted(os.listdir(topology_dir))"
+_LISTS_NODES = b"sorted(os.listdir(topology_dir))"
 
 
 def _mend_enumerator(prefix: Path) -> None:
     """ROCm 5.2's enumerator, which hipcc calls, ends in a traceback on a machine without the GPU driver."""
     script = prefix / "bin" / "rocm_agent_enumerator"
-    if script.is_file():
-        text = script.read_text(encoding="utf-8")
-        guarded = "sorted(os.listdir(topology_dir) if os.path.isdir(topology_dir) else [])"
-        script.write_text(text.replace(_LISTS_NODES, guarded), encoding="utf-8")
+    if script.is_file() and not script.is_symlink():
+        guarded = b"sorted(os.listdir(topology_dir) if os.path.isdir(topology_dir) else [])"
+        script.write_bytes(script.read_bytes().replace(_LISTS_NODES, guarded))
 
 
 def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:

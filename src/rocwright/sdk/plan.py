@@ -15,8 +15,8 @@ from rocwright.binary.elf import Elf
 from rocwright.binary.patch import BytePatch, PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.distribution import relative_link
 from rocwright.sdk.launcher import launcher
+from rocwright.sdk.links import relative_link
 from rocwright.sdk.packages import RUNTIME_PACKAGES, PackageTable
 from rocwright.sdk.prefix import Prefix
 from rocwright.sdk.rpaths import Providers, needs_edit, rpath_entries
@@ -66,6 +66,13 @@ def plan_runtime(prefix: Prefix, table: PackageTable, modules: Mapping[str, str]
         for origin, (package, path) in places.items()
         if (elf := prefix.elves.get(origin)) is not None and elf.soname is not None
     )
+    # The devel tree has everything in one layout, one level deeper; a file that is linked into it must find
+    # there what it needs, too.
+    tree = Providers.of(
+        (path, elf.soname)
+        for origin, (_, path) in places.items()
+        if (elf := prefix.elves.get(origin)) is not None and elf.soname is not None
+    )
     core_lib = f"{modules['core']}/lib"
     home: dict[str, Shipped] = {}
     edits = 0
@@ -75,6 +82,7 @@ def plan_runtime(prefix: Prefix, table: PackageTable, modules: Mapping[str, str]
         if elf is not None and elf.dynamic:
             also = (core_lib,) if package != "core" else ()
             entries = rpath_entries(f"{modules[package]}/{path}", elf, providers, also=also)
+            entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, tree))))
             patch = _rpath_patch(elf, entries)
             edits += patch is not None
         source = PatchedFile(prefix.root / origin, patch)
@@ -131,16 +139,29 @@ def _plan_links(
             dropped.append((path, f"{link.kind} link"))
             continue
         target = home.get(link.target)
-        if package not in RUNTIME_PACKAGES or target is None or (package, path) in taken:
+        if package not in RUNTIME_PACKAGES or (package, path) in taken:
             continue
         elf = prefix.elves.get(link.target)
-        if elf is not None and elf.soname is not None:
+        if target is None:
+            dropped.append((path, f"leads to {link.target}, which only the devel package has"))
+        elif elf is not None and elf.soname is not None:
             dropped.append((path, "alias of a library that is shipped under its SONAME"))
-        elif target.executable and target.package == package:
+        elif not _is_program(prefix, link.target):
+            made.append(Shipped(package, path, target.source, target.executable, link.target))
+        elif target.package == package:
             program = launcher(relative_link(path, target.path))
             made.append(Shipped(package, path, BytesSource(program), True, None))
-        elif target.executable:
-            dropped.append((path, f"link into package {target.package}"))
         else:
-            made.append(Shipped(package, path, target.source, False, link.target))
+            dropped.append((path, f"link into package {target.package}"))
     return made, dropped
+
+
+def _is_program(prefix: Prefix, path: str) -> bool:
+    """Whether a file can be started: a program or a script, not a library or data marked executable."""
+    if not prefix.executable(path):
+        return False
+    elf = prefix.elves.get(path)
+    if elf is not None:
+        return elf.kind == "exec" or elf.interp is not None or ".so" not in PurePosixPath(path).name
+    with (prefix.root / path).open("rb") as stream:
+        return stream.read(2) == b"#!"

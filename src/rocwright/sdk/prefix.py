@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf
-from rocwright.errors import InvalidPrefix
+from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.model.gpu import base_targets
-from rocwright.sdk.distribution import normalise
+from rocwright.sdk.links import follow
 from rocwright.sdk.rpaths import read_elves
 from rocwright.system.files import walk_files
 
@@ -65,8 +65,12 @@ def read_prefix(root: Path, *, version: str | None = None) -> Prefix:
     root = root.resolve()
     files: dict[str, os.stat_result] = {}
     found: dict[str, str] = {}
-    for entry in walk_files(root):
+    for entry in _entries(root):
         path = entry.relative_to(root).as_posix()
+        if not path.isprintable():
+            raise InvalidPrefix(
+                f"the file name {path!r} is no text", where=ascii(str(entry)), next_step="rename the file"
+            )
         facts = entry.lstat()
         if stat.S_ISLNK(facts.st_mode):
             found[path] = str(entry.readlink())
@@ -83,12 +87,12 @@ def read_prefix(root: Path, *, version: str | None = None) -> Prefix:
             next_step="give the directory that holds bin/, include/ and lib/ of a ROCm, such as /opt/rocm",
         )
     elves = read_elves(root, files)
-    directories = frozenset(str(parent) for path in files for parent in Path(path).parents)
+    directories = frozenset(str(parent) for path in (*files, *found) for parent in Path(path).parents)
     return Prefix(
         root=root,
         version=version or _version(root),
         files=files,
-        links={path: _resolve(path, text, files, directories, found) for path, text in found.items()},
+        links={path: _resolve(path, files, directories, found) for path in found},
         elves=elves,
         device_code={
             path: targets
@@ -98,11 +102,20 @@ def read_prefix(root: Path, *, version: str | None = None) -> Prefix:
     )
 
 
+def _entries(root: Path) -> Iterator[Path]:
+    try:
+        yield from walk_files(root)
+    except InvalidInput as error:
+        raise InvalidPrefix(error.what, where=error.where, next_step=error.next_step) from error
+
+
 def _version(root: Path) -> str:
     info = root / ".info" / "version"
     if info.exists():
         # Some installations append a build number: 6.4.1-83.
-        return info.read_text(encoding="utf-8").split("-", 1)[0].strip()
+        said = info.read_text(encoding="utf-8", errors="replace").split("-", 1)[0].strip()
+        if said:
+            return said
     header = root / "include" / "hip" / "hip_version.h"
     if header.exists():
         text = header.read_text(encoding="utf-8", errors="replace")
@@ -119,31 +132,12 @@ def _version(root: Path) -> str:
 
 
 def _resolve(
-    path: str, text: str, files: Mapping[str, object], directories: frozenset[str], links: Mapping[str, str]
+    path: str, files: Mapping[str, object], directories: frozenset[str], links: Mapping[str, str]
 ) -> Link:
-    """Follow a link inside the tree by names alone; absolute and leaving links count as dangling."""
-    here, hops = path, 0
-    target = text
-    while hops < 40:
-        if target.startswith("/"):
-            return Link(text, "", "dangling")
-        here = _through_links(normalise(here, target), links)
-        if here in files:
-            return Link(text, here, "file")
-        if here in directories:
-            return Link(text, here, "directory")
-        if here not in links:
-            return Link(text, "", "dangling")
-        target = links[here]
-        hops += 1
-    return Link(text, "", "dangling")
-
-
-def _through_links(path: str, links: Mapping[str, str]) -> str:
-    """`path` with every directory on its way that is itself a link replaced by what it leads to."""
-    parts = path.split("/")
-    for count in range(1, len(parts)):
-        head = "/".join(parts[:count])
-        if head in links and not links[head].startswith("/"):
-            return "/".join([normalise(head, links[head]), *parts[count:]])
-    return path
+    """What a link of the tree leads to; absolute links and those that leave the tree count as dangling."""
+    target = follow(path, links, directories)
+    if target is not None and target in files:
+        return Link(links[path], target, "file")
+    if target is not None and target in directories:
+        return Link(links[path], target, "directory")
+    return Link(links[path], "", "dangling")

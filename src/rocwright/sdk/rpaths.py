@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.sdk.distribution import normalise, relative_link
+from rocwright.sdk.links import normalise, relative_link
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,9 @@ def rpath_entries(path: str, elf: Elf, providers: Providers, *, also: Iterable[s
     for text in filter(None, (elf.rpath, elf.runpath)):
         for entry in text.split(":"):
             if entry == "$ORIGIN" or entry.startswith("$ORIGIN/"):
-                wanted.append(normalise(path, entry.removeprefix("$ORIGIN").lstrip("/")))
-    kept = dict.fromkeys(
-        directory for directory in wanted if directory in providers.known or directory == here
-    )
+                named = normalise(path, entry.removeprefix("$ORIGIN").lstrip("/"))
+                wanted += [] if named is None else [named]
+    kept = dict.fromkeys(place for place in wanted if place in providers.known or place == here)
     return tuple(_origin(here, directory) for directory in kept)
 
 

@@ -15,18 +15,11 @@ from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.system.files import atomic_write, shipped_directory
 from rocwright.wheel.source import BytesSource, FileSource, Source
 
-_PYPROJECT = """\
+_PYPROJECT = b"""\
 [build-system]
 requires = []
 build-backend = "rocm_build_backend"
 backend-path = ["."]
-
-[project]
-name = "rocm"
-version = "{version}"
-description = "Selects and finds the ROCm Python packages"
-requires-python = ">=3.8"
-dynamic = ["dependencies", "optional-dependencies", "scripts"]
 """
 
 # Metadata 2.2: what is marked dynamic is known only once the wheel is built. Without these lines uv
@@ -48,7 +41,7 @@ def write_selector_sdist(directory: Path, version: str, facts: Mapping[str, obje
     root = f"rocm-{version}"
     sources: dict[str, Source] = {
         "PKG-INFO": BytesSource(_PKG_INFO.format(version=version).encode()),
-        "pyproject.toml": BytesSource(_PYPROJECT.format(version=version).encode()),
+        "pyproject.toml": BytesSource(_PYPROJECT),
         "rocm_set.json": BytesSource(
             msgspec.json.format(msgspec.json.encode(facts, order="sorted"), indent=1)
         ),

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
+from rocwright.errors import InvalidInput
 from rocwright.wheel.source import BytesSource, Source
 
 _BLOCK = 512
@@ -54,9 +55,15 @@ class TarSource:
         parts: list[bytes] = []
         while offset < end:
             start = self._starts[number]
-            piece = self._pieces[number].read_at(offset - start, end - offset)
+            wanted = min(end, self._starts[number + 1]) - offset
+            piece = self._pieces[number].read_at(offset - start, wanted)
+            if len(piece) != wanted:
+                raise InvalidInput(
+                    f"a file became shorter while it was packed: {self._pieces[number]}",
+                    next_step="nothing else may write into the prefix meanwhile; run again",
+                )
             parts.append(piece)
-            offset += len(piece)
+            offset += wanted
             number += 1
         return b"".join(parts)
 

@@ -166,8 +166,19 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def walk_files(root: Path) -> Iterator[Path]:
-    """Every file and every link below `root`, sorted, not following links to directories."""
-    for directory, names, files in os.walk(root):
+    """Every file and every link below `root`, sorted, not following links to directories.
+
+    Raises `InvalidInput` for a directory that cannot be listed: skipping it would lose files.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise InvalidInput(
+            f"cannot list {error.filename}: {error.strerror}",
+            where=error.filename,
+            next_step="make it readable",
+        ) from error
+
+    for directory, names, files in os.walk(root, onerror=refuse):
         names.sort()
         here = Path(directory)
         # A link to a directory is an entry of its own, not a place to descend into.

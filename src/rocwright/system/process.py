@@ -25,11 +25,14 @@ from pathlib import Path
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
 
 _TAIL_LINES = 25
+# How long a command that has ended may still have output under way.
+_QUIET_S = 0.5
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH", re.IGNORECASE)
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 _running: set[int] = set()
-_inherited: set[int] = set()
+_MARK = "ROCWRIGHT_RUN"
+_mark: str | None = None
 _lock = threading.Lock()
 _stopping = threading.Event()
 
@@ -99,6 +102,8 @@ def run(
     for name in drop_env:
         environment.pop(name, None)
     environment.update(env or {})
+    if _mark is not None:
+        environment[_MARK] = _mark
     if _stopping.is_set():
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
@@ -154,7 +159,6 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=tuple(_inherited),
             # A group of its own, so that stopping the run also stops compilers below make or ninja.
             start_new_session=True,
         )
@@ -181,7 +185,7 @@ class _Output:
         self._fresh = True
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
-            self._fresh = not log.exists() or log.read_bytes()[-1:] in (b"", b"\n")
+            self._fresh = _ends_a_line(log)
             self._sink = log.open("a", encoding="utf-8")
 
     def begin(self, line: str) -> None:
@@ -208,15 +212,29 @@ class _Output:
             self._sink.close()
 
 
+def _ends_a_line(log: Path) -> bool:
+    if not log.exists() or log.stat().st_size == 0:
+        return True
+    with log.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
+
+
 def _drain(child: subprocess.Popen[bytes], output: _Output) -> None:
-    """Read both streams in the order of arrival until both end."""
+    """Read both streams in the order of arrival until both end, or the command has and no more comes.
+
+    A daemon that the command started (a compiler cache) keeps the streams open; it is not waited for.
+    """
     assert child.stdout is not None and child.stderr is not None
     decoder = codecs.getincrementaldecoder("utf-8")
     with selectors.DefaultSelector() as waiting, child.stdout, child.stderr:
         for name, stream in (("out", child.stdout), ("err", child.stderr)):
             waiting.register(stream, selectors.EVENT_READ, (name, decoder(errors="replace")))
         while waiting.get_map():
-            for key, _ in waiting.select():
+            ready = waiting.select(timeout=_QUIET_S)
+            if not ready and _has_ended(child.pid):
+                break
+            for key, _ in ready:
                 name, decode = key.data
                 data = os.read(key.fd, 1 << 16)
                 output.take(name, decode.decode(data, final=not data), last=not data)
@@ -224,19 +242,55 @@ def _drain(child: subprocess.Popen[bytes], output: _Output) -> None:
                     waiting.unregister(key.fileobj)
 
 
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def _signal_group(pid: int, sig: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, sig)
 
 
-def inherit(descriptor: int) -> None:
-    """Hand an open file to every command from now on: a lock on it then lasts as long as any of them."""
-    _inherited.add(descriptor)
+def mark(run: str | None) -> None:
+    """Give every command from now on an environment variable that tells which run started it."""
+    global _mark
+    _mark = run
 
 
-def disinherit(descriptor: int) -> None:
-    """Keep it to this process again."""
-    _inherited.discard(descriptor)
+def end_marked(run: str, *, patience_s: float = 10.0) -> int:
+    """End by force what a killed run of this mark left behind, descendants included; returns how many.
+
+    Linux only (reads /proc); processes of other users cannot be looked into and are left alone.
+    """
+    wanted = f"{_MARK}={run}".encode()
+    ended: set[int] = set()
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        alive = [pid for pid in _own_processes() if wanted in _environment_of(pid)]
+        if not alive:
+            break
+        for pid in alive:
+            ended.add(pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    return len(ended)
+
+
+def _own_processes() -> list[int]:
+    here = os.getpid()
+    return [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and int(entry.name) != here
+    ]
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def stop_all(grace_s: float = 3.0) -> None:

@@ -21,7 +21,15 @@ from rocwright.system import process
 from rocwright.system.files import remove_tree
 
 # Variables that would let another environment leak into this one.
-_LEAKS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD")
+_LEAKS = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PYTEST_ADDOPTS",
+)
 
 
 @dataclass(frozen=True)

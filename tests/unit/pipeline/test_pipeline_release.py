@@ -19,8 +19,10 @@ ENTRY = FileEntry(name="torch-2.9.whl", sha256="ab" * 32, size=1, project="torch
 MANIFEST = new_set(family="gfx90a-dcgpu", targets=["gfx90a"], platform="linux", files=[ENTRY], sources={})
 
 
-def environment(installer: str, smoke: Verdicts = GOOD, rocm_sdk: Verdicts = GOOD) -> TestedEnvironment:
-    return TestedEnvironment(installer, {"torch": "2.9"}, 1.0, rocm_sdk, smoke)
+def environment(
+    installer: str, smoke: Verdicts = GOOD, rocm_sdk: Verdicts = GOOD, gpus: tuple[str, ...] = ("gfx90a",)
+) -> TestedEnvironment:
+    return TestedEnvironment(installer, {"torch": "2.9"}, 1.0, gpus, rocm_sdk, smoke)
 
 
 def gate(*tested: TestedEnvironment, checked: bool = True, today: date = TODAY) -> Decision:
@@ -69,7 +71,7 @@ def test_no_environment_at_all_is_no_pass() -> None:
 
 
 def test_one_environment_with_a_skip_means_the_gpu_suite_did_not_run() -> None:
-    decision = gate(environment("pip"), environment("uv", Verdicts(5, 0, 1)))
+    decision = gate(environment("pip"), environment("uv", Verdicts(5, 0, 1, (), ("k: no GPU",))))
     assert decision.rule == "bypassed"
 
 
@@ -81,13 +83,30 @@ def test_a_gpu_suite_is_not_passed_by_a_run_in_which_something_failed() -> None:
     assert results["smoke-gpu"] != "passed"
 
 
+def test_a_machine_without_a_gpu_passes_no_gpu_suite_even_when_nothing_was_skipped() -> None:
+    """A suite that forgot to have GPU tests proves nothing about a GPU."""
+    decision = gate(environment("pip", gpus=()), environment("uv", gpus=()))
+    assert decision.rule == "bypassed"
+    assert "NOT TESTED" in decision.reason
+
+
+def test_a_skip_for_another_reason_is_no_want_of_a_gpu() -> None:
+    results = {
+        item.predicate["suite"]: item.predicate["result"]
+        for item in testing.tested_statements(
+            MANIFEST, [environment("pip", Verdicts(5, 0, 1, (), ("k: needs Windows",)))]
+        )
+    }
+    assert results["smoke-gpu"] == "passed"
+
+
 def test_bad_checks_close_the_gate_whatever_the_tests_say() -> None:
     decision = gate(environment("pip"), environment("uv"), checked=False)
     assert (decision.promote, decision.rule) == (False, "unchecked")
 
 
 def test_a_bypass_of_yesterday_is_expired() -> None:
-    without = Verdicts(5, 0, 2)
+    without = Verdicts(5, 0, 2, (), ("a: no GPU", "b: no GPU"))
     statements = [
         about_set(MANIFEST, FINDINGS, {"passed": True}),
         about_set(MANIFEST, BUILD, {"result": "success"}),

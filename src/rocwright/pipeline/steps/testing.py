@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import date
 
 import msgspec
 
+from rocwright.compat.detector import detect
 from rocwright.gputest import smoke
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts
 from rocwright.model.manifest import SetManifest
@@ -22,6 +24,7 @@ from rocwright.system.venv import Closed
 
 Note = Callable[[str], None]
 TEST_TOOLS = ("pytest==8.4.2",)
+_WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
 # The suites that a release needs; the last one needs a GPU.
 ROCM_SUITE, HOST_SUITE, GPU_SUITE = "rocm-sdk", "smoke-host", "smoke-gpu"
 
@@ -66,6 +69,7 @@ def installation_step(options: RunOptions, projects: Sequence[str], installer: s
                 installer=installer,
                 installed=venv.installed(environment),
                 install_s=round(seconds, 2),
+                gpus=tuple(gpu.target for gpu in detect().gpus),
                 rocm_sdk=smoke.run_rocm_sdk_test(environment, log=log),
                 smoke=smoke.run_pytest(
                     environment,
@@ -133,13 +137,17 @@ def tested_statements(manifest: SetManifest, tested: Sequence[TestedEnvironment]
 def _gpu_statement(
     manifest: SetManifest, tested: Sequence[TestedEnvironment], *, host_passed: bool
 ) -> Statement:
-    """GPU tests are part of the smoke tests, which skip them for want of a GPU."""
-    skipped = max(one.smoke.skipped for one in tested)
-    if skipped:
-        detail = f"{skipped} tests need a GPU; this machine has none"
+    """GPU tests are part of the smoke tests, which skip them for want of a GPU and say so.
+
+    Nothing counts as passed on a GPU that was not there, or that the tests did not use.
+    """
+    skipped = max(len(list(filter(_WANT_OF_GPU.search, one.smoke.skip_reasons))) for one in tested)
+    if skipped or not all(one.gpus for one in tested):
+        detail = f"{skipped} tests need a GPU; this machine has none that they could use"
         return _test(manifest, GPU_SUITE, "skipped", runner=False, detail=detail)
     result = "passed" if host_passed else "failed"
-    return _test(manifest, GPU_SUITE, result, runner=True, detail="ran with the host suite")
+    where = " ".join(sorted({gpu for one in tested for gpu in one.gpus}))
+    return _test(manifest, GPU_SUITE, result, runner=True, detail=f"ran with the host suite on {where}")
 
 
 def _test(manifest: SetManifest, suite: str, result: str, *, runner: bool, detail: str) -> Statement:
