@@ -27,19 +27,18 @@ def start(newcomer, cache: Path, work: Path) -> subprocess.Popen[str]:
 
 def interrupt_in(step: str, how: signal.Signals, newcomer, cache: Path, work: Path) -> int:
     """Run the demo and send `how` as soon as it says that `step` started; returns its exit status."""
-    child = start(newcomer, cache, work)
-    assert child.stderr is not None
-    seen = []
-    for line in child.stderr:
-        seen.append(line)
-        if line.split() == ["start", step]:
-            child.send_signal(how)
-            break
-    else:
-        pytest.fail(f"{step} never started:\n{''.join(seen[-30:])}")
-    # What the stream had read ahead is lost to communicate().
-    rest = child.stderr.read()
-    child.wait()
+    with start(newcomer, cache, work) as child:
+        assert child.stderr is not None
+        seen = []
+        for line in child.stderr:
+            seen.append(line)
+            if line.split() == ["start", step]:
+                child.send_signal(how)
+                break
+        else:
+            pytest.fail(f"{step} never started:\n{''.join(seen[-30:])}")
+        # What the stream had read ahead is lost to communicate().
+        rest = child.stderr.read()
     if how != signal.SIGKILL:
         assert "Traceback" not in rest
         assert "Interrupted" in rest
@@ -59,8 +58,8 @@ def test_interrupted_again_and_again_it_ends_with_the_same_set(demo, newcomer, c
     assert interrupt_in("check", signal.SIGINT, newcomer, cache, work) == 130
     assert interrupt_in("stage", signal.SIGKILL, newcomer, cache, work) == -signal.SIGKILL
     assert interrupt_in("test-pip", signal.SIGINT, newcomer, cache, work) == 130
-    child = start(newcomer, cache, work)
-    out, err = child.communicate()
+    with start(newcomer, cache, work) as child:
+        out, err = child.communicate()
     assert child.returncode == 0, err[-3000:]
     steps = {row["id"]: row for row in json.loads(out)["steps"]}
     # Finished steps were kept ...
@@ -165,22 +164,23 @@ def test_a_disk_that_fills_up(demo, newcomer, tmp_path):
         assert not (small / "a").exists()
         # 660 MB are asked for, 459 MB are written: leave room for the question, not for the answer.
         subprocess.run(["mount", "-o", "remount,size=900m", str(small)], check=True)
-        child = subprocess.Popen(
-            newcomer.command(
-                newcomer.clone / ".venv/bin/rocwright", "sdk", "import", demo.work / "rocm",
-                "--dest-dir", small / "b", "--family", "x",
-            ),
-            env=newcomer.env(), text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert child.stderr is not None
-        for line in child.stderr:
-            if "writing rocm_sdk_libraries" in line:
-                free = shutil.disk_usage(small).free
-                with (small / "hog2").open("wb") as hog:
-                    os.posix_fallocate(hog.fileno(), 0, max(0, free - 50_000_000))
-                break
-        err = child.stderr.read()
-        assert child.wait() == 8, err
+        command = newcomer.command(
+            newcomer.clone / ".venv/bin/rocwright", "sdk", "import", demo.work / "rocm"
+        )
+        command += ["--dest-dir", str(small / "b"), "--family", "x"]
+        quiet = subprocess.DEVNULL
+        with subprocess.Popen(
+            command, env=newcomer.env(), text=True, stderr=subprocess.PIPE, stdout=quiet
+        ) as child:
+            assert child.stderr is not None
+            for line in child.stderr:
+                if "writing rocm_sdk_libraries" in line:
+                    free = shutil.disk_usage(small).free
+                    with (small / "hog").open("wb") as hog:
+                        os.posix_fallocate(hog.fileno(), 0, max(0, free - 50_000_000))
+                    break
+            err = child.stderr.read()
+        assert child.returncode == 8, err
         assert "NoSpace" in err
         assert "Traceback" not in err
         left = sorted(path.name for path in (small / "b").iterdir())

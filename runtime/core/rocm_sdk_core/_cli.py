@@ -23,6 +23,10 @@ COMPILER_COMMANDS = frozenset(
         "hipconfig",
         "hipify_clang",
         "hipify_perl",
+        "offload_arch",
+        "roc_obj",
+        "roc_obj_extract",
+        "roc_obj_ls",
     )
 )
 

@@ -54,6 +54,8 @@ def build(
         ci, dev, nightly, prerelease or release; decides the wheels' version.
     jobs
         Compilers at once.
+    json
+        Print the result as JSON.
     """
     if not index_url and not find_links:
         raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")

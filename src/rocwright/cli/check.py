@@ -30,6 +30,8 @@ def check(
         GPU targets that torch and its extensions must hold code for, separated by commas.
     closed
         The files are a complete set: every exact pin must resolve inside it.
+    json
+        Print the result as JSON.
     """
     if not paths:
         raise UsageError(

@@ -66,6 +66,8 @@ def checkout(
         Run the project's own hipify script.
     commit_hipify
         Commit what hipify changed.
+    json
+        Print the result as JSON.
     """
     lock = resolve(
         [

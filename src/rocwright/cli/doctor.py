@@ -15,6 +15,11 @@ def doctor(*, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
     """Look at this machine: GPUs, programs, room; each problem with the command that mends it.
 
     Exit code 0 when nothing is missing, 4 otherwise.
+
+    Parameters
+    ----------
+    json
+        Print the result as JSON.
     """
     found = diagnose()
     if json:

@@ -38,11 +38,15 @@ def import_(
     prefix
         Root of a ROCm installation: the directory with bin/, include/ and lib/.
     dest_dir
-        Where the packages go; other files in it are removed.
+        Where the packages go; ROCm packages of earlier runs in it are removed.
     family
         Name of the target family. Without it, the known family with exactly the targets found inside.
     version
         ROCm's version, where the installation does not say.
+    jobs
+        Compressors at once (default: this machine's cores).
+    json
+        Print the result as JSON.
     """
     found = read_prefix(prefix, version=version)
     size = sum(facts.st_size for facts in found.files.values())
@@ -73,6 +77,8 @@ def fetch_(
         Downloaded packages (default: ~/.cache/rocwright).
     refresh
         Ask the distribution for newer packages.
+    jobs
+        Packages unpacked at once (default: this machine's cores).
     """
     if prefix.exists():
         raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")

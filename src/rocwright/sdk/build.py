@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rocwright.sdk.packages import PackageTable, package_table
 from rocwright.sdk.plan import RuntimePlan, Shipped, plan_runtime
 from rocwright.sdk.prefix import Prefix
 from rocwright.sdk.selector import write_selector_sdist
-from rocwright.system.files import remove_tree, sha256_file, shipped_directory
+from rocwright.system.files import PARTIAL, sha256_file, shipped_directory
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource
 from rocwright.wheel.write import Member, WheelPlan, write_wheel
@@ -137,7 +137,7 @@ def build_packages(
     level: int = 6,
     note: Callable[[str], None] = lambda _: None,
 ) -> BuiltPackages:
-    """Plan and write all packages into `directory`, which then holds nothing else.
+    """Plan and write all packages into `directory`; ROCm packages of earlier runs in it are removed.
 
     Members are read from the prefix where they lie; no staging copy is made. Raises as `plan_packages` and
     `write_wheel`; files already written stay, each whole.
@@ -152,9 +152,7 @@ def build_packages(
         files.append(PackageFile(written.path.name, written.sha256, written.size, written.stored_bytes))
     sdist = write_selector_sdist(directory, plan.version, plan.facts)
     files.append(PackageFile(sdist.name, sha256_file(sdist), sdist.stat().st_size, 0))
-    for stale in directory.iterdir():
-        if stale.name not in {file.name for file in files}:
-            remove_tree(stale)
+    _remove_stale(directory, {file.name for file in files})
     return BuiltPackages(
         version=plan.version,
         family=plan.family,
@@ -164,6 +162,14 @@ def build_packages(
         rpath_edits=plan.rpath_edits,
         notes=plan.notes,
     )
+
+
+def _remove_stale(directory: Path, written: Collection[str]) -> None:
+    """Remove our own packages of earlier runs: an installer would find two versions in one directory."""
+    for pattern in ("rocm_sdk_*.whl", "rocm-*.tar.gz", f"rocm*{PARTIAL}"):
+        for file in directory.glob(pattern):
+            if file.name not in written:
+                file.unlink()
 
 
 def _normal(family: str) -> str:

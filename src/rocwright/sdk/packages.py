@@ -64,6 +64,15 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
                 return package
         return "devel"
 
+    def is_core_library(self, path: str) -> bool:
+        """Whether the table knows the library at `path` by name as one of core."""
+        return any(
+            path.startswith(f"{row.directory}/lib{row.file or name}.so")
+            for row in self.library
+            if row.package == "core"
+            for name in row.names
+        )
+
     def libraries(self, shipped: Iterable[str]) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
         """Short names for the shared libraries among `shipped` (paths in the runtime trees).
 

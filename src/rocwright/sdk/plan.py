@@ -102,6 +102,9 @@ def _places(prefix: Prefix, table: PackageTable) -> dict[str, tuple[str, str]]:
         package = table.package_of(origin)
         if package not in RUNTIME_PACKAGES:
             continue
+        if origin in prefix.device_code and not table.is_core_library(origin):
+            # A library that no rule names: core serves every target, so code for some has no place in it.
+            package = "libraries"
         place = (package, shipped_path(origin, prefix.elves.get(origin)))
         if place in taken:
             raise InvalidPrefix(

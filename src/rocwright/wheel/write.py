@@ -95,9 +95,9 @@ def write_wheel(plan: WheelPlan, directory: Path, *, threads: int = 2, level: in
     """Write the wheel into `directory`; the same plan gives the same bytes for any number of threads.
 
     Holds a few blocks of 4 MiB per thread, never a whole large member. Raises `InvalidInput` for names that
-    no wheel may have (absolute, `..`, backslash, drive, repeated, differing only by case), for metadata of
-    another project, and for a source that shrinks; `NoSpace` when the disk is full. A failure leaves
-    nothing behind.
+    no wheel may have (absolute, `..`, backslash, drive, repeated; not for Linux: differing only by case),
+    for metadata of another project, and for a source that shrinks; `NoSpace` when the disk is full. A
+    failure leaves nothing behind.
     """
     _check_plan(plan)
     ordered = _ordered(plan)
@@ -145,12 +145,15 @@ def _ordered(plan: WheelPlan) -> list[Member]:
         *plan.members,
         *(Member(f"{plan.dist_info}/{name}", BytesSource(data)) for name, data in own.items()),
     ]
-    _check_names([*(member.name for member in members), f"{plan.dist_info}/RECORD"])
+    _check_names(
+        [*(member.name for member in members), f"{plan.dist_info}/RECORD"], case_matters="linux" in plan.tag
+    )
     prefix = f"{plan.dist_info}/"
     return sorted(members, key=lambda member: (member.name.startswith(prefix), member.name))
 
 
-def _check_names(names: list[str]) -> None:
+def _check_names(names: list[str], *, case_matters: bool) -> None:
+    """Refuse names no wheel may have; differing only by case is fine where `case_matters` (Linux)."""
     seen: dict[str, str] = {}
     for name in names:
         parts = name.split("/")
@@ -158,7 +161,7 @@ def _check_names(names: list[str]) -> None:
             raise InvalidInput(f"member name {name!r} is not a plain relative path with '/'")
         if not name.isprintable():
             raise InvalidInput(f"member name {name!r} contains a control character")
-        folded = name.casefold()
+        folded = name if case_matters else name.casefold()
         if seen.get(folded) == name:
             raise InvalidInput(f"member {name!r} is there twice")
         if folded in seen:

@@ -254,12 +254,18 @@ def test_another_place_time_and_thread_count_give_the_same_bytes(
     ]
 
 
-def test_the_directory_holds_nothing_else_afterwards(rocm: Path, tmp_path: Path) -> None:
-    trees.write(tmp_path / "dist/rocm_sdk_core-5.2.3-py3-none-linux_x86_64.whl", "old")
-    trees.write(tmp_path / "dist/left.partial/file", "old")
+def test_the_directory_holds_no_other_rocm_afterwards_and_keeps_what_is_not_ours(
+    rocm: Path, tmp_path: Path
+) -> None:
+    for name in ("rocm_sdk_core-5.2.3-py3-none-linux_x86_64.whl", "rocm-5.2.3.tar.gz"):
+        trees.write(tmp_path / "dist" / name, "old")
+    trees.write(tmp_path / "dist/rocm_sdk_core-1-py3-none-linux_x86_64.whl.partial", "left by a killed run")
+    kept = {"torch-2.9.0-cp311-cp311-linux_x86_64.whl", "notes.txt"}
+    for name in kept:
+        trees.write(tmp_path / "dist" / name, "the user's")
     notes: list[str] = []
     built = build_packages(read_prefix(rocm), tmp_path / "dist", family="My.Fam_ily", note=notes.append)
-    assert {path.name for path in (tmp_path / "dist").iterdir()} == {file.name for file in built.files}
+    assert {path.name for path in (tmp_path / "dist").iterdir()} == {file.name for file in built.files} | kept
     assert built.files[1].name == "rocm_sdk_libraries_my_fam_ily-6.4.1-py3-none-linux_x86_64.whl"
     assert notes[1] == "writing rocm_sdk_core-6.4.1-py3-none-linux_x86_64.whl"
 

@@ -344,7 +344,7 @@ def test_the_prefix_is_only_read(rocm: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "entry"),
     [
-        ("_rocm_sdk_core/bin/rocblas-bench", "$ORIGIN/../lib"),
+        ("_rocm_sdk_core/bin/roctool", "$ORIGIN/../lib"),
         ("_rocm_sdk_libraries_gfx110x/lib/hipdnn_plugins/engines/libmiopen_plugin.so", "$ORIGIN/../.."),
     ],
 )
@@ -353,7 +353,7 @@ def test_a_file_also_finds_what_it_needs_from_the_devel_tree(
 ) -> None:
     hip = trees.library(bare / "lib/libamdhip64.so.7", soname="libamdhip64.so.7")
     blas = trees.library(bare / "lib/librocblas.so.4", soname="librocblas.so.4")
-    trees.program(bare / "bin/rocblas-bench", flags=("-Wl,--no-as-needed", blas))
+    trees.program(bare / "bin/roctool", flags=("-Wl,--no-as-needed", blas))
     trees.library(
         bare / "lib/hipdnn_plugins/engines/libmiopen_plugin.so", soname="libmiopen_plugin.so", needs=(hip,)
     )

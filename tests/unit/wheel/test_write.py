@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -243,7 +243,6 @@ def test_names_that_leave_the_wheel_are_refused(tmp_path: Path, name: str) -> No
     ("names", "message"),
     [
         (("a/b", "a/b"), "twice"),
-        (("a/Makefile", "a/makefile"), "only by case"),
         (("a", "a/b"), "file and the directory"),
         (("demo_package-1.0+rocm7.dist-info/METADATA",), "twice"),
         (("demo_package-1.0+rocm7.dist-info/RECORD",), "twice"),
@@ -252,6 +251,18 @@ def test_names_that_leave_the_wheel_are_refused(tmp_path: Path, name: str) -> No
 def test_names_that_meet_are_refused(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         write_wheel(plan(*(Member(name, BytesSource(b"")) for name in names)), tmp_path)
+
+
+def test_names_that_differ_only_by_case_are_for_linux_alone(tmp_path: Path) -> None:
+    """Terminal descriptions (`terminfo/N/NCR260`, `n/ncr260`) are real cases of it."""
+    members = tuple(Member(name, BytesSource(name.encode())) for name in ("a/Makefile", "a/makefile"))
+    linux = plan(*members)
+    assert "linux" in linux.tag
+    with zipfile.ZipFile(write_wheel(linux, tmp_path).path) as archive:
+        assert [archive.read(name) for name in ("a/Makefile", "a/makefile")] == [b"a/Makefile", b"a/makefile"]
+    for tag in ("py3-none-win_amd64", "py3-none-any"):
+        with pytest.raises(InvalidInput, match="only by case"):
+            write_wheel(replace(linux, tag=tag), tmp_path)
 
 
 def test_licenses_may_lie_in_dist_info(tmp_path: Path) -> None:

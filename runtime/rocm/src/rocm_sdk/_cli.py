@@ -133,7 +133,8 @@ def _before(first, rest):
 
 def _bitcode(tree):
     """Directory of the device libraries: of the newest clang in the tree, else the tree's own."""
-    found = glob.glob(os.path.join(glob.escape(tree), "lib/llvm/lib/clang/*/amdgcn/bitcode"))
+    below_clang = os.path.join(glob.escape(tree), "lib/llvm/lib/clang/*")
+    found = glob.glob(below_clang + "/lib/amdgcn/bitcode") + glob.glob(below_clang + "/amdgcn/bitcode")
     found.sort(key=lambda path: [int(part) for part in re.findall(r"\d+", path.split("/clang/")[-1])])
     own = os.path.join(tree, "amdgcn", "bitcode")
     return found[-1] if found else own if os.path.isdir(own) else None
