@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -162,6 +163,54 @@ def test_the_printed_line_works_as_printed(demo, newcomer, line, tmp_path_factor
         str(next(place.glob("lib/python3*/site-packages")) / "_rocm_sdk_core/lib/libamdhip64.so.5")
     ]
     newcomer.run("rm", "-rf", place)
+
+
+CMAKE_PROJECT = """\
+cmake_minimum_required(VERSION 3.21)
+project(hello LANGUAGES CXX HIP)
+find_package(hip REQUIRED)
+find_package(rocsparse REQUIRED)
+find_package(hiprand REQUIRED)
+find_package(rocprim REQUIRED)
+add_library(hello SHARED hello.hip)
+target_link_libraries(hello PRIVATE hip::host roc::rocsparse hip::hiprand)
+"""
+HELLO = """\
+#include <hip/hip_runtime.h>
+#include <rocsparse/rocsparse.h>
+__global__ void scale(float *values, float by) { values[threadIdx.x] *= by; }
+extern "C" int hello(void) {
+  rocsparse_handle handle;
+  (void)rocsparse_create_handle(&handle);
+  scale<<<1, 64>>>(nullptr, 2.f);
+  return hipGetLastError();
+}
+"""
+
+
+def test_cmake_finds_and_builds_against_the_installed_wheels(demo, newcomer):
+    """The packages' own CMake files, which the layout had to correct, in an environment of four variables."""
+    if not (shutil.which("cmake") and shutil.which("ninja")):
+        pytest.skip("cmake and ninja are not installed")
+    root = newcomer.run(demo.work / "env/build/bin/rocm-sdk", "path", "--root").stdout.strip()
+    project = newcomer.home / "cmake-project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text(CMAKE_PROJECT)
+    (project / "hello.hip").write_text(HELLO)
+    newcomer.own(project)
+    environment = {"HIP_PLATFORM": "amd", "ROCM_PATH": root, "CMAKE_PREFIX_PATH": f"{root}/lib/cmake"}
+    options = [
+        f"-DCMAKE_HIP_COMPILER={root}/lib/llvm/bin/clang++",
+        f"-DCMAKE_HIP_FLAGS=--rocm-path={root}",
+        "-DCMAKE_HIP_ARCHITECTURES=gfx906;gfx90a",
+    ]
+    newcomer.run("cmake", "-S", project, "-B", project / "b", "-G", "Ninja", *options, **environment)
+    newcomer.run("cmake", "--build", project / "b", **environment)
+    needed = subprocess.run(
+        ["readelf", "-d", project / "b/libhello.so"], check=True, text=True, capture_output=True
+    ).stdout
+    assert "[libamdhip64.so.5]" in needed
+    assert "[librocsparse.so.0]" in needed
 
 
 def test_a_second_run_does_nothing_again(demo, newcomer, cache):

@@ -91,6 +91,8 @@ def _move(placement: Placement, unpacked: Path, prefix: Path) -> None:
 
 _PREFIX_STEP = 'get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)\n'
 
+_CLIMBS_FOUR = re.compile(r'((?:PACKAGE_PREFIX_DIR|_IMPORT_PREFIX) "\$\{\w+\})/\.\./\.\./\.\./\.\.')
+
 
 def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
     """CMake package text for lib/ instead of lib/<triplet>/.
@@ -102,7 +104,7 @@ def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
     if moved_up:
         # Exported targets climb one directory a line; package files spell the way as ../../../..
         text = text.replace(_PREFIX_STEP, "", 1)
-        text = re.sub(r'(PACKAGE_PREFIX_DIR "[^"]*?)/\.\./', r"\1/", text)
+        text = _CLIMBS_FOUR.sub(r"\1/../../..", text)
     return text
 
 

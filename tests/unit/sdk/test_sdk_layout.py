@@ -39,11 +39,15 @@ CONFIG = """\
 get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../../" ABSOLUTE)
 set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib/x86_64-linux-gnu" )
 set(AMD_DEVICE_LIBS_PREFIX "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/../..")
+get_filename_component(_IMPORT_PREFIX "${_DIR}/../../../../" REALPATH)
+file(GLOB PATHS "${_IMPORT_PREFIX}/../llvm/lib/clang/*/include")
 """
 CONFIG_MENDED = """\
 get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../" ABSOLUTE)
 set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib" )
 set(AMD_DEVICE_LIBS_PREFIX "/usr/amdgcn/bitcode/../..")
+get_filename_component(_IMPORT_PREFIX "${_DIR}/../../../" REALPATH)
+file(GLOB PATHS "${_IMPORT_PREFIX}/../llvm/lib/clang/*/include")
 """
 
 
