@@ -15,6 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -46,18 +47,16 @@ def tree_rss(root: int) -> int:
 def run(command: list[str]) -> dict[str, object]:
     """One run of the demo: seconds by itself and in all, memory, states of its steps."""
     began = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    most = 0
-    os.set_blocking(child.stdout.fileno(), False)
-    output = []
-    while child.poll() is None:
-        most = max(most, tree_rss(child.pid))
-        output.append(child.stdout.read() or "")
-        time.sleep(0.2)
-    output.append(child.stdout.read() or "")
-    if child.returncode:
-        raise SystemExit(f"{shlex.join(command)} ended with {child.returncode}")
-    report = json.loads("".join(output))
+    with tempfile.TemporaryFile("w+") as output:
+        child = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL)
+        most = 0
+        while child.poll() is None:
+            most = max(most, tree_rss(child.pid))
+            time.sleep(0.2)
+        if child.returncode:
+            raise SystemExit(f"{shlex.join(command)} ended with {child.returncode}")
+        output.seek(0)
+        report = json.load(output)
     states = [step["state"] for step in report["steps"]]
     return {
         "wall_s": round(time.monotonic() - began, 1),
