@@ -62,6 +62,13 @@ def _extension(facts: Facts) -> bool:
     return _wheel(facts) and facts.project in TORCH_EXTENSIONS
 
 
+def _rocm_family(facts: Facts) -> bool:
+    """Packages that find each other's libraries across package borders."""
+    return _wheel(facts) and (
+        facts.project == "torch" or facts.project in TORCH_EXTENSIONS or facts.project.startswith("rocm-")
+    )
+
+
 def _framework(facts: Facts) -> bool:
     return _torch(facts) or _extension(facts)
 
@@ -238,10 +245,11 @@ def _runpath(facts: Facts, _: Request) -> Iterator[Problem]:
 
 def _rpath(facts: Facts, _: Request) -> Iterator[Problem]:
     for elf in facts.elf:
-        for entry in () if elf.rpath is None else elf.rpath.split(":"):
-            if _leaves(elf.member, entry):
+        for tag, text in (("RPATH", elf.rpath), ("RUNPATH", elf.runpath)):
+            leaving = [entry for entry in (text or "").split(":") if text and _leaves(elf.member, entry)]
+            if leaving:
                 yield (
-                    f"{elf.member} has RPATH entry {entry!r}, which names no place inside the installation",
+                    f"{elf.member} has {tag} {':'.join(leaving)!r}, no place inside the installation",
                     "use entries relative to $ORIGIN that stay inside site-packages",
                 )
 
@@ -301,7 +309,7 @@ RULES: tuple[Rule, ...] = (
     Rule("torch-requires-rocm", "error", _torch, _requires_rocm),
     Rule("torch-pin", "error", _extension, _torch_pin),
     Rule("elf-readable", "error", _wheel, _elf_readable),
-    Rule("elf-runpath", "error", _wheel, _runpath),
+    Rule("elf-runpath", "error", _rocm_family, _runpath),
     Rule("elf-rpath", "error", _wheel, _rpath),
     Rule("device-code", "error", _framework, _device_code),
 )

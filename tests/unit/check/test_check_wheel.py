@@ -198,6 +198,20 @@ def test_runpath_and_rpath(build: Any, library: Callable[..., bytes]) -> None:
         assert found(wheel(OLD_RPATH, f"-Wl,-rpath,$ORIGIN:{bad}")) == ["elf-rpath"]
 
 
+def test_a_runpath_out_of_the_installation_is_named_in_any_wheel(
+    build: Any, library: Callable[..., bytes]
+) -> None:
+    """Published wheels carry /opt/rocm/lib; a relative RUNPATH hurts only packages that need each other's."""
+
+    def wheel(path: str) -> Path:
+        extension = library("-Wl,--enable-new-dtags", f"-Wl,-rpath,{path}")
+        return build("bitsandbytes", "1", {"bitsandbytes/x.so": extension})
+
+    assert found(wheel("/opt/rocm/lib:$ORIGIN")) == ["elf-rpath"]
+    assert "RUNPATH '/opt/rocm/lib'" in cause(wheel("/opt/rocm/lib:$ORIGIN"))
+    assert found(wheel("$ORIGIN/../lib")) == []
+
+
 def test_a_damaged_library(build: Any, library: Callable[..., bytes]) -> None:
     wheel = build.torch({"torch/lib/x.so": library()[:200]})
     assert found(wheel) == ["elf-readable"]
