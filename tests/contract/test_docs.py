@@ -53,7 +53,14 @@ def in_blocks(text: str, program: str) -> list[list[str]]:
     # All fences in order: the end of one must not be taken for the beginning of another.
     fenced = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     blocks = [block for language, block in fenced if language in ("", "console", "sh", "bash", "shell")]
-    return _calls([line for block in blocks for line in re.sub(r"\\\n\s*", " ", block).splitlines()], program)
+    return _calls([line for block in blocks for line in _command_lines(block)], program)
+
+
+def _command_lines(block: str) -> list[str]:
+    """With a prompt anywhere, only the lines behind one are commands; the rest is what they print."""
+    lines = re.sub(r"\\\n\s*", " ", block).splitlines()
+    prompted = [line for line in lines if line.startswith("$ ")]
+    return prompted or lines
 
 
 def in_prose(text: str, program: str) -> list[list[str]]:
@@ -65,7 +72,7 @@ def in_prose(text: str, program: str) -> list[list[str]]:
 def test_command_lines_are_found_in_blocks_and_prose() -> None:
     page = (
         "Use `rocwright doctor`, or rocwright.\n\n```console\n$ .venv/bin/rocwright check a \\\n"
-        "    --json > out\n$ uvx rocwright demo | head\nmake demo\n```\n\n```text\nrocwright no\n```\n"
+        "    --json > out\n$ uvx rocwright demo | head\nrocwright printed this\n```\n\n```text\nrocwright no\n```\n"
         "between\n\n```\nrocwright sdk\n```\n"
     )
     assert in_blocks(page, "rocwright") == [["check", "a", "--json"], ["demo"], ["sdk"]]
