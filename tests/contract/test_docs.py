@@ -72,7 +72,8 @@ def in_prose(text: str, program: str) -> list[list[str]]:
 def test_command_lines_are_found_in_blocks_and_prose() -> None:
     page = (
         "Use `rocwright doctor`, or rocwright.\n\n```console\n$ .venv/bin/rocwright check a \\\n"
-        "    --json > out\n$ uvx rocwright demo | head\nrocwright printed this\n```\n\n```text\nrocwright no\n```\n"
+        "    --json > out\n$ uvx rocwright demo | head\nrocwright printed this\n```\n\n"
+        "```text\nrocwright no\n```\n"
         "between\n\n```\nrocwright sdk\n```\n"
     )
     assert in_blocks(page, "rocwright") == [["check", "a", "--json"], ["demo"], ["sdk"]]

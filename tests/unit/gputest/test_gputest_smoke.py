@@ -96,8 +96,8 @@ def test_the_report_of_rocm_sdk() -> None:
 )
 def test_no_report_of_rocm_sdk_is_an_error(text: str) -> None:
     with pytest.raises(InvalidInput, match="printed no report") as caught:
-        parse_rocm_sdk_report(text, where="/work/log")
-    assert caught.value.where == "/work/log"
+        parse_rocm_sdk_report(text, where="/somewhere/log")
+    assert caught.value.where == "/somewhere/log"
 
 
 @pytest.mark.parametrize("verdict", ["error", "crashed", "PASSED", ""])
