@@ -114,7 +114,7 @@ def cache(newcomer: Newcomer, tmp_path_factory) -> Path:
     named = os.environ.get("ROCWRIGHT_TEST_CACHE")
     path = Path(named) if named else newcomer.home / ".cache" / "rocwright"
     path.mkdir(parents=True, exist_ok=True)
-    newcomer.own(path)
+    newcomer.own(path if named else newcomer.home)
     return path
 
 

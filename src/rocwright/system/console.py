@@ -147,6 +147,5 @@ class Progress:
             count = self._done
         if not self.quiet:
             seconds = time.monotonic() - began
-            self._console.print(
-                _Text(f"{state:>7}  [{count}/{self.total}] {name:<24} {seconds:6.1f} s  {text}")
-            )
+            position = f"[{count}/{self.total}]"
+            self._console.print(_Text(f"{state:>7}  {position:>7} {name:<24} {seconds:6.1f} s  {text}"))
