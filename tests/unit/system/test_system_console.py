@@ -119,7 +119,10 @@ def test_quiet_progress_says_nothing() -> None:
 
 def on_terminal(env: Mapping[str, str]) -> str:
     """What `console.error` writes to a real terminal."""
-    ours, theirs = pty.openpty()
+    try:
+        ours, theirs = pty.openpty()
+    except OSError:
+        pytest.skip("this system gives out no pseudo terminals (a container without /dev/pts)")
     code = (
         "from rocwright.system import console; from rocwright.errors import UsageError; "
         "console.error(UsageError('no'))"
