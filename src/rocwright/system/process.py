@@ -28,6 +28,9 @@ _TAIL_LINES = 25
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH", re.IGNORECASE)
+_SECRET_OPTION = re.compile(
+    r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
+)
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 _running: set[int] = set()
@@ -56,7 +59,7 @@ class Completed:
 def show(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """The command as it can be pasted into a shell, with its overrides, without secrets."""
     words = [f"{key}={shlex.quote(value)}" for key, value in redact(env or {}).items()]
-    words += [shlex.quote(str(word)) for word in argv]
+    words += [shlex.quote(_SECRET_OPTION.sub(r"\1***", str(word))) for word in argv]
     return _URL_LOGIN.sub("***@", " ".join(words))
 
 

@@ -83,6 +83,12 @@ def test_the_login_of_an_address_is_hidden(url: str, shown: str) -> None:
     assert shlex.split(process.show(["pip"], {"PIP_INDEX_URL": url}))[0] == f"PIP_INDEX_URL={shown}"
 
 
+@pytest.mark.parametrize("option", ["--token", "--github-token", "--Password", "-api-key", "--client_secret"])
+def test_the_value_of_a_secret_option_is_hidden(option: str) -> None:
+    assert "hunter2" not in process.show(["tool", f"{option}=hunter2 and more", "--tokenizer"])
+    assert process.show(["tool", "--tokenizer", "--jobs=2"]) == "tool --tokenizer --jobs=2"
+
+
 def test_a_password_that_contains_an_at_sign_is_hidden_whole() -> None:
     assert process.show(["git", "clone", "https://user:p@ss@host/x"]) == "git clone https://***@host/x"
 
