@@ -9,11 +9,11 @@ from pathlib import Path
 from rocwright.build.headers import require_headers
 from rocwright.build.plan import plan_build
 from rocwright.build.recipe import recipes
-from rocwright.build.rocm import install_rocm
+from rocwright.build.rocm import InstalledRocm, install_rocm
 from rocwright.build.run import BuiltWheel, run_build
 from rocwright.errors import UsageError
 from rocwright.system import venv
-from rocwright.system.venv import Closed
+from rocwright.system.venv import Closed, Environment
 
 # What the setup.py files of the family need to make wheels; other build requirements are their own.
 BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
@@ -30,6 +30,17 @@ def find_projects(directories: Mapping[str, Path]) -> dict[str, Path]:
             next_step="check one out with `rocwright checkout torch`",
         )
     return found
+
+
+def prepare_environment(
+    root: Path, places: Closed, *, spec: str, log: Path, note: Callable[[str], None]
+) -> tuple[Environment, InstalledRocm]:
+    """A new build environment at `root`: build tools from the user's index, ROCm from `places` only."""
+    environment = venv.create(root, log=log)
+    note("installing build tools")
+    venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log)
+    note(f"installing rocm[libraries,devel]{spec}")
+    return environment, install_rocm(environment, places, spec=spec, log=log)
 
 
 def build_family(
@@ -51,11 +62,9 @@ def build_family(
     """
     table = recipes()
     require_headers()
-    note(f"creating {environment_dir}")
-    environment = venv.create(environment_dir, log=log_dir / "build-env.log")
-    venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log_dir / "build-env.log")
-    note(f"installing rocm[libraries,devel]{rocm_spec}")
-    rocm = install_rocm(environment, places, spec=rocm_spec, log=log_dir / "build-env.log")
+    environment, rocm = prepare_environment(
+        environment_dir, places, spec=rocm_spec, log=log_dir / "build-env.log", note=note
+    )
     built: dict[str, BuiltWheel] = {}
     for project, directory in sources.items():
         plan = plan_build(

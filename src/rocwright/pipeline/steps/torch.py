@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build import headers
-from rocwright.build.family import BUILD_TOOLS
+from rocwright.build.family import BUILD_TOOLS, prepare_environment
 from rocwright.build.plan import plan_build
 from rocwright.build.recipe import RecipeTable, recipes
-from rocwright.build.rocm import InstalledRocm, install_rocm
+from rocwright.build.rocm import InstalledRocm
 from rocwright.build.run import BuiltWheel, run_build
 from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
@@ -205,19 +205,16 @@ def _build_env(options: RunOptions) -> Step:
         uploaded = inputs.get("upload-rocm", UploadedRun)
         need = sum(file.installed for file in packages.files) + 200_000_000
         require_space(workspace.root, need, purpose="the build environment")
-        environment = venv.create(root, log=log)
-        note("installing build tools")
-        venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log)
-        note("installing rocm[libraries,devel]")
         places = venv.Closed(find_links=(uploaded.find_links,))
-        return install_rocm(environment, places, spec=f"=={packages.version}", log=log)
+        _, rocm = prepare_environment(root, places, spec=f"=={packages.version}", log=log, note=note)
+        return rocm
 
     return Step(
         id="build-env",
         result=InstalledRocm,
         act=act,
         needs=("rocm-packages", "upload-rocm"),
-        rooms=("build/rocm.py", "system/venv.py"),
+        rooms=("build/family.py", "build/rocm.py", "system/venv.py"),
         facts=lambda: {"python": sys.version, "tools": BUILD_TOOLS},
         # Later steps install into it; what this step made are the interpreter and ROCm.
         outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
