@@ -217,3 +217,31 @@ def test_a_second_run_does_nothing_again(demo, newcomer, cache):
     done = newcomer.run("make", "demo", f"ARGS=--json --cache-dir {cache}")
     states = {row["id"]: row["state"] for row in json.loads(done.stdout)["steps"]}
     assert states == dict.fromkeys(STEPS, "cached")
+
+
+def test_the_build_command_makes_the_family_from_the_same_trees(demo, newcomer):
+    """The command that the demo prints for the real PyTorch, on the miniature and for one target."""
+    output = newcomer.home / "wheels"
+    done = newcomer.rocwright(
+        "build",
+        "--find-links",
+        demo.work / "dist/rocm",
+        "--pytorch-rocm-arch",
+        "gfx1030",
+        "--root-checkout-dir",
+        demo.work / "src",
+        "--output-dir",
+        output,
+        "--environment-dir",
+        newcomer.home / "build-env",
+        "--json",
+    )
+    built = {row["project"]: row for row in json.loads(done.stdout)}
+    assert list(built) == ["triton", "torch", "torchaudio", "torchvision", "apex"]
+    assert sorted(path.name for path in output.iterdir()) == sorted(
+        Path(row["path"]).name for row in built.values()
+    )
+    checked = newcomer.rocwright("check", output, "--targets", "gfx1030", "--json")
+    report = json.loads(checked.stdout)
+    assert [finding["rule"] for finding in report["findings"]] == ["set-closed"]  # rocm itself is not there
+    assert newcomer.run("git", "status", "--porcelain", cwd=demo.work / "src/pytorch").stdout == ""
