@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from rocwright.check.run import check_paths
 from rocwright.errors import ContractBroken, UsageError
+from rocwright.model.gpu import parse_targets
 from rocwright.system import console
 
 
@@ -40,7 +41,7 @@ def check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path} does not exist")
-    wanted = targets.replace(";", ",").split(",") if targets else None
+    wanted = [str(target) for target in parse_targets(targets)] if targets else None
     report = check_paths(paths, targets=wanted, closed=closed)
     if json:
         console.out_json(report)

@@ -9,6 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.data import load_table
+from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.demo import demo_graph, preflight
 from rocwright.pipeline.local import RunReport, run
 from rocwright.pipeline.options import RunOptions, Workspace, available_cores, default_cache
@@ -63,11 +64,11 @@ def demo(
         Only print the steps and what each needs.
     """
     defaults = load_table("demo", _Defaults)
-    chosen = tuple((targets or ",".join(defaults.targets)).replace(";", ",").replace(" ", ",").split(","))
+    chosen = parse_targets(targets) if targets is not None else parse_targets(" ".join(defaults.targets))
     options = RunOptions(
         workspace=Workspace(work_dir.resolve()),
         cache=(cache_dir or default_cache()).resolve(),
-        targets=tuple(filter(None, chosen)),
+        targets=tuple(map(str, chosen)),
         torch_ref=defaults.torch_ref,
         rocm_prefix=rocm_prefix.resolve() if rocm_prefix else None,
         rocm_version=rocm_version,

@@ -38,13 +38,13 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 # Measured: prefix 1.9, packages 0.5, build environment 1.9, two test environments and uv's cache 5.6 GB.
 _DEMO_SPACE = 10_000_000_000
-# Program, what it is for, the Debian package that has it.
-_PROGRAMS = (
+# Program, what the demo and every build need it for, the Debian package that has it.
+PROGRAMS = (
     ("git", "check out sources", "git"),
     ("cc", "compile launchers for links to programs", "gcc"),
     ("g++", "build the PyTorch family", "g++"),
-    ("make", "run the commands of the README", "make"),
 )
+_MAKE = ("make", "run the commands of the README", "make")
 
 
 def diagnose(
@@ -56,7 +56,7 @@ def diagnose(
     """Everything at once; reads only, and never guesses a GPU."""
     detected = detect(nodes)
     findings = [_gpu_finding(tuple(gpu.target for gpu in detected.gpus), detected.problems, nodes)]
-    for program, purpose, package in _PROGRAMS:
+    for program, purpose, package in (*PROGRAMS, _MAKE):
         path = which(program)
         findings.append(
             Finding(program, "ok", path)

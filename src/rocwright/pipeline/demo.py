@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from rocwright.compat.doctor import PROGRAMS
 from rocwright.errors import MissingTool, UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.graph import Graph, make_graph
@@ -19,17 +20,10 @@ from rocwright.pipeline.steps.rocm import rocm_steps
 from rocwright.pipeline.steps.testing import installation_step
 from rocwright.pipeline.steps.torch import build_steps, projects, source_steps
 
-# Program, what needs it, the Debian package that has it.
-_PROGRAMS = (
-    ("git", "check out sources", "git"),
-    ("cc", "compile launchers for links to programs", "gcc"),
-    ("g++", "build the PyTorch family", "g++"),
-)
-
 
 def preflight(options: RunOptions) -> None:
     """Raise `MissingTool` that names every program the demo needs and this machine lacks, before any work."""
-    needed = list(_PROGRAMS)
+    needed = list(PROGRAMS)
     if options.rocm_prefix is None:
         needed += [("apt-get", "fetch ROCm", "apt"), ("dpkg-deb", "unpack ROCm", "dpkg")]
     missing = [row for row in needed if shutil.which(row[0]) is None]
@@ -47,6 +41,7 @@ def demo_graph(options: RunOptions) -> Graph:
     """ROCm → packages → sources → wheels → check → store → test → promote, as one graph."""
     if not options.targets:
         raise UsageError("no GPU target to build for", next_step="give --targets, e.g. gfx90a")
+    # Options can be made without the command line, which parses them too.
     parse_targets(" ".join(options.targets))
     family = projects()
     return make_graph(

@@ -12,6 +12,8 @@ import msgspec
 from rocwright.errors import InvalidInput
 
 V = TypeVar("V", bound=msgspec.Struct)
+# Tells the display what a step is doing now.
+Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Step:
 
     id: str
     result: type[msgspec.Struct]
-    act: Callable[[Inputs, Callable[[str], None]], msgspec.Struct]
+    act: Callable[[Inputs, Note], msgspec.Struct]
     needs: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
     facts: Callable[[], Any] = field(default=lambda: None)

@@ -50,6 +50,11 @@ class BuiltPackages(msgspec.Struct, frozen=True):
     rpath_edits: int
     notes: tuple[str, ...]
 
+    @property
+    def paths(self) -> list[Path]:
+        """Where the packages lie."""
+        return [Path(self.directory) / file.name for file in self.files]
+
 
 @dataclass(frozen=True)
 class SdkPlan:

@@ -16,7 +16,7 @@ import msgspec
 from rocwright.binary.patch import BytePatch
 from rocwright.binary.rpath import plan_rpath
 from rocwright.sdk.distribution import Distribution, Placement, place
-from rocwright.sdk.rpaths import Providers, needs_edit, read_elves, rpath_entries
+from rocwright.sdk.rpaths import Providers, read_elves, rpath_entries
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
 
 
@@ -145,12 +145,10 @@ def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:
     providers = Providers.of((path, elf.soname) for path, elf in elves.items() if elf.soname is not None)
     edited = 0
     for path, elf in elves.items():
-        entries = rpath_entries(path, elf, providers)
-        if elf.dynamic and needs_edit(elf, entries):
-            patch = plan_rpath(elf, entries)
-            if patch is not None:
-                _patch_own_file(prefix / path, patch)
-                edited += 1
+        patch = plan_rpath(elf, rpath_entries(path, elf, providers)) if elf.dynamic else None
+        if patch is not None:
+            _patch_own_file(prefix / path, patch)
+            edited += 1
     return edited
 
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from rocwright.binary.elf import Elf
-from rocwright.binary.patch import BytePatch, PatchedFile
+from rocwright.binary.patch import PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.launcher import launcher
 from rocwright.sdk.links import relative_link
 from rocwright.sdk.packages import RUNTIME_PACKAGES, PackageTable
 from rocwright.sdk.prefix import Prefix
-from rocwright.sdk.rpaths import Providers, needs_edit, rpath_entries
+from rocwright.sdk.rpaths import Providers, rpath_entries
 from rocwright.wheel.source import BytesSource, Source
 
 
@@ -61,18 +61,15 @@ def plan_runtime(prefix: Prefix, table: PackageTable, modules: Mapping[str, str]
     Raises `InvalidPrefix` when two files would be shipped under one name, or core is empty.
     """
     places = _places(prefix, table)
-    providers = Providers.of(
-        (f"{modules[package]}/{path}", elf.soname)
+    sonames = [
+        (package, path, elf.soname)
         for origin, (package, path) in places.items()
         if (elf := prefix.elves.get(origin)) is not None and elf.soname is not None
-    )
+    ]
+    providers = Providers.of((f"{modules[package]}/{path}", soname) for package, path, soname in sonames)
     # The devel tree has everything in one layout, one level deeper; a file that is linked into it must find
     # there what it needs, too.
-    tree = Providers.of(
-        (path, elf.soname)
-        for origin, (_, path) in places.items()
-        if (elf := prefix.elves.get(origin)) is not None and elf.soname is not None
-    )
+    tree = Providers.of((path, soname) for _, path, soname in sonames)
     core_lib = f"{modules['core']}/lib"
     home: dict[str, Shipped] = {}
     edits = 0
@@ -83,7 +80,7 @@ def plan_runtime(prefix: Prefix, table: PackageTable, modules: Mapping[str, str]
             also = (core_lib,) if package != "core" else ()
             entries = rpath_entries(f"{modules[package]}/{path}", elf, providers, also=also)
             entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, tree))))
-            patch = _rpath_patch(elf, entries)
+            patch = plan_rpath(elf, entries)
             edits += patch is not None
         source = PatchedFile(prefix.root / origin, patch)
         home[origin] = Shipped(package, path, source, prefix.executable(origin), origin)
@@ -124,10 +121,6 @@ def shipped_path(origin: str, elf: Elf | None) -> str:
     if "/" in elf.soname:
         raise InvalidInput(f"the SONAME of {origin} is a path: {elf.soname}", where=elf.path)
     return str(PurePosixPath(origin).with_name(elf.soname))
-
-
-def _rpath_patch(elf: Elf, entries: tuple[str, ...]) -> BytePatch | None:
-    return plan_rpath(elf, entries) if needs_edit(elf, entries) else None
 
 
 def _plan_links(

@@ -62,11 +62,6 @@ def _origin(here: str, directory: str) -> str:
     return "$ORIGIN/" + relative_link(f"{here}/x", f"{directory}/x").removesuffix("/x")
 
 
-def needs_edit(elf: Elf, entries: tuple[str, ...]) -> bool:
-    """Whether the file's RPATH differs from `entries` (a RUNPATH counts as different)."""
-    return elf.runpath is not None or (elf.rpath or "") != ":".join(entries)
-
-
 _ELFCLASS64, _LITTLE_ENDIAN = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
 

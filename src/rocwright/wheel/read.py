@@ -147,7 +147,12 @@ def verify_record(wheel: Wheel) -> tuple[str, ...]:
 
 def _repeated(rows: tuple[RecordRow, ...]) -> list[RecordRow]:
     seen: set[str] = set()
-    return [row for row in rows if row.path in seen or seen.add(row.path)]  # type: ignore[func-returns-value]
+    repeated = []
+    for row in rows:
+        if row.path in seen:
+            repeated.append(row)
+        seen.add(row.path)
+    return repeated
 
 
 def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> list[str]:

@@ -9,7 +9,7 @@ else:
     del _rocm_init
 
 # First and alone: when the source tree itself is imported, the error names this missing module.
-from . import _C  # noqa: I001
+from . import _C  # noqa: I001 - the comment above says why it is first
 from . import cuda, version
 from ._launch import LaunchResult, launch_result, mini_launch
 from ._tensor import Tensor, add, mm, tensor

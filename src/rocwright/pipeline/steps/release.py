@@ -12,9 +12,9 @@ import msgspec
 from rocwright.build.run import BuiltWheel
 from rocwright.check.run import check_paths
 from rocwright.gputest.smoke import TestedEnvironment
-from rocwright.model.manifest import new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, about_set
-from rocwright.pipeline.graph import Inputs, Step
+from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
+from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.testing import (
     StagedSet,
@@ -30,8 +30,6 @@ from rocwright.store.objects import LocalStore
 from rocwright.store.promote import promote
 from rocwright.store.publish import stage_set, upload_run
 from rocwright.system.files import remove_tree
-
-Note = Callable[[str], None]
 
 
 class UploadedRun(msgspec.Struct, frozen=True):
@@ -70,8 +68,7 @@ def upload_rocm_step(options: RunOptions) -> Step:
 
     def act(inputs: Inputs, note: Note) -> UploadedRun:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        files = [Path(packages.directory) / file.name for file in packages.files]
-        return _upload(options, files, packages.family, "python")
+        return _upload(options, packages.paths, packages.family, "python")
 
     return _upload_step("upload-rocm", act, options, needs=("rocm-packages",))
 
@@ -116,15 +113,25 @@ def _wheels(inputs: Inputs, projects: Sequence[str]) -> list[BuiltWheel]:
     return [inputs.get(f"build-{project}", BuiltWheel) for project in projects]
 
 
+def _files(inputs: Inputs, projects: Sequence[str]) -> list[Path]:
+    """Every file of the run's set."""
+    wheels = [Path(wheel.path) for wheel in _wheels(inputs, projects)]
+    return [*inputs.get("rocm-packages", BuiltPackages).paths, *wheels]
+
+
+def _built_and_checked(manifest: SetManifest, checked: Checked) -> list[Statement]:
+    return [
+        about_set(manifest, FINDINGS, checked.report),
+        about_set(manifest, BUILD, {"result": "success"}),
+    ]
+
+
 def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
     """`check`: the wheel contract over all packages of the run, as one closed set."""
 
     def act(inputs: Inputs, note: Note) -> Checked:
-        packages = inputs.get("rocm-packages", BuiltPackages)
-        files = [Path(packages.directory) / file.name for file in packages.files]
-        files += [Path(wheel.path) for wheel in _wheels(inputs, projects)]
         report = check_paths(
-            files,
+            _files(inputs, projects),
             targets=options.targets,
             closed=True,
             expect=projects,
@@ -163,8 +170,7 @@ def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
         packages = inputs.get("rocm-packages", BuiltPackages)
         checked = inputs.get("check", Checked)
         wheels = _wheels(inputs, projects)
-        files = [Path(packages.directory) / file.name for file in packages.files]
-        files += [Path(wheel.path) for wheel in wheels]
+        files = _files(inputs, projects)
         manifest = new_set(
             family=packages.family,
             targets=options.targets,
@@ -172,10 +178,7 @@ def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
             files=describe_files(files),
             sources={"rocm": packages.version, **{wheel.project: wheel.version for wheel in wheels}},
         )
-        statements = [
-            about_set(manifest, FINDINGS, checked.report),
-            about_set(manifest, BUILD, {"result": "success"}),
-        ]
+        statements = _built_and_checked(manifest, checked)
         # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
         for channel in ("v2-staging", "v2"):
             remove_tree(root / channel)
@@ -202,11 +205,7 @@ def promote_step(options: RunOptions, projects: Sequence[str]) -> Step:
         checked = inputs.get("check", Checked)
         manifest = staged.manifest
         tested = [inputs.get(f"test-{installer}", TestedEnvironment) for installer in ("pip", "uv")]
-        statements = [
-            about_set(manifest, FINDINGS, checked.report),
-            about_set(manifest, BUILD, {"result": "success"}),
-            *tested_statements(manifest, tested),
-        ]
+        statements = [*_built_and_checked(manifest, checked), *tested_statements(manifest, tested)]
         decision = decide(set_id(manifest), statements, demo_policy(manifest.family, date.today()))
         released = promote(LocalStore(root), manifest, decision, statements)
         requirements = pinned_requirements(manifest, projects)

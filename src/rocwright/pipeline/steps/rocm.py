@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from rocwright.pipeline.graph import Inputs, Step
+from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.distribution import Distribution, this_distribution
@@ -23,7 +22,6 @@ from rocwright.system.files import (
     shipped_directory,
 )
 
-Note = Callable[[str], None]
 _PREFIX_SPACE = 2_200_000_000
 
 
@@ -155,7 +153,7 @@ def _packages(options: RunOptions) -> Step:
         needs=("rocm-prefix",),
         rooms=("sdk", "binary", "wheel", "data/packages.toml", "data/families.toml"),
         facts=lambda: {"runtime": runtime_digest()},
-        outputs=lambda value: tuple(Path(value.directory) / file.name for file in value.files),
+        outputs=lambda value: tuple(value.paths),
         summary=summary,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 import msgspec
@@ -13,7 +13,7 @@ from rocwright.gputest import smoke
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts
 from rocwright.model.manifest import SetManifest
 from rocwright.model.statement import TEST, Statement, about_set
-from rocwright.pipeline.graph import Inputs, Step
+from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.gate import Bypass, Policy, Required
@@ -22,7 +22,6 @@ from rocwright.system import venv
 from rocwright.system.files import content_digest, remove_tree, require_space, shipped_directory
 from rocwright.system.venv import Closed
 
-Note = Callable[[str], None]
 TEST_TOOLS = ("pytest==8.4.2",)
 _WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
 # The suites that a release needs; the last one needs a GPU.

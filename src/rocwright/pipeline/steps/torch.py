@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from rocwright.build.rocm import InstalledRocm
 from rocwright.build.run import BuiltWheel, run_build
 from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
-from rocwright.pipeline.graph import Inputs, Step
+from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import UploadedRun
 from rocwright.sdk.build import BuiltPackages
@@ -28,8 +28,6 @@ from rocwright.sources.lock import Request, resolve
 from rocwright.system import process, venv
 from rocwright.system.console import human_bytes
 from rocwright.system.files import content_digest, require_space, shipped_directory
-
-Note = Callable[[str], None]
 
 
 class Origins(msgspec.Struct, frozen=True):
