@@ -191,11 +191,12 @@ def build_library(
 
     `bundles`: the bytes of each item of `.hip_fatbin` (made by `bundle`, `ccob`, or anything at all), each at
     a multiple of `bundle_align`. `wrappers`: one per wrapper, the number of its bundle or a `Wrapper`;
-    by default one per bundle in order. `kind`: "so", "pie" or "exec" (fixed address). `linker`: "bfd" or "lld".
-    `max_page_size`: alignment of the segments in bytes. `relr`: packed relative relocations.
-    `with_tail`: False puts `.hip_fatbin` at the end of its segment. `fatbin_flags`: its section flags as the
-    assembler writes them ("a", "aw", "ax"). `prefix`, `suffix`: bytes of the section before and behind
-    the bundles (with prefix the section keeps its alignment, the first bundle moves to the next multiple).
+    by default one per bundle in order. `kind`: "so", "pie" or "exec" (fixed address).
+    `linker`: "bfd" or "lld". `max_page_size`: alignment of the segments in bytes.
+    `relr`: packed relative relocations. `with_tail`: False puts `.hip_fatbin` at the end of its segment.
+    `fatbin_flags`: its section flags as the assembler writes them ("a", "aw", "ax").
+    `prefix`, `suffix`: bytes of the section before and behind the bundles (with a prefix the section keeps
+    its alignment, the first bundle moves to the next multiple).
     `extra_asm`: more assembly; the bundles are the symbols `__hip_fatbin_0`, `__hip_fatbin_1`, ...
     `ldflags`: more arguments of the compiler driver when linking, such as "-Wl,-z,now".
     Raises `LookupError` if the linker is missing.
