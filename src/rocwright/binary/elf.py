@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rocwright.binary.patch import PatchedFile
+from rocwright.binary.view import View
 from rocwright.errors import InvalidElf
 
 MAGIC = b"\x7fELF"
@@ -24,9 +25,10 @@ SYM = struct.Struct("<IBBHQQ")
 
 EM_X86_64, EM_AARCH64, EM_AMDGPU = 62, 183, 224
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_PHDR = 1, 2, 3, 4, 6
-PT_GNU_PROPERTY = 0x6474E553
+PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_SYMTAB, SHT_STRTAB, SHT_DYNAMIC, SHT_NOBITS, SHT_DYNSYM = 2, 3, 6, 8, 11
+SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 3, 6, 7, 8, 11
+SHF_WRITE, SHF_ALLOC, SHF_TLS = 1, 2, 0x400
 DT_NULL, DT_NEEDED, DT_STRTAB, DT_STRSZ, DT_SONAME, DT_RPATH, DT_RUNPATH = 0, 1, 5, 10, 14, 15, 29
 DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 
@@ -85,7 +87,7 @@ class Elf:
     required of it (`libc.so.6` → `GLIBC_2.34`, …).
     """
 
-    source: PatchedFile
+    source: View
     size: int
     kind: str
     machine: int
@@ -134,13 +136,13 @@ def is_elf(path: Path) -> bool:
         return stream.read(4) == MAGIC
 
 
-def read_elf(source: Path | PatchedFile) -> Elf:
-    """Read the headers of an ELF file, or of one as it will be after a patch.
+def read_elf(source: Path | View) -> Elf:
+    """Read the headers of an ELF file, or of one as it will be after an edit.
 
     Costs milliseconds and little memory for a file of any size. Raises `InvalidElf` naming what is wrong:
     not ELF, 32-bit, big-endian, truncated, or tables that point outside the file.
     """
-    view = source if isinstance(source, PatchedFile) else PatchedFile(source)
+    view = PatchedFile(source) if isinstance(source, Path) else source
     try:
         reader = _Reader(view)
     except OSError as error:
@@ -158,7 +160,7 @@ def _offset_of(segments: tuple[Segment, ...], vaddr: int, path: Path) -> int:
 class _Reader:
     """Reads pieces of one file with bounds checked."""
 
-    def __init__(self, view: PatchedFile) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
         self.path = view.path
         self.size = view.size

@@ -74,12 +74,12 @@ def test_raw_bundles_of_a_section(tmp_path: Path) -> None:
     path = write(tmp_path, elf_with(pages(ONE, TWO)))
     second = 0x1000 + len(pages(ONE))
     assert read_bundles(path) == (
-        Bundle(0x1000, len(ONE), False, (
+        Bundle(0x1000, len(ONE), None, (
             CodeObject(HOST, "", 0x2000, 0),
             CodeObject(A, "gfx90a:xnack-", 0x2000, 70_000),
             CodeObject(B, "gfx9-4-generic", 0x2000 + 18 * 4096, 100),
         )),
-        Bundle(second, 4096 + 5, False, (
+        Bundle(second, 4096 + 5, None, (
             CodeObject(HOST, "", second + 4096, 0),
             CodeObject(A, "gfx90a:xnack-", second + 4096, 5),
         )),
@@ -178,4 +178,5 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     body = packer.compress(TWO)
     body += b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()
     data = struct.pack("<4sHHQQQ", b"CCOB", 3, 1, 32 + len(body), 3 << 30, 0) + body
-    assert [entry.size for entry in read_bundles(write(tmp_path, data))[0].entries] == [0, 5]
+    with pytest.raises(InvalidBundle, match="claims to unpack to 3221225472 bytes"):
+        read_bundles(write(tmp_path, data))
