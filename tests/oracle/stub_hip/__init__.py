@@ -1,0 +1,1 @@
+"""A stand-in for AMD's HIP runtime, and how it is built to fit one library."""
