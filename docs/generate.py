@@ -25,6 +25,7 @@ from rocwright.check.set_rules import CLOSED_RULE, SET_RULES
 from rocwright.cli import app
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
+from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families
 from rocwright.model.project import ProjectTable
 from rocwright.sdk import distribution
@@ -255,6 +256,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-distributions": lambda: _schema(distribution._Table),
     "data-projects": lambda: _schema(ProjectTable),
     "data-recipes": lambda: _schema(RecipeTable),
+    "data-device-files": lambda: _schema(DeviceFiles),
 }
 
 

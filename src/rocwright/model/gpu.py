@@ -1,7 +1,8 @@
 """GPU targets and families: text becomes a type here, once.
 
 A *target* is one instruction set (`gfx90a`), with optional features (`gfx90a:xnack+`, after LLVM's
-AMDGPU usage guide). A *family* is a named set of base targets.
+AMDGPU usage guide), a generic one that runs on several chips (`gfx9-4-generic`), or SPIR-V, which is no
+instruction set: the driver compiles it for the chip it finds. A *family* is a named set of base targets.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ import msgspec
 
 from rocwright.errors import InvalidInput
 
-_TARGET = re.compile(r"(?P<base>gfx[0-9]+[0-9a-f]{2}|gfx[0-9]+-generic|gfx[0-9]+-[0-9]+-generic)(?P<rest>.*)")
+# What the compiler calls code that no chip runs as it is.
+SPIRV = "amdgcnspirv"
+
+# `-strict` makes another target, not a feature of the plain one: its code has its own machine number.
+_TARGET = re.compile(
+    r"(?P<base>gfx[0-9]+[0-9a-f]{2}(?:-strict)?|gfx[0-9]+(?:-[0-9]+)?-generic|" + SPIRV + r")(?P<rest>.*)"
+)
 _FEATURE = re.compile(r":(?P<name>xnack|sramecc)(?P<sign>[+-])")
-_NATURAL = re.compile(r"gfx(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])$")
+_NATURAL = re.compile(r"gfx(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])(?:-strict)?$")
 
 
 class InvalidTarget(InvalidInput):
@@ -32,6 +39,11 @@ class Target:
 
     def __str__(self) -> str:
         return ":".join((self.base, *self.features))
+
+    @property
+    def is_spirv(self) -> bool:
+        """Whether this is SPIR-V, compiled for the chip at run time, rather than an instruction set."""
+        return self.base == SPIRV
 
 
 def parse_target(text: str) -> Target:

@@ -88,6 +88,13 @@ def test_targets_stand_in_the_order_of_the_hardware() -> None:
     wanted = ["gfx900", "gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic"]
     assert base_targets(reversed(wanted)) == tuple(wanted)
     assert base_targets(["gfx90a:xnack-", "gfx90a:xnack+", "gfx90a"]) == ("gfx90a",)
+    # Two targets, not one with a feature.
+    assert base_targets(["amdgcnspirv", "gfx1250-strict", "gfx1310", "gfx1250"]) == (
+        "gfx1250",
+        "gfx1250-strict",
+        "gfx1310",
+        "amdgcnspirv",
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,6 +124,11 @@ def test_a_family_matches_only_as_a_whole(targets: set[str], family: str | None)
         ("gfx10-3-generic", "gfx10-3-generic", ()),
         ("gfx11-generic", "gfx11-generic", ()),
         ("gfx9-generic:xnack+", "gfx9-generic", ("xnack+",)),
+        ("gfx90a:xnack-:sramecc+", "gfx90a", ("xnack-", "sramecc+")),
+        ("gfx1250-strict", "gfx1250-strict", ()),
+        ("gfx1250-strict:xnack-", "gfx1250-strict", ("xnack-",)),
+        ("gfx12-5-generic", "gfx12-5-generic", ()),
+        ("amdgcnspirv", "amdgcnspirv", ()),
     ],
 )
 def test_targets_as_the_compiler_writes_them(text: str, base: str, features: tuple[str, ...]) -> None:
@@ -144,12 +156,26 @@ def test_targets_as_the_compiler_writes_them(text: str, base: str, features: tup
         "gfx９０a",
         "gfx90a\ngfx942",
         "amdgcn-amd-amdhsa--gfx90a",
+        "gfx90a-xnack-",
+        "gfx1250_strict",
+        "gfx1250-strict2",
+        "gfx1250-relaxed",
+        "gfx11-strict",
+        "gfx9-4-5-generic",
+        "amdgcn",
+        "amdgcnspirv64",
     ],
 )
 def test_other_text_is_refused_by_name(text: str) -> None:
     with pytest.raises(InvalidTarget) as caught:
         parse_target(text)
     assert repr(text) in caught.value.what
+
+
+def test_spirv_is_told_from_instruction_sets() -> None:
+    assert parse_target("amdgcnspirv").is_spirv
+    assert not parse_target("gfx1250-strict").is_spirv
+    assert not parse_target("gfx9-4-generic").is_spirv
 
 
 @pytest.mark.parametrize("text", ["gfx90a:xnack+:xnack-", "gfx90a:xnack+:xnack+"])
