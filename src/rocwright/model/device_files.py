@@ -183,7 +183,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         if piece in ("**", "*"):
             parts.append(".*" if piece == "**" else "[^/]*")
         elif piece.startswith("{"):
-            parts.append("(?:" + "|".join(map(re.escape, piece[1:-1].split(","))) + ")")
+            words = (re.escape(word).replace(r"\*", "[^/]*") for word in piece[1:-1].split(","))
+            parts.append("(?:" + "|".join(words) + ")")
         else:
             parts.append(re.escape(piece))
     return re.compile("".join(parts), re.DOTALL)

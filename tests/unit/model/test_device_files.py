@@ -35,6 +35,8 @@ rocblas gfx942 lib/rocblas/library/gfx942/TensileLibrary_Type_SS_fallback.dat
 rocblas gfx1100 torch/lib/rocblas/library/TensileLibrary_gfx1100.dat
 rocblas gfx1101 bin/rocblas/library/TensileLibrary_gfx1101.dat
 rocblas gfx942 lib/rocblas/library/Librarygfx942.dat
+rocblas gfx1010 usr/lib/x86_64-linux-gnu/rocblas/2.47.0/library/Kernels.so-000-gfx1010.hsaco
+rocblas gfx90a usr/lib/x86_64-linux-gnu/rocblas/2.47.0/library/Kernels.so-000-gfx90a-xnack+.hsaco
 rocblas gfx803 math-libs/BLAS/rocBLAS/stage/lib/rocblas/library/Kernels.so-000-gfx803.hsaco
 hipblaslt gfx942 lib/hipblaslt/library/extop_gfx942.co
 hipblaslt gfx942 lib/hipblaslt/library/TensileLibrary_lazy_gfx942.dat
@@ -104,6 +106,7 @@ def test_a_file_of_one_target(handler: str, target: str, path: str) -> None:
     "path",
     [
         "lib/rocblas/library/TensileManifest.txt",
+        "usr/lib/x86_64-linux-gnu/rocblas/2.47.0/library/TensileLibrary.dat",
         "lib/rocblas/library/TensileLibrary_Type_SS_Contraction_l_Ailk_Bjlk_Cijk_Dijk_fallback.dat",
         "lib/hipblaslt/library/hipblasltExtOpLibrary.dat",
         "lib/hipblaslt/library/hipblasltTransform.hsaco",
