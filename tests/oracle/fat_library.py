@@ -134,7 +134,7 @@ __attribute__((constructor)) static void fat_register(void) {
 static int first = 1, second = 2;
 static int *const after_relocation[] = {&first, &second};
 static int *volatile writable[] = {&first, &second};
-static __thread int per_thread = 5;
+static __thread volatile int per_thread = 5;
 static volatile int zeroes[5000];
 static const volatile char text[] = "read-only data in front of the device code";
 
