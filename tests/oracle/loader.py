@@ -8,7 +8,6 @@ would make of the code object stays untested.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
@@ -112,12 +111,12 @@ def load(
     """
     library = Path(os.path.abspath(library))  # noqa: PTH100 - resolve() would follow the link under test
     place = _fresh(workdir)
-    opener, built = _prepare(place, library, runtime_paths)
+    built = _prepare(place, library, runtime_paths)
     variables = _variables(place, isa, [place, *runtime_paths], environment, fall_through)
     words = [str(library), *map(str, built)]
-    error = _open([str(opener), "lazy", *words], variables)
+    error = _open([str(stand_ins.opener()), "lazy", *words], variables)
     unrecorded = {name: value for name, value in variables.items() if name != "STUB_HIP_RECORD"}
-    error_now = _open([str(opener), "now", *words], unrecorded)
+    error_now = _open([str(stand_ins.opener()), "now", *words], unrecorded)
     return Loading(_read_records(place), error, error_now)
 
 
@@ -134,7 +133,7 @@ def run_program(
     """Run an executable with the stand-ins in place of what it needs; parameters as for `load`."""
     program = Path(os.path.abspath(program))  # noqa: PTH100 - resolve() would follow the link under test
     place = _fresh(workdir)
-    _, built = _prepare(place, program, runtime_paths)
+    built = _prepare(place, program, runtime_paths)
     variables = _variables(place, isa, [place, *runtime_paths], environment, fall_through)
     # By full path, so that no RPATH leads to a real runtime first.
     assert not set(str(place)) & set(" :"), "LD_PRELOAD takes no path with a space or a colon"
@@ -159,10 +158,8 @@ def _fresh(workdir: Path) -> Path:
     return place
 
 
-def _prepare(place: Path, file: Path, runtime_paths: Sequence[Path]) -> tuple[Path, list[Path]]:
-    opener = stand_ins.build_opener(place)
-    found = stand_ins.survey(file, runtime_paths, functools.partial(_system_libraries, opener))
-    return opener, stand_ins.build(found, place)
+def _prepare(place: Path, file: Path, runtime_paths: Sequence[Path]) -> list[Path]:
+    return stand_ins.build(stand_ins.survey(file, runtime_paths, _system_libraries), place)
 
 
 def _variables(
@@ -196,12 +193,16 @@ def _open(words: list[str], variables: dict[str, str]) -> str:
     return done.stdout.strip() if done.returncode else ""
 
 
-def _system_libraries(opener: Path, names: Sequence[str]) -> list[Path | None]:
+def _system_libraries(names: Sequence[str]) -> list[Path | None]:
     """Where the dynamic linker finds each name on this system, None where it does not."""
     unknown = [name for name in names if name not in _SYSTEM]
     if unknown:
         done = subprocess.run(
-            [str(opener), "where", *unknown], text=True, capture_output=True, timeout=SECONDS, check=True
+            [str(stand_ins.opener()), "where", *unknown],
+            text=True,
+            capture_output=True,
+            timeout=SECONDS,
+            check=True,
         )
         for name, path in zip(unknown, done.stdout.split("\n")[:-1], strict=True):
             _SYSTEM[name] = Path(path) if path else None

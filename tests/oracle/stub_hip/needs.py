@@ -32,9 +32,15 @@ class Needs:
     defines: frozenset[str]
 
 
-@functools.cache
 def needs_of(path: Path) -> Needs:
     """Read one ELF file's needs from its dynamic section, symbols and version needs."""
+    status = path.stat()
+    return _read(path, (status.st_ino, status.st_mtime_ns, status.st_size))
+
+
+@functools.cache
+def _read(path: Path, _identity: tuple[int, ...]) -> Needs:
+    """Cached, because libc's thousands of symbols are the same each time."""
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         tags = _tags(elf)

@@ -7,8 +7,12 @@ in particular (an extension's Python functions, say) are in one more stand-in.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +54,12 @@ def survey(library: Path, runtime_paths: Sequence[Path], where: Where) -> Survey
                 found.wanted.setdefault(file, set()).add(symbol)
         names = [name for name in needs.files if name not in seen]
         seen.update(names)
-        system = dict(zip(names, where(names), strict=True)) if names else {}
+        plain = [name for name in names if "/" not in name]
+        system = dict(zip(plain, where(plain), strict=True)) if plain else {}
         for name in names:
+            if name not in system:  # a path: there or not, no stand-in can take its place
+                waiting += [(Path(name), rpath, False)] if Path(name).is_file() else []
+                continue
             beside = _beside(name, (*rpath, *runtime_paths, *needs.runpath))
             target = None if RUNTIME.fullmatch(name) else beside or system[name]
             if target is None:
@@ -73,19 +81,33 @@ def build(found: Survey, directory: Path) -> list[Path]:
     loose = {symbol for symbol in found.loose if symbol.name not in found.defined}
     of_runtime = {symbol for symbol in loose if RUNTIME_SYMBOL.fullmatch(symbol.name)}
     asked = found.wanted.get(runtime, set()) | of_runtime
-    objects = [source for source in sorted(SOURCES.glob("*.c")) if source.name != "open_library.c"]
+    objects = sorted(_compiled().glob("*.o"))
     built = [_library(directory, runtime, asked | {_registration(asked)}, objects)]
     others = [name for name in found.missing if name != runtime]
     built += [_library(directory, name, found.wanted.get(name, set()), []) for name in others]
-    built.append(_library(directory, LOOSE, loose - of_runtime, []))
+    if loose - of_runtime:
+        built.append(_library(directory, LOOSE, loose - of_runtime, []))
     return built
 
 
-def build_opener(directory: Path) -> Path:
+def opener() -> Path:
     """The small program that opens a library in a process of its own."""
-    program = directory / "open_library"
-    _compile(["-o", str(program), str(SOURCES / "open_library.c"), "-ldl"])
-    return program
+    return _compiled() / "open_library"
+
+
+@functools.cache
+def _compiled() -> Path:
+    """What is the same for every library: the opener, and the runtime's objects. Kept until the process ends."""
+    directory = Path(tempfile.mkdtemp(prefix="stub-hip-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    program = SOURCES / "open_library.c"
+    _compile(["-o", str(directory / program.stem), str(program), "-ldl"])
+    for source in SOURCES.glob("*.c"):
+        if source != program:
+            _compile(
+                ["-fPIC", "-Wall", "-Wextra", "-c", "-o", str(directory / f"{source.stem}.o"), str(source)]
+            )
+    return directory
 
 
 def _registration(asked: set[Symbol]) -> Symbol:
