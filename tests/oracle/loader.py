@@ -197,13 +197,8 @@ def _system_libraries(names: Sequence[str]) -> list[Path | None]:
     """Where the dynamic linker finds each name on this system, None where it does not."""
     unknown = [name for name in names if name not in _SYSTEM]
     if unknown:
-        done = subprocess.run(
-            [str(stand_ins.opener()), "where", *unknown],
-            text=True,
-            capture_output=True,
-            timeout=SECONDS,
-            check=True,
-        )
+        words = [str(stand_ins.opener()), "where", *unknown]
+        done = subprocess.run(words, text=True, capture_output=True, timeout=SECONDS, check=True)
         for name, path in zip(unknown, done.stdout.split("\n")[:-1], strict=True):
             _SYSTEM[name] = Path(path) if path else None
     return [_SYSTEM[name] for name in names]

@@ -97,16 +97,15 @@ def opener() -> Path:
 
 @functools.cache
 def _compiled() -> Path:
-    """What is the same for every library: the opener, and the runtime's objects. Kept until the process ends."""
+    """What is the same for every library: the opener, the runtime's objects. Kept until this process ends."""
     directory = Path(tempfile.mkdtemp(prefix="stub-hip-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     program = SOURCES / "open_library.c"
     _compile(["-o", str(directory / program.stem), str(program), "-ldl"])
     for source in SOURCES.glob("*.c"):
         if source != program:
-            _compile(
-                ["-fPIC", "-Wall", "-Wextra", "-c", "-o", str(directory / f"{source.stem}.o"), str(source)]
-            )
+            target = directory / f"{source.stem}.o"
+            _compile(["-fPIC", "-Wall", "-Wextra", "-Werror", "-c", "-o", str(target), str(source)])
     return directory
 
 
