@@ -7,6 +7,7 @@
     ├── InvalidInput                    3   a file or value is not what it claims to be
     │   ├── InvalidElf                  3
     │   ├── InvalidBundle               3   device code container
+    │   ├── InvalidArchive              3   .kpack archive of device code
     │   ├── InvalidWheel                3
     │   ├── InvalidPrefix               3   a directory that is no ROCm
     │   ├── InvalidData                 3   a TOML table or JSON document: file, line, field
@@ -35,6 +36,7 @@ __all__ = [
     "GateClosed",
     "IntegrityError",
     "Interrupted",
+    "InvalidArchive",
     "InvalidBundle",
     "InvalidData",
     "InvalidElf",
@@ -95,6 +97,10 @@ class InvalidElf(InvalidInput):
 
 class InvalidBundle(InvalidInput):
     """A device code bundle is malformed."""
+
+
+class InvalidArchive(InvalidInput):
+    """A kpack archive or the marker that leads to it is malformed."""
 
 
 class InvalidWheel(InvalidInput):

@@ -14,8 +14,6 @@ from rocwright.binary.dynamic import NewTables, dynamic_symbols, pack_segment, u
 from rocwright.binary.elf import Elf, Section, Segment
 from rocwright.binary.patch import BytePatch
 
-_SHF_TLS, _SHF_ALLOC = 0x400, 2
-_SHT_PROGBITS = 1
 _SHOFF_FIELD, _SHNUM_FIELD = 40, 60  # in the ELF header
 # What moves and what becomes zeros is part of the plan, in memory.
 _MOST_MOVED = 64 << 20
@@ -61,7 +59,7 @@ def _last(elf: Elf) -> Segment:
 
 
 def _is_loaded(section: Section) -> bool:
-    return bool(section.flags & _SHF_ALLOC)
+    return bool(section.flags & fmt.SHF_ALLOC)
 
 
 def _names_index(elf: Elf) -> int:
@@ -170,11 +168,11 @@ class _LastSegment:
             link = new_index.get(link, link)
             if section in moved:
                 name = name_of[section.name + _OLD]
-                kind = _SHT_PROGBITS
+                kind = fmt.SHT_PROGBITS
             elif section.index == _names_index(elf):
                 offset, size = names_at, names_size
             elif self._is_zeros(section):
-                kind, offset = _SHT_PROGBITS, self.last.offset + section.addr - self.last.vaddr
+                kind, offset = fmt.SHT_PROGBITS, self.last.offset + section.addr - self.last.vaddr
             elif not _is_loaded(section) and offset >= self.old_end:
                 offset += layout.shift
             rows.append((name, kind, flags, addr, offset, size, link, *rest))
@@ -190,7 +188,7 @@ class _LastSegment:
     def _is_zeros(self, section: Section) -> bool:
         """Whether this section is a part of the segment that was memory only; thread-local ones never are."""
         inside = self.last.vaddr <= section.addr < self.last.vaddr + max(self.last.memsz, 1)
-        return section.type == fmt.SHT_NOBITS and inside and not section.flags & _SHF_TLS
+        return section.type == fmt.SHT_NOBITS and inside and not section.flags & fmt.SHF_TLS
 
     def _symbol_edits(self) -> list[tuple[int, bytes]]:
         """`_DYNAMIC` with its new section and address: st_shndx and st_value lie side by side from byte 6."""

@@ -57,16 +57,20 @@ class PatchedFile:
         if self.patch is None:
             return data
         length = max(0, min(length, self.patch.size - offset))
-        touching = _touching(self.patch.edits, offset, offset + length)
-        if not touching and len(data) == length:
+        if len(data) == length and not _touching(self.patch.edits, offset, offset + length):
             return data
         view = bytearray(length)
         view[: len(data)] = data[:length]
-        for start, replacement in touching:
-            first = max(start, offset)
-            last = min(start + len(replacement), offset + length)
-            view[first - offset : last - offset] = replacement[first - start : last - start]
+        overlay(view, offset, self.patch.edits)
         return bytes(view)
+
+
+def overlay(view: bytearray, offset: int, edits: tuple[tuple[int, bytes], ...]) -> None:
+    """Put the parts of sorted `edits` that lie in `view`, which starts at `offset`, into it."""
+    end = offset + len(view)
+    for start, replacement in _touching(edits, offset, end):
+        first, last = max(start, offset), min(start + len(replacement), end)
+        view[first - offset : last - offset] = replacement[first - start : last - start]
 
 
 def apply_patch(source: Path, patch: BytePatch | None, target: Path) -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import Any
 
 from rocwright.errors import InvalidInput
 from rocwright.wheel.source import Source
@@ -32,9 +30,6 @@ try:
 except ImportError:
     _codec = zlib
     COMPRESSOR = f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -103,30 +98,6 @@ def pack(block: Block) -> Packed:
     if whole:
         return Packed(data, b"", deflated, hashlib.sha256(raw).hexdigest(), crc32(raw))
     return Packed(data, raw, deflated)
-
-
-def in_order(
-    work: Callable[[_T], _R], items: Iterable[tuple[_T, int]], *, threads: int, window: int
-) -> Generator[_R, None, None]:
-    """Outcomes of `work` in the order of `items`, at most about `window` bytes of input in flight.
-
-    `items` are (argument, bytes it will hold). The first error stops everything.
-    """
-    pool = ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="deflate")
-    pending: deque[tuple[Future[_R], int]] = deque()
-    held = 0
-    try:
-        for item, weight in items:
-            while pending and held + weight > window:
-                future, released = pending.popleft()
-                yield future.result()
-                held -= released
-            pending.append((pool.submit(work, item), weight))
-            held += weight
-        while pending:
-            yield pending.popleft()[0].result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _deflate(block: Block, raw: bytes) -> bytes:

@@ -14,8 +14,9 @@ from types import MappingProxyType
 from rocwright import __version__
 from rocwright.errors import InvalidInput
 from rocwright.system.files import atomic_write, sha256_file
+from rocwright.system.parallel import in_order
 from rocwright.wheel.archive import ZipWriter
-from rocwright.wheel.deflate import BLOCK, COMPRESSOR, Block, Packed, blocks_of, crc32, in_order, pack
+from rocwright.wheel.deflate import BLOCK, COMPRESSOR, Block, Packed, blocks_of, crc32, pack
 from rocwright.wheel.metadata import (
     Metadata,
     normalized_name,

@@ -21,6 +21,7 @@ import pytest
 import rocwright.wheel.archive as archive_module
 import rocwright.wheel.deflate as deflate
 from rocwright.errors import InvalidInput, NoSpace
+from rocwright.system.parallel import in_order
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.read import open_wheel, verify_record
 from rocwright.wheel.write import BytesSource, FileSource, Member, WheelPlan, write_wheel
@@ -181,7 +182,7 @@ def test_at_most_a_few_blocks_are_in_flight(tmp_path: Path) -> None:
         return number
 
     items = ((number, 4) for number in range(100))
-    results = deflate.in_order(work, items, threads=8, window=16)
+    results = in_order(work, items, threads=8, window=16)
     threading.Timer(0.2, gate.set).start()
     assert next(results) == 0
     assert len(started) <= 5

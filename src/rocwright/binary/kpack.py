@@ -1,0 +1,278 @@
+"""Write and read `.kpack` archives: the device code of many libraries for one target.
+
+Layout, version 1, little-endian: magic `KPAK`, u32 version, u64 offset of the table of contents, zeros up to
+byte 64, the data, and the table, one MessagePack map that ends the file. With scheme `zstd-per-kernel` the
+data is a u32 count and, for each ordinal, a u32 length and one zstd frame; with `none` the plain bytes.
+Source: AMD's rocm-kpack, its description of the format and the limits of its runtime.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import msgspec
+import zstandard
+
+from rocwright.binary.view import Mapped
+from rocwright.errors import InvalidArchive, InvalidInput
+
+MAGIC = b"KPAK"
+SUFFIX = ".kpack"
+ZSTD, PLAIN = "zstd-per-kernel", "none"
+_HEADER = struct.Struct("<4sIQ")
+_COUNT = struct.Struct("<I")
+_DATA_AT = 64
+_VERSION = 1
+# Limits of AMD's runtime; an archive beyond them could be written and never be read.
+_MOST_DATA = 4 << 30
+_MOST_FRAMES = 1 << 20
+_MOST_CODE = (4 << 30) - 1
+_MOST_MARKER = 64 << 10
+# A table of a few hundred bytes for each code object; a guard against a forged offset.
+_MOST_TABLE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A code object in an archive.
+
+    `kernel` and `index` name its library and wrapper, `target` the device target, `size` is in bytes
+    unpacked; `id` is the bundle entry id it came from, where the writer recorded it.
+    """
+
+    kernel: str
+    index: int
+    target: str
+    ordinal: int
+    size: int
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive on disk: `blobs` are `(offset, size)` of each ordinal's bytes as stored."""
+
+    file: Mapped
+    group: str
+    targets: tuple[str, ...]
+    scheme: str
+    entries: tuple[Entry, ...]
+    blobs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a split library says of its code: where archives may lie, and its name in them."""
+
+    search_paths: tuple[str, ...]
+    kernel: str
+
+
+def pack_marker(marker: Marker) -> bytes:
+    """The marker as MessagePack; raises `InvalidInput` above the 64 KiB that the runtime reads."""
+    data = msgspec.msgpack.encode(
+        {"kpack_search_paths": list(marker.search_paths), "kernel_name": marker.kernel}
+    )
+    if len(data) > _MOST_MARKER:
+        raise InvalidInput(f"the marker of {marker.kernel[:80]} is longer than {_MOST_MARKER} bytes")
+    return data
+
+
+def parse_marker(data: bytes) -> Marker:
+    """The marker in these bytes; raises `InvalidArchive` when they are none."""
+    try:
+        raw = msgspec.msgpack.decode(data, type=dict[str, Any])
+        paths = msgspec.convert(raw.get("kpack_search_paths"), tuple[str, ...])
+        kernel = msgspec.convert(raw.get("kernel_name"), str)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArchive(f"this is no kpack marker: {error}") from error
+    if not paths:
+        raise InvalidArchive(f"the marker of {kernel} names no search path")
+    return Marker(paths, kernel)
+
+
+class ArchiveWriter:
+    """Writes one archive for one target to a seekable stream, frame after frame."""
+
+    def __init__(self, stream: IO[bytes], group: str, target: str) -> None:
+        self.stream, self.group, self.target = stream, group, target
+        self.entries: list[Entry] = []
+        self.frames = 0
+        self.size = _COUNT.size
+        stream.write(bytes(_DATA_AT) + _COUNT.pack(0))
+
+    def add(self, frame: bytes) -> int:
+        """Append a zstd frame; returns its ordinal."""
+        self.stream.write(_COUNT.pack(len(frame)))
+        self.stream.write(frame)
+        self.size += _COUNT.size + len(frame)
+        self.frames += 1
+        if self.size > _MOST_DATA or self.frames > _MOST_FRAMES:
+            raise InvalidInput(
+                f"archive {self.group} for {self.target} grows beyond the 4 GiB that AMD's runtime reads",
+                next_step="split the tree in several groups, or use a higher --level",
+            )
+        return self.frames - 1
+
+    def enter(self, entry: Entry) -> None:
+        """Record a code object; two entries may share an ordinal."""
+        self.entries.append(entry)
+
+    def close(self) -> None:
+        """Write the table, then what could not be known at the start."""
+        table = _table(self.group, self.target, self.entries, self.size)
+        self.stream.write(table)
+        self.stream.seek(0)
+        self.stream.write(_HEADER.pack(MAGIC, _VERSION, _DATA_AT + self.size))
+        self.stream.seek(_DATA_AT)
+        self.stream.write(_COUNT.pack(self.frames))
+
+
+def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:
+    toc: dict[str, dict[str, dict[str, object]]] = {}
+    for entry in entries:
+        row: dict[str, object] = {"type": "hsaco", "ordinal": entry.ordinal, "original_size": entry.size}
+        if entry.id is not None:
+            row["metadata"] = {"target": entry.id}
+        toc.setdefault(f"{entry.kernel}#{entry.index}", {})[entry.target] = row
+    return msgspec.msgpack.encode(
+        {
+            "format_version": _VERSION,
+            "group_name": group,
+            "gfx_arch_family": target,
+            "gfx_arches": [target],
+            "toc": toc,
+            "compression_scheme": ZSTD,
+            "zstd_offset": _DATA_AT,
+            "zstd_size": size,
+        }
+    )
+
+
+def read_archive(file: Mapped) -> Archive:
+    """Read header and table of an archive; checks every number against the file before using it.
+
+    Raises `InvalidArchive` with file and offset.
+    """
+    head = file.read_at(0, _HEADER.size)
+    if len(head) < _HEADER.size or head[:4] != MAGIC:
+        raise _invalid(file, 0, "this is no kpack archive")
+    _, version, table_at = _HEADER.unpack(head)
+    if version != _VERSION:
+        raise _invalid(file, 4, f"format version {version}; {_VERSION} is known")
+    if not _DATA_AT <= table_at < file.size or file.size - table_at > _MOST_TABLE:
+        raise _invalid(file, 8, f"its table of contents at {table_at:#x} lies outside the file")
+    table = _decode(file, table_at)
+    scheme = table.compression_scheme
+    if table.format_version != _VERSION:
+        raise _invalid(file, table_at, f"its table has format version {table.format_version}")
+    if scheme not in (ZSTD, PLAIN):
+        raise _invalid(file, table_at, f"unknown compression scheme {scheme!r}")
+    blobs = tuple(_frames(file, table, table_at) if scheme == ZSTD else _plain(file, table, table_at))
+    entries = tuple(_entries(file, table, table_at, len(blobs)))
+    return Archive(file, table.group_name, tuple(table.gfx_arches), scheme, entries, blobs)
+
+
+def code_object(archive: Archive, entry: Entry) -> bytes:
+    """The code object's bytes; raises `InvalidArchive` unless they are exactly as long as recorded."""
+    offset, size = archive.blobs[entry.ordinal]
+    blob = archive.file.slice(offset, size)
+    if archive.scheme == PLAIN:
+        data = bytes(blob)
+    else:
+        try:
+            told = zstandard.frame_content_size(blob)
+            if told not in (-1, entry.size):
+                raise _invalid(archive.file, offset, f"a frame unpacks to {told} bytes, not {entry.size}")
+            data = zstandard.ZstdDecompressor().decompress(
+                blob, max_output_size=entry.size, allow_extra_data=False
+            )
+        except (zstandard.ZstdError, MemoryError) as error:
+            raise _invalid(archive.file, offset, f"a frame cannot be unpacked: {error}") from error
+    if len(data) != entry.size:
+        raise _invalid(archive.file, offset, f"a code object has {len(data)} bytes, not {entry.size}")
+    return data
+
+
+class _Row(msgspec.Struct):
+    type: str
+    ordinal: int
+    original_size: int
+    metadata: dict[str, Any] = {}
+
+
+class _Table(msgspec.Struct):
+    format_version: int
+    group_name: str
+    gfx_arches: list[str]
+    toc: dict[str, dict[str, _Row]]
+    compression_scheme: str = PLAIN
+    blobs: list[dict[str, int]] = []
+    zstd_offset: int = 0
+    zstd_size: int = 0
+
+
+def _decode(file: Mapped, at: int) -> _Table:
+    try:
+        return msgspec.msgpack.decode(file.slice(at, file.size - at), type=_Table)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid(file, at, f"its table of contents is malformed: {error}") from error
+
+
+def _frames(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
+    place, end = table.zstd_offset, table.zstd_offset + table.zstd_size
+    if not _DATA_AT <= place <= end <= table_at or table.zstd_size < _COUNT.size:
+        raise _invalid(file, table_at, f"its data from {place:#x} to {end:#x} lies outside the file")
+    (count,) = _COUNT.unpack(file.read_at(place, _COUNT.size))
+    place += _COUNT.size
+    if count > _MOST_FRAMES:
+        raise _invalid(file, place, f"it claims {count} frames")
+    for _ in range(count):
+        size = int.from_bytes(file.read_at(place, _COUNT.size), "little")
+        place += _COUNT.size
+        if place + size > end:
+            raise _invalid(file, place, f"a frame of {size} bytes does not fit")
+        yield place, size
+        place += size
+    if place != end:
+        raise _invalid(file, place, f"{end - place} bytes lie behind the last frame")
+
+
+def _plain(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
+    for row in table.blobs:
+        offset, size = row.get("offset", -1), row.get("size", -1)
+        if offset < _DATA_AT or size < 0 or offset + size > table_at:
+            raise _invalid(file, table_at, f"a code object at {offset} of {size} bytes lies outside the file")
+        yield offset, size
+
+
+def _entries(file: Mapped, table: _Table, at: int, count: int) -> Iterator[Entry]:
+    for key, rows in table.toc.items():
+        kernel, found, number = key.replace("\\", "/").rpartition("#")
+        if not found or not (number.isascii() and number.isdigit()):
+            raise _invalid(file, at, f"the key {key!r} does not end in #index")
+        for target, row in rows.items():
+            if not 0 <= row.ordinal < count:
+                raise _invalid(file, at, f"{key} for {target} has ordinal {row.ordinal} of {count}")
+            if not 0 <= row.original_size <= _MOST_CODE:
+                raise _invalid(file, at, f"{key} for {target} claims {row.original_size} bytes")
+            origin = row.metadata.get("target")
+            yield Entry(
+                kernel,
+                int(number),
+                target,
+                row.ordinal,
+                row.original_size,
+                origin if isinstance(origin, str) else None,
+            )
+
+
+def _invalid(file: Mapped, offset: int, what: str) -> InvalidArchive:
+    return InvalidArchive(
+        f"{file.path.name}: at offset {offset:#x}: {what}",
+        where=file.path,
+        next_step="the archive is damaged or of another kind; split again or download it again",
+    )

@@ -1,0 +1,151 @@
+"""Find the wrappers through which a program registers its device code, and what fills their pointers.
+
+HIP's compiler makes one wrapper of 24 bytes for each translation unit, in the section `.hipFatBinSegment`:
+magic, version, pointer to the bundle, and a reserved word. The runtime knows a wrapper by its number in
+that section, so device code is found by following the pointer, never by counting bundles.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rocwright.binary import elf as fmt
+from rocwright.binary.elf import Elf, Section
+from rocwright.binary.view import Mapped
+
+SECTION = ".hipFatBinSegment"
+FAT_MAGIC = 0x48495046  # "FPIH": the pointer leads to a bundle
+SPLIT_MAGIC = 0x4B504948  # "HIPK": the pointer leads to a marker that names archives
+WRAPPER = struct.Struct("<IIQQ")
+POINTER_AT, RESERVED_AT = 8, 16
+
+_RELA = struct.Struct("<QQq")
+_WORD = struct.Struct("<Q")
+_RELATIVE = {fmt.EM_X86_64: 8, fmt.EM_AARCH64: 1027}
+_DT_RELA, _DT_RELASZ, _DT_RELR, _DT_RELRSZ = 7, 8, 36, 35
+_BITS = 63  # addresses that one bitmap word of DT_RELR covers
+
+
+class Unsplittable(Exception):
+    """Device code that is there but cannot be taken out safely; the text says why."""
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """One wrapper.
+
+    `offset` is its place in the file; `pointer` the address that the loader stores into it, relative to the
+    load base. `rela` is the file offset of the relocation entry whose addend that is, None where the value
+    lies in the wrapper itself (DT_RELR, or a program at a fixed address).
+    """
+
+    index: int
+    vaddr: int
+    offset: int
+    magic: int
+    version: int
+    pointer: int
+    reserved: int
+    rela: int | None
+
+
+def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
+    """All wrappers of a library or program, in the runtime's order.
+
+    Raises `Unsplittable` when the section or a pointer is not as the compiler makes it.
+    """
+    section = elf.sections.get(SECTION)
+    if section is None or section.size == 0:
+        return ()
+    if section.type == fmt.SHT_NOBITS or section.size % WRAPPER.size:
+        raise Unsplittable(f"section {SECTION} of {section.size} bytes holds no whole number of wrappers")
+    slots = _pointer_slots(elf, file, section)
+    wrappers = []
+    for index, at in enumerate(range(0, section.size, WRAPPER.size)):
+        offset, vaddr = section.offset + at, section.addr + at
+        raw = file.read_at(offset, WRAPPER.size)
+        if len(raw) < WRAPPER.size:
+            raise Unsplittable(f"section {SECTION} ends behind the file")
+        magic, version, value, reserved = WRAPPER.unpack(raw)
+        rela, pointer = slots.get(vaddr + POINTER_AT, (None, value))
+        wrappers.append(Wrapper(index, vaddr, offset, magic, version, pointer, reserved, rela))
+    return tuple(wrappers)
+
+
+def foreign_references(
+    elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...], start: int, end: int
+) -> list[int]:
+    """Addresses, other than the wrappers' pointers, that are relocated to lie between `start` and `end`."""
+    own = {wrapper.vaddr + POINTER_AT for wrapper in wrappers}
+    relative = _RELATIVE.get(elf.machine)
+    found = [
+        place for place, _, kind, addend in _rela(elf, file) if kind == relative and start <= addend < end
+    ]
+    found += [place for place in _relr(elf, file) if start <= _word(elf, file, place) < end]
+    return [place for place in found if place not in own]
+
+
+def dynamic_symbols_between(elf: Elf, file: Mapped, start: int, end: int) -> int:
+    """How many dynamic symbols have their value between two addresses."""
+    table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
+    if table is None:
+        return 0
+    raw = file.read_at(table.offset, table.size // fmt.SYM.size * fmt.SYM.size)
+    return sum(1 for symbol in fmt.SYM.iter_unpack(raw) if symbol[3] and start <= symbol[4] < end)
+
+
+def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[int | None, int]]:
+    """Address of each relocated word in the section → file offset of its RELA entry, and its value."""
+    end = section.addr + section.size
+    slots: dict[int, tuple[int | None, int]] = {}
+    for place, entry, kind, addend in _rela(elf, file):
+        if section.addr <= place < end:
+            if kind != _RELATIVE.get(elf.machine):
+                raise Unsplittable(f"a wrapper is filled by a relocation of type {kind}")
+            slots[place] = (entry, addend)
+    for place in _relr(elf, file):
+        if section.addr <= place < end:
+            slots[place] = (None, _word(elf, file, place))
+    wanted = set(range(section.addr + POINTER_AT, end, WRAPPER.size))
+    if elf.kind != "exec" and set(slots) != wanted:
+        raise Unsplittable("not exactly the pointers of the wrappers are relocated")
+    return slots
+
+
+def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:
+    """Address, file offset of the entry, type and addend of every RELA entry that names no symbol."""
+    table, size = elf.dynamic_value(_DT_RELA), elf.dynamic_value(_DT_RELASZ)
+    if table is None or not size:
+        return
+    start = elf.offset_of(table)
+    raw = file.read_at(start, size)
+    if len(raw) < size or size % _RELA.size:
+        raise Unsplittable("the relocation table is cut")
+    for number, (place, info, addend) in enumerate(_RELA.iter_unpack(raw)):
+        if info >> 32 == 0:
+            yield place, start + number * _RELA.size, info, addend
+
+
+def _relr(elf: Elf, file: Mapped) -> Iterator[int]:
+    """Addresses in DT_RELR: an even word is one, an odd one a bitmap over the words that follow it."""
+    table, size = elf.dynamic_value(_DT_RELR), elf.dynamic_value(_DT_RELRSZ)
+    if table is None or not size:
+        return
+    raw = file.read_at(elf.offset_of(table), size)
+    if len(raw) < size or size % _WORD.size:
+        raise Unsplittable("the relative relocation table is cut")
+    where = 0
+    for (word,) in _WORD.iter_unpack(raw):
+        if word & 1 == 0:
+            yield word
+            where = word + _WORD.size
+        else:
+            yield from (where + bit * _WORD.size for bit in range(_BITS) if word >> (bit + 1) & 1)
+            where += _BITS * _WORD.size
+
+
+def _word(elf: Elf, file: Mapped, vaddr: int) -> int:
+    raw = file.read_at(elf.offset_of(vaddr), _WORD.size)
+    return int.from_bytes(raw, "little")
