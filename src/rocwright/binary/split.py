@@ -40,8 +40,10 @@ from rocwright.system.files import atomic_write
 from rocwright.system.parallel import in_order
 
 DEFAULT_LEVEL = 3
-# Bytes of code objects that may wait for a thread: enough for two threads, little beside a library.
+# What waits for a thread, in bytes. Code that is used where it lies in the file takes no memory, but its
+# frame will: it counts as little, so that all threads have work and the queue still ends.
 _WINDOW = 24 << 20
+_LIGHT = 1 << 20
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
 
@@ -255,7 +257,7 @@ def _items(plans: Iterable[LibraryPlan]) -> Iterator[tuple[_Item | None, int]]:
                 yield None, _WINDOW
             unpacked = bundle.memory
             for code, data in device_code(plan.file, bundle):
-                yield _Item(plan, indices, code, data), code.size
+                yield _Item(plan, indices, code, data), code.size if bundle.memory else _LIGHT
 
 
 class _Packer:
@@ -271,12 +273,25 @@ class _Packer:
         if not hasattr(self.tools, "packer"):
             self.tools.packer = zstandard.ZstdCompressor(level=self.level)
             self.tools.unpacker = zstandard.ZstdDecompressor()
+            self.tools.buffer = bytearray()
         frame: bytes = self.tools.packer.compress(item.data)
-        again: bytes = self.tools.unpacker.decompress(frame, max_output_size=item.code.size)
-        # startswith compares any buffer without copying it.
-        if len(again) != item.code.size or not again.startswith(item.data):
+        if not self._gives_back(frame, item.data):
             raise IntegrityError(
                 f"code for {item.code.target} of {item.plan.kernel} did not survive compression",
                 where=item.plan.file.path,
             )
         return item, frame
+
+    def _gives_back(self, frame: bytes, data: memoryview) -> bool:
+        """Whether a frame unpacks to exactly these bytes; into a buffer that each thread uses again."""
+        size = len(data)
+        if len(self.tools.buffer) < size:
+            self.tools.buffer = bytearray(size)
+        room = memoryview(self.tools.buffer)[:size]
+        with self.tools.unpacker.stream_reader(frame) as stream:
+            done = 0
+            while done < size and (got := stream.readinto(room[done:])):
+                done += got
+            ends = not stream.read(1)
+        # startswith compares any buffer without copying it.
+        return done == size and ends and self.tools.buffer.startswith(data)
