@@ -96,6 +96,8 @@ def plan_library(file: Mapped, marker: Marker) -> LibraryPlan | Kept | None:
     if file.read_at(0, len(fmt.MAGIC)) != fmt.MAGIC:
         return None
     elf = read_elf(file)
+    if not _is_text(marker):
+        return Kept("its name is no UTF-8, which a marker is written in")
     if MARKER_SECTION in elf.sections:
         return Kept("it is split already", already=True)
     fat = elf.sections.get(fatbin.SECTION)
@@ -109,6 +111,14 @@ def plan_library(file: Mapped, marker: Marker) -> LibraryPlan | Kept | None:
         return _plan(elf, file, fat, marker)
     except Unsplittable as reason:
         return Kept(str(reason))
+
+
+def _is_text(marker: Marker) -> bool:
+    try:
+        "".join((marker.kernel, *marker.search_paths)).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unnamed(elf: Elf) -> Kept | None:

@@ -16,6 +16,7 @@ from rocwright.cli.check import check
 from rocwright.cli.checkout import checkout
 from rocwright.cli.demo import demo
 from rocwright.cli.doctor import doctor
+from rocwright.cli.kpack import app as kpack_app
 from rocwright.cli.sdk import app as sdk_app
 from rocwright.errors import Interrupted, RocwrightError
 from rocwright.system import console
@@ -30,6 +31,7 @@ app.command(build)
 app.command(check)
 app.command(checkout)
 app.command(doctor)
+app.command(kpack_app)
 app.command(sdk_app)
 
 
