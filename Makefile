@@ -6,11 +6,12 @@ TESTS ?= tests/unit tests/contract
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
 ARGS ?=
+KPACK_ARGS ?=
 
-.PHONY: help install demo test real check bench clean
+.PHONY: help install demo test real check bench bench-kpack clean
 
 help:  ## show the commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
 
 install: $(VENV)/.ready  ## create .venv with the rocwright command
 
@@ -35,8 +36,12 @@ bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
 	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib
 	$(BIN)/python benchmarks/demo.py --work-dir $(WORK)-bench
 
+bench-kpack: $(VENV)/.dev  ## measure the split of device code on the distribution's rocSPARSE (KPACK_ARGS=...)
+	$(BIN)/rocwright sdk fetch $(WORK)-kpack/rocm
+	$(BIN)/python benchmarks/kpack.py $(WORK)-kpack/rocm/lib/librocsparse.so.0.1 $(KPACK_ARGS)
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -135,6 +135,10 @@ def _can_join(elf: Elf, cut: Cut) -> bool:
     ]
     if between or load.memsz != load.filesz or following.offset < end:
         return False
+    if load.flags & ~following.flags & fmt.PF_X and not (
+        cut.tail and _is_described_data(elf, load, cut.tail)
+    ):
+        return False
     relro = elf.segments_of(fmt.PT_GNU_RELRO)
     gap = following.vaddr - (load.vaddr + load.memsz)
     return (
@@ -142,6 +146,13 @@ def _can_join(elf: Elf, cut: Cut) -> bool:
         and gap < cut.fat.size // 2
         and not any(end <= s.offset < following.offset for s in elf.segments_of(fmt.PT_LOAD) if s != load)
     )
+
+
+def _is_described_data(elf: Elf, load: Segment, tail: int) -> bool:
+    """Whether sections say that nothing behind the device code is run as a program."""
+    stop = load.vaddr + load.memsz
+    behind = [s for s in elf.section_table if s.flags & fmt.SHF_ALLOC and tail <= s.addr < stop]
+    return bool(behind) and not any(s.flags & fmt.SHF_EXECINSTR for s in behind)
 
 
 def _notes_behind_headers(elf: Elf) -> tuple[int, int] | None:

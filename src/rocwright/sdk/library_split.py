@@ -35,12 +35,12 @@ class LibrarySplit:
 
 
 def split_library(
-    path: Path, dest: Path, *, level: int = DEFAULT_LEVEL, threads: int = 2
+    path: Path, dest: Path, *, level: int = DEFAULT_LEVEL, threads: int = 2, prove: bool = True
 ) -> LibrarySplit | None:
     """Write the host file to `dest` and its archives to `dest/.kpack`; None for a file without device code.
 
     A file that cannot be split is copied. Archives of an earlier split of the same file are replaced, those
-    for targets it has no code for any more are removed. Raises `InvalidElf`, `InvalidBundle`, `UsageError`
+    for targets it has no code for any more are removed. `prove` as for `store`. Raises `InvalidElf`, `InvalidBundle`, `UsageError`
     when the output would overwrite the input, `NoSpace`; nothing is written then.
     """
     target = dest / path.name
@@ -62,7 +62,14 @@ def split_library(
                 stream.write(piece)
             os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
             if isinstance(plan, LibraryPlan):
-                stored = store([plan], lambda t: _archive(dest, name, t), name, level=level, threads=threads)
+                stored = store(
+                    [plan],
+                    lambda t: _archive(dest, name, t),
+                    name,
+                    level=level,
+                    threads=threads,
+                    prove=prove,
+                )
         _remove_stale(dest, name, stored)
     return LibrarySplit(
         name=name,
