@@ -45,6 +45,7 @@ DEFAULT_LEVEL = 3
 _WINDOW = 24 << 20
 _LIGHT = 1 << 20
 _LARGE = 1 << 20
+_PIECE = 256 << 10
 _HASH_LOG, _CHAIN_LOG = 16, 15
 _LARGEST_CODE = (4 << 30) - 1  # what AMD's runtime unpacks
 
@@ -297,7 +298,7 @@ class _Packer:
         if not hasattr(self.tools, "packers"):
             self.tools.packers = {large: _compressor(self.level, large) for large in (False, True)}
             self.tools.unpacker = zstandard.ZstdDecompressor()
-            self.tools.buffer = bytearray()
+            self.tools.piece = bytearray(_PIECE)
         frame: bytes = self.tools.packers[len(item.data) >= _LARGE].compress(item.data)
         if self.prove and not self._gives_back(frame, item.data):
             raise IntegrityError(
@@ -307,15 +308,13 @@ class _Packer:
         return item, frame
 
     def _gives_back(self, frame: bytes, data: memoryview) -> bool:
-        """Whether a frame unpacks to exactly these bytes; into a buffer that each thread uses again."""
-        size = len(data)
-        if len(self.tools.buffer) < size:
-            self.tools.buffer = bytearray(size)
-        room = memoryview(self.tools.buffer)[:size]
+        """Whether a frame unpacks to exactly these bytes, in pieces that stay in the processor's cache."""
+        piece = self.tools.piece
+        done = 0
         with self.tools.unpacker.stream_reader(frame) as stream:
-            done = 0
-            while done < size and (got := stream.readinto(room[done:])):
+            while got := stream.readinto(piece):
+                # startswith compares any buffer without copying it.
+                if done + got > len(data) or not piece.startswith(data[done : done + got]):
+                    return False
                 done += got
-            ends = not stream.read(1)
-        # startswith compares any buffer without copying it.
-        return done == size and ends and self.tools.buffer.startswith(data)
+        return done == len(data)

@@ -40,8 +40,8 @@ def split_library(
     """Write the host file to `dest` and its archives to `dest/.kpack`; None for a file without device code.
 
     A file that cannot be split is copied. Archives of an earlier split of the same file are replaced, those
-    for targets it has no code for any more are removed. `prove` as for `store`. Raises `InvalidElf`, `InvalidBundle`, `UsageError`
-    when the output would overwrite the input, `NoSpace`; nothing is written then.
+    for targets it has no code for any more are removed. `prove` as for `store`. Raises `InvalidElf`,
+    `InvalidBundle`, `NoSpace`, `UsageError` when the output would overwrite the input; nothing is written then.
     """
     target = dest / path.name
     if target.exists() and path.exists() and target.samefile(path):
