@@ -18,6 +18,7 @@ from rocwright.cli.demo import demo
 from rocwright.cli.doctor import doctor
 from rocwright.cli.kpack import app as kpack_app
 from rocwright.cli.sdk import app as sdk_app
+from rocwright.cli.wheel import app as wheel_app
 from rocwright.errors import Interrupted, RocwrightError
 from rocwright.system import console
 
@@ -33,6 +34,7 @@ app.command(checkout)
 app.command(doctor)
 app.command(kpack_app)
 app.command(sdk_app)
+app.command(wheel_app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -65,6 +65,11 @@ def crc32(data: bytes, value: int = 0) -> int:
     return result
 
 
+def inflater() -> Any:
+    """A decompressor of raw deflate streams, with the interface of `zlib.decompressobj`."""
+    return _codec.decompressobj(-15)
+
+
 def pays(name: str, source: Source, level: int) -> bool:
     """Whether a large member compresses, judged from three samples of it."""
     size = source.size

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -138,6 +139,38 @@ def parse_metadata(data: bytes) -> Metadata:
         )
     except InvalidInput as error:
         raise InvalidWheel(error.what) from error
+
+
+def header_fields(data: bytes) -> tuple[tuple[str, str], ...]:
+    """Every header of METADATA or WHEEL in order: its key in lower case, and its text as written.
+
+    The text keeps key, spelling and folded lines; it ends without a line break. Bytes that are no UTF-8
+    become surrogates, which `surrogateescape` turns back.
+    """
+    head, _ = _head_and_body(data)
+    fields: list[tuple[str, str]] = []
+    for line in head.decode("utf-8", "surrogateescape").replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        if line[:1] in (" ", "\t") and fields:
+            key, text = fields[-1]
+            fields[-1] = (key, f"{text}\n{line}")
+        elif ":" in line:
+            fields.append((line.partition(":")[0].strip().lower(), line))
+    return tuple(fields)
+
+
+def add_headers(data: bytes, lines: Sequence[str]) -> bytes:
+    """METADATA with more headers behind its own; everything else stays as it is, byte for byte."""
+    head, body = _head_and_body(data)
+    end = b"\r\n" if head.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    if head and not head.endswith(b"\n"):
+        head += end
+    return head + b"".join(line.encode() + end for line in lines) + body
+
+
+def _head_and_body(data: bytes) -> tuple[bytes, bytes]:
+    """Headers with their last line break, and the rest from the empty line on."""
+    found = re.search(rb"^\r?$", data, re.MULTILINE)
+    return (data[: found.start()], data[found.start() :]) if found else (data, b"")
 
 
 def render_wheel_file(tag: str, *, root_is_purelib: bool, generator: str) -> bytes:

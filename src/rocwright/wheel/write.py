@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 from rocwright import __version__
 from rocwright.errors import InvalidInput
-from rocwright.system.files import atomic_write, sha256_file
+from rocwright.system.files import CHUNK, atomic_write, sha256_file
 from rocwright.system.parallel import in_order
 from rocwright.wheel.archive import ZipWriter
 from rocwright.wheel.deflate import BLOCK, COMPRESSOR, Block, Packed, blocks_of, crc32, pack
@@ -30,7 +31,18 @@ from rocwright.wheel.metadata import (
 from rocwright.wheel.record import RecordRow, render_record
 from rocwright.wheel.source import BytesSource, FileSource, Source
 
-__all__ = ["BytesSource", "FileSource", "Member", "Source", "WheelPlan", "WrittenWheel", "write_wheel"]
+__all__ = [
+    "BytesSource",
+    "FileSource",
+    "Member",
+    "Source",
+    "Taken",
+    "WheelPlan",
+    "WrittenWheel",
+    "check_names",
+    "write_members",
+    "write_wheel",
+]
 
 _PACKED_SUFFIXES = (".xz", ".zst", ".gz", ".kpack", ".whl")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -42,13 +54,38 @@ class Member:
     """A file in a wheel. `name` is its path with `/`, relative to the wheel's root.
 
     `compress` False stores it; files that are compressed by nature (`.xz`, `.zst`, `.gz`, `.kpack`, `.whl`)
-    are stored in any case.
+    are stored in any case. `mode` is the Unix mode where `executable` does not say enough.
     """
 
     name: str
     source: Source
     executable: bool = False
     compress: bool = True
+    mode: int | None = None
+
+    @property
+    def unix_mode(self) -> int:
+        """What the archive records."""
+        return self.mode if self.mode is not None else 0o755 if self.executable else 0o644
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A file taken over from another wheel as it is compressed there.
+
+    `offset` and `packed` say where its bytes lie in the wheel at `path`; `size`, `crc` and `sha256` (hex) are
+    of the file itself, and whoever takes it over has verified them.
+    """
+
+    name: str
+    path: Path
+    offset: int
+    packed: int
+    size: int
+    crc: int
+    sha256: str
+    deflated: bool
+    mode: int
 
 
 @dataclass(frozen=True)
@@ -103,27 +140,36 @@ def write_wheel(plan: WheelPlan, directory: Path, *, threads: int = 2, level: in
     _check_plan(plan)
     ordered = _ordered(plan)
     target = directory / plan.filename
-    rows: list[RecordRow] = []
     with atomic_write(target) as stream:
-        archive = ZipWriter(stream)
-        by_name = {member.name: member for member in ordered}
-        jobs = ((block, block.length) for block in _blocks(ordered, level))
-        window = (max(1, threads) + 2) * BLOCK
-        # Closed at once when writing fails, so that no thread goes on compressing.
-        with closing(in_order(_pack_keeping_block, jobs, threads=threads, window=window)) as done:
-            for name, pieces in groupby(done, key=lambda piece: piece[0].name):
-                rows.append(_write_member(archive, by_name[name], pieces))
-        stored = sum(row.size or 0 for row in rows)
-        record = f"{plan.dist_info}/RECORD"
-        data = render_record([*rows, RecordRow(record, None, None)])
-        source = BytesSource(data)
-        _write_member(
-            archive,
-            Member(record, source),
-            (_pack_keeping_block(block) for block in blocks_of(record, source, level)),
-        )
-        archive.close()
-    return WrittenWheel(target, sha256_file(target), target.stat().st_size, stored + len(data))
+        stored = write_members(stream, ordered, f"{plan.dist_info}/RECORD", threads=threads, level=level)
+    return WrittenWheel(target, sha256_file(target), target.stat().st_size, stored)
+
+
+def write_members(
+    stream: IO[bytes],
+    members: Iterable[Member | Taken],
+    record: str,
+    *,
+    threads: int = 2,
+    level: int = 6,
+) -> int:
+    """Write members to a seekable stream in the order given, then RECORD under its name `record`.
+
+    Returns the bytes that an installer unpacks. Raises and holds what `write_wheel` does; the names must
+    have been checked by `check_names`.
+    """
+    rows: list[RecordRow] = []
+    archive = ZipWriter(stream)
+    window = (max(1, threads) + 2) * BLOCK
+    # Closed at once when writing fails, so that no thread goes on compressing.
+    with closing(in_order(_prepare, _jobs(members, level), threads=threads, window=window)) as done:
+        for _, group in groupby(done, key=lambda piece: piece.member.name):
+            rows.append(_write_member(archive, group))
+    data = render_record([*rows, RecordRow(record, None, None)])
+    member = Member(record, BytesSource(data))
+    _write_member(archive, (_prepare(piece) for piece, _ in _jobs([member], level)))
+    archive.close()
+    return sum(row.size or 0 for row in rows) + len(data)
 
 
 def _check_plan(plan: WheelPlan) -> None:
@@ -146,14 +192,14 @@ def _ordered(plan: WheelPlan) -> list[Member]:
         *plan.members,
         *(Member(f"{plan.dist_info}/{name}", BytesSource(data)) for name, data in own.items()),
     ]
-    _check_names(
+    check_names(
         [*(member.name for member in members), f"{plan.dist_info}/RECORD"], case_matters="linux" in plan.tag
     )
     prefix = f"{plan.dist_info}/"
     return sorted(members, key=lambda member: (member.name.startswith(prefix), member.name))
 
 
-def _check_names(names: list[str], *, case_matters: bool) -> None:
+def check_names(names: list[str], *, case_matters: bool) -> None:
     """Refuse names no wheel may have; differing only by case is fine where `case_matters` (Linux)."""
     seen: dict[str, str] = {}
     for name in names:
@@ -179,37 +225,69 @@ def _check_names(names: list[str], *, case_matters: bool) -> None:
                 raise InvalidInput(f"member {seen[parent]!r} is a file and the directory of {name!r}")
 
 
-def _blocks(members: list[Member], level: int) -> Iterator[Block]:
+@dataclass(frozen=True)
+class _Piece:
+    """A member, or a block of it, before and after compression."""
+
+    member: Member | Taken
+    block: Block | None = None
+    packed: Packed | None = None
+
+
+def _jobs(members: Iterable[Member | Taken], level: int) -> Iterator[tuple[_Piece, int]]:
     for member in members:
+        if isinstance(member, Taken):
+            yield _Piece(member), 0
+            continue
         compressible = member.compress and not member.name.endswith(_PACKED_SUFFIXES)
-        yield from blocks_of(member.name, member.source, level if compressible else None)
+        for block in blocks_of(member.name, member.source, level if compressible else None):
+            yield _Piece(member, block), block.length
 
 
-def _pack_keeping_block(block: Block) -> tuple[Block, Packed]:
-    return block, pack(block)
+def _prepare(piece: _Piece) -> _Piece:
+    if piece.block is None:
+        return piece
+    return _Piece(piece.member, piece.block, pack(piece.block))
 
 
-def _write_member(archive: ZipWriter, member: Member, pieces: Iterator[tuple[Block, Packed]]) -> RecordRow:
-    """Write one member from its blocks, which arrive in order; returns its RECORD row."""
-    mode = 0o755 if member.executable else 0o644
-    block, first = next(pieces)
+def _write_member(archive: ZipWriter, pieces: Iterator[_Piece]) -> RecordRow:
+    """Write one member from its pieces, which arrive in order; returns its RECORD row."""
+    piece = next(pieces)
+    member, first = piece.member, piece.packed
+    if isinstance(member, Taken):
+        return _take(archive, member)
+    assert piece.block is not None and first is not None
+    mode = member.unix_mode
     if first.sha256 is not None:
-        archive.add(
-            member.name, first.data, crc=first.crc, size=block.length, deflated=first.deflated, mode=mode
-        )
-        return RecordRow(member.name, first.sha256, block.length)
+        size = piece.block.length
+        archive.add(member.name, first.data, crc=first.crc, size=size, deflated=first.deflated, mode=mode)
+        return RecordRow(member.name, first.sha256, size)
     entry = archive.begin(member.name, size=member.source.size, deflated=first.deflated, mode=mode)
     digest = hashlib.sha256()
     crc = packed = size = 0
-    piece: Packed | None = first
-    while piece is not None:
-        digest.update(piece.raw)
-        crc = crc32(piece.raw, crc)
-        archive.stream.write(piece.data)
-        packed += len(piece.data)
-        size += len(piece.raw)
-        piece = next((following for _, following in pieces), None)
+    following: Packed | None = first
+    while following is not None:
+        digest.update(following.raw)
+        crc = crc32(following.raw, crc)
+        archive.stream.write(following.data)
+        packed += len(following.data)
+        size += len(following.raw)
+        following = next((piece.packed for piece in pieces), None)
     if size != entry.size:
         raise InvalidInput(f"{member.name} changed its size while the wheel was being written")
     archive.finish(entry, crc=crc, packed=packed)
     return RecordRow(member.name, digest.hexdigest(), size)
+
+
+def _take(archive: ZipWriter, member: Taken) -> RecordRow:
+    """Copy a member's compressed bytes out of the wheel they lie in."""
+    entry = archive.begin(member.name, size=member.size, deflated=member.deflated, mode=member.mode)
+    source = FileSource(member.path)
+    for offset in range(0, member.packed, CHUNK):
+        length = min(CHUNK, member.packed - offset)
+        data = source.read_at(member.offset + offset, length)
+        if len(data) != length:
+            raise InvalidInput(f"{member.path.name} became shorter while being read", where=member.path)
+        archive.stream.write(data)
+    archive.finish(entry, crc=member.crc, packed=member.packed)
+    return RecordRow(member.name, member.sha256, member.size)

@@ -1,0 +1,111 @@
+"""`rocwright wheel`: take finished wheels apart."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from rocwright.build.wheel_split import WheelSplit, split_wheel
+from rocwright.errors import UsageError
+from rocwright.pipeline.options import available_cores
+from rocwright.system import console
+
+app = App(name="wheel", help="Take finished wheels apart.")
+
+
+@app.command
+def split(
+    *wheels: Path,
+    output_dir: Path = Path("dist"),
+    overlay_root: str | None = None,
+    device_package_prefix: str | None = None,
+    device_requires_dist: tuple[str, ...] = (),
+    level: int = 3,
+    jobs: int | None = None,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Split wheels into a host wheel of the same name and a device wheel for each GPU target.
+
+    Whoever installs the host with the extra device-TARGET (or device-all) gets what the wheel held before.
+    A wheel without device code is copied as it is.
+
+    Parameters
+    ----------
+    wheels
+        Wheels to split.
+    output_dir
+        Where host and device wheels go; not the directory of a wheel that is split.
+    overlay_root
+        Directory in the wheel that archives go below (default: the package with the device code).
+    device_package_prefix
+        How the names of device wheels begin (default: amd-NAME-device-).
+    device_requires_dist
+        A further requirement of each device wheel, with @GFXARCH@ for its target; may be repeated.
+    level
+        Compression of device code, 1 to 22: 3 is fast, 19 makes about a fifth less.
+    jobs
+        Compressors at once (default: this machine's cores).
+    json
+        Print the result as JSON.
+    """
+    _require_sense(wheels, device_package_prefix, level)
+    results = []
+    for wheel in wheels:
+        began = time.monotonic()
+        done = split_wheel(
+            wheel,
+            output_dir,
+            overlay_root=overlay_root,
+            prefix=device_package_prefix,
+            device_requires=device_requires_dist,
+            level=level,
+            threads=jobs or available_cores(),
+            note=console.say,
+        )
+        seconds = round(time.monotonic() - began, 2)
+        results.append({"seconds": seconds, "split": done})
+        if not json:
+            _show(done, seconds)
+    if json:
+        console.out_json({"wheels": results})
+
+
+def _require_sense(wheels: tuple[Path, ...], prefix: str | None, level: int) -> None:
+    if not wheels:
+        raise UsageError(
+            "nothing to split", next_step="give wheels: rocwright wheel split torch-2.9.1-cp312-….whl"
+        )
+    names = [wheel.name for wheel in wheels]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise UsageError(f"{double} is given twice", next_step="give each wheel once")
+    if prefix is not None and len({name.partition("-")[0].lower() for name in names}) > 1:
+        raise UsageError(
+            "one --device-package-prefix for wheels of several projects would give files of the same name",
+            next_step="split them one by one",
+        )
+    if not 1 <= level <= 22:
+        raise UsageError(f"--level {level} is not between 1 and 22")
+
+
+def _show(done: WheelSplit, seconds: float) -> None:
+    name = Path(done.source).name
+    fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
+    if done.changed:
+        device = console.human_bytes(sum(one.size for one in done.device))
+        console.out(f"{name}: {fat} -> host {host} + {len(done.device)} device wheels {device}, {seconds} s")
+        rows = [(Path(one.path).name, console.human_bytes(one.size)) for one in done.device]
+        console.table("", ("device wheel", "size"), rows, right=(1,))
+        console.out(f"{done.identical}/{done.objects} code objects identical, {done.libraries} libraries")
+    else:
+        state = "is split already" if done.already_split else "has no device code to split"
+        console.out(f"{name}: {fat}, {state}; copied as it is, {seconds} s")
+    for left in done.kept:
+        console.out(f"kept whole: {left.member}: {left.reason}")
+    for left in done.unplaced:
+        console.out(f"left in the host: {left.member}: {left.reason}")
+    if done.undigested:
+        console.out(f"without a digest in the wheel's RECORD: {done.undigested} files; their CRC is right")

@@ -1,0 +1,115 @@
+"""Read a wheel's members where they lie: compressed, to be taken over, or inflated with every check."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rocwright.errors import InvalidWheel
+from rocwright.system.files import CHUNK
+from rocwright.wheel.deflate import crc32, inflater
+from rocwright.wheel.read import Wheel, WheelMember
+
+_LOCAL = struct.Struct("<4sHHHHHIIIHH")
+_STORED, _DEFLATED = 0, 8
+_ENCRYPTED, _UTF8_NAME = 0x1, 0x800
+_PIECE = 4 * CHUNK  # at most this much comes out at once, however well it was compressed
+
+
+@dataclass(frozen=True)
+class WheelStream:
+    """An open wheel; several threads may read from it at once."""
+
+    wheel: Wheel
+    handle: int
+
+    def start(self, member: WheelMember) -> int:
+        """Offset in the file of a member's bytes as stored; raises `InvalidWheel` for a damaged header."""
+        head = os.pread(self.handle, _LOCAL.size, member.offset)
+        if len(head) < _LOCAL.size or head[:4] != b"PK\3\4":
+            raise self.damaged(member, f"no header at offset {member.offset:#x}")
+        *_, name_size, extra_size = _LOCAL.unpack(head)
+        flags = _LOCAL.unpack(head)[2]
+        name = os.pread(self.handle, name_size, member.offset + _LOCAL.size)
+        if name.decode("utf-8" if flags & _UTF8_NAME else "cp437", "replace") != member.name:
+            raise self.damaged(member, "its header names another file")
+        return int(member.offset + _LOCAL.size + name_size + extra_size)
+
+    def inflated(self, member: WheelMember) -> Iterator[bytes]:
+        """A member's bytes in pieces of at most 4 MiB.
+
+        Raises `InvalidWheel` naming wheel and member when they end early, cannot be inflated, or are not of
+        the size and CRC that the directory records; never yields more than that size and one piece.
+        """
+        crc = size = 0
+        try:
+            for piece in self._pieces(member):
+                size += len(piece)
+                crc = crc32(piece, crc)
+                if size > member.size:
+                    raise self.damaged(member, f"it is longer than the {member.size} bytes recorded")
+                yield piece
+        except (zlib.error, OSError) as error:
+            raise self.damaged(member, str(error)) from error
+        if size != member.size or crc != member.crc:
+            raise self.damaged(member, f"{size} bytes with CRC {crc:08x} are not what the archive records")
+
+    def _pieces(self, member: WheelMember) -> Iterator[bytes]:
+        if member.flags & _ENCRYPTED:
+            raise self.damaged(member, "it is encrypted")
+        if member.method == _STORED:
+            yield from self._packed(member)
+        elif member.method == _DEFLATED:
+            yield from self._inflate(member)
+        else:
+            raise self.damaged(member, f"compression method {member.method} is not one that wheels use")
+
+    def _inflate(self, member: WheelMember) -> Iterator[bytes]:
+        unpacker = inflater()
+        for packed in self._packed(member):
+            rest = packed
+            while True:
+                piece = unpacker.decompress(rest, _PIECE)
+                rest = unpacker.unconsumed_tail
+                if piece:
+                    yield piece
+                if not rest and len(piece) < _PIECE:
+                    break
+        if not unpacker.eof or unpacker.unused_data:
+            raise self.damaged(member, "its compressed bytes do not end where they should")
+
+    def _packed(self, member: WheelMember) -> Iterator[bytes]:
+        place, left = self.start(member), member.packed
+        while left:
+            piece = os.pread(self.handle, min(CHUNK, left), place)
+            if not piece:
+                raise self.damaged(member, "the file ends inside it")
+            yield piece
+            place += len(piece)
+            left -= len(piece)
+
+    def damaged(self, member: WheelMember, what: str) -> InvalidWheel:
+        """The error about one member, which names wheel and member."""
+        path = self.wheel.path
+        return InvalidWheel(
+            f"{member.name} in {path.name} is damaged: {what}",
+            where=path,
+            next_step="download or build the wheel again",
+        )
+
+
+@contextmanager
+def opened(wheel: Wheel) -> Iterator[WheelStream]:
+    """Open a wheel for reading its members."""
+    try:
+        handle = os.open(wheel.path, os.O_RDONLY)
+    except OSError as error:
+        raise InvalidWheel(f"cannot read {wheel.path.name}: {error.strerror}", where=wheel.path) from error
+    try:
+        yield WheelStream(wheel, handle)
+    finally:
+        os.close(handle)
