@@ -1,0 +1,385 @@
+"""Split trees of fat libraries and device databases: one directory for all GPUs, one more for each target.
+
+Every path is placed first: a file that serves one target goes there whole, all else is generic. Then files
+are copied, fat libraries are written without their code, and that goes into one archive for each target.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rocwright.binary.kpack import SUFFIX, Marker, read_archive
+from rocwright.binary.split import DEFAULT_LEVEL, Kept, LibraryPlan, Stored, plan_library, store
+from rocwright.binary.view import mapped
+from rocwright.errors import InvalidInput, UsageError
+from rocwright.model.device_files import DeviceFile, Unplaced, classify
+from rocwright.model.gpu import base_targets, parse_target
+from rocwright.sdk.device_names import (
+    GENERIC,
+    MANIFEST,
+    Artifact,
+    is_artifact,
+    printable,
+    read_artifact,
+    served,
+    tables,
+)
+from rocwright.sdk.device_tree import Node, Outputs, Part, Remark, read_tree, require_apart, split_layout
+from rocwright.sdk.library_split import ARCHIVES
+
+# Hosts of HIP programs are 64-bit and little-endian; compilers bring objects for other machines with them.
+_HOST = b"\x7fELF\x02\x01"
+_UNSAFE = re.compile(r"[^0-9A-Za-z.+-]+")
+
+
+@dataclass(frozen=True)
+class GroupSplit:
+    """What became of one artifact or prefix.
+
+    `name` begins the file names of its archives. `parts` maps a directory in the output to what it holds.
+    `targets` are those with archives, in full. `objects` counts code objects as the runtime does, one for
+    each wrapper and target; `identical` those proven to come back from the archives bit for bit. `kept` are
+    libraries that stay whole, `unplaced` database files of unknown targets: both are in the generic part.
+    `already` had been split before. `dropped` counts, by target, the code objects and database files that
+    were not wanted.
+    """
+
+    name: str
+    parts: Mapping[str, Part]
+    targets: tuple[str, ...]
+    objects: int
+    identical: int
+    kept: tuple[Remark, ...]
+    unplaced: tuple[Remark, ...]
+    already: tuple[str, ...]
+    dropped: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TreeSplit:
+    """What became of a tree: one group for a prefix or an artifact, several for a directory of artifacts.
+
+    `ignored` are entries of a directory of artifacts that are none; they are in no output.
+    """
+
+    groups: tuple[GroupSplit, ...]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def objects(self) -> int:
+        """Code objects of all groups."""
+        return sum(group.objects for group in self.groups)
+
+    @property
+    def identical(self) -> int:
+        """Those of them that were proven bit for bit."""
+        return sum(group.identical for group in self.groups)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """All directories in the output."""
+        return {name: part for group in self.groups for name, part in group.parts.items()}
+
+
+def split_tree(
+    source: Path,
+    dest: Path,
+    *,
+    targets: Iterable[str] | None = None,
+    name: str | None = None,
+    level: int = DEFAULT_LEVEL,
+    threads: int = 2,
+    note: Callable[[str], None] = lambda _: None,
+) -> TreeSplit:
+    """Split an artifact directory, a directory of several, or any other tree as a ROCm prefix.
+
+    An artifact becomes `<dest>/<name>_<component>_<generic, target or group>`, a prefix
+    `<dest>/<generic, target or group>`. Targets are base targets; all feature variants of one go into its
+    directory. Archives lie in `.kpack` at the root of a prefix, in an artifact in the alphabetically first
+    of its prefixes that has code for the target.
+
+    `targets` limits the device side (features do not count); what is left out is reported. `name` begins
+    the archives' file names of a prefix (default: the directory's name); parts that are to be merged need
+    the same. `threads` changes no byte. Each group's directories appear whole, the generic one last, or not
+    at all; a new run replaces them. The source is only read, and no output is linked to it.
+
+    Raises `InvalidElf`, `InvalidBundle`, `InvalidArchive` for damaged files; `InvalidInput` for a tree that
+    cannot be read or a library without code for any wanted target; `UsageError`; `NoSpace`.
+    """
+    if not source.is_dir():
+        raise InvalidInput(f"{printable(source)} is no directory", where=printable(source))
+    source = source.resolve()
+    wanted = None if targets is None else frozenset(base_targets(targets))
+    artifacts, ignored = _artifacts(source)
+    if not artifacts:
+        group = _Group(_safe(name or source.name), "", (_Input(source, ("",)),))
+        return TreeSplit((_split(group, dest, wanted, level, threads, note),))
+    if name is not None:
+        raise UsageError("artifacts have names of their own", next_step="leave the name out")
+    for path in ignored:
+        note(f"{path} is no artifact; left out")
+    groups = _grouped(artifacts)
+    for group in groups:
+        require_apart(dest, group.lead, [source, *(item.root for item in group.inputs)])
+    return TreeSplit(tuple(_split(g, dest, wanted, level, threads, note) for g in groups), ignored)
+
+
+@dataclass(frozen=True)
+class _Input:
+    """A tree to split, and the prefixes in it that an installation lays over each other."""
+
+    root: Path
+    prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Trees that become one set of directories, called `<lead><word>`; `name` begins its archives."""
+
+    name: str
+    lead: str
+    inputs: tuple[_Input, ...]
+
+
+def _artifacts(source: Path) -> tuple[list[Artifact], tuple[str, ...]]:
+    if is_artifact(source):
+        return [read_artifact(source)], ()
+    entries = sorted(source.iterdir())
+    chosen = [path for path in entries if path.is_dir() and is_artifact(path)]
+    return [read_artifact(p) for p in chosen], tuple(printable(p.name) for p in entries if p not in chosen)
+
+
+def _grouped(artifacts: Sequence[Artifact]) -> list[_Group]:
+    """One group for each name and component; its parts (generic, a family, targets) are split together."""
+    inputs: dict[str, list[_Input]] = {}
+    for artifact in artifacts:
+        inputs.setdefault(artifact.stem, []).append(_Input(artifact.root, artifact.prefixes))
+    return [_Group(stem, f"{stem}_", tuple(items)) for stem, items in sorted(inputs.items())]
+
+
+def _safe(name: str) -> str:
+    """A name that archives can begin with: no separators, and no `@`, which the runtime expands."""
+    return _UNSAFE.sub("-", name).strip("-.") or "rocm"
+
+
+# Decide: where each path goes.
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A node, the prefix it lies in (None: in none), the word of its directory, and why it got none."""
+
+    node: Node
+    prefix: str | None
+    word: str
+    unplaced: str | None = None
+
+    @property
+    def inside(self) -> str:
+        """Its path from the prefix."""
+        return self.node.path[len(self.prefix) + 1 :] if self.prefix else self.node.path
+
+
+def _place_all(group: _Group) -> list[_Placed]:
+    return [_place(node, item) for item in group.inputs for node in _kept_nodes(item)]
+
+
+def _kept_nodes(item: _Input) -> Iterator[Node]:
+    """Files, links, empty directories and prefixes; other directories come with what they hold."""
+    nodes = read_tree(item.root)
+    # A directory stands before its contents.
+    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
+        empty = following is None or not following.path.startswith(node.path + "/")
+        if node.is_directory and not empty and node.path not in item.prefixes:
+            continue
+        if node.path != MANIFEST or item.prefixes == ("",):
+            yield node
+
+
+def _place(node: Node, item: _Input) -> _Placed:
+    holding = [p for p in item.prefixes if not p or node.path.startswith(p + "/")]
+    prefix = max(holding, key=len, default=None)
+    placed = _Placed(node, prefix, GENERIC)
+    if prefix is None or node.is_directory:
+        return placed
+    above, _, name = placed.inside.rpartition("/")
+    if above.rpartition("/")[2] == ARCHIVES and name.endswith(SUFFIX) and not node.is_link:
+        word = _archived(node)
+        return replace(placed, word=word) if word else replace(placed, unplaced="holds several targets")
+    found = classify(placed.inside, tables().device_files, tables().targets)
+    if isinstance(found, Unplaced):
+        return replace(placed, unplaced=f"{found.word} {found.reason}")
+    return replace(placed, word=_word(found)) if found else placed
+
+
+def _word(found: DeviceFile) -> str:
+    word = found.target or found.group
+    assert word is not None  # one of the two is set
+    return word
+
+
+def _archived(node: Node) -> str | None:
+    """The base target of an archive from an earlier split, None if it holds several."""
+    with mapped(node.source) as file:
+        bases = base_targets(read_archive(file).targets)
+    return bases[0] if len(bases) == 1 else None
+
+
+def _kernel(path: str) -> str:
+    """A path as the name of a library in archives: text, and without what readers change (`\\` to `/`)."""
+
+    def escape(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in os.fsencode(match[0]))
+
+    return re.sub(r"[\\%\udc80-\udcff]", escape, path)
+
+
+# Act: copy, split, store.
+
+
+def _split(
+    group: _Group,
+    dest: Path,
+    wanted: frozenset[str] | None,
+    level: int,
+    threads: int,
+    note: Callable[[str], None],
+) -> GroupSplit:
+    placed = _place_all(group)
+    with split_layout(dest, group.lead, [item.root for item in group.inputs]) as outputs:
+        work = _Work(group, outputs, placed, wanted, note)
+        scratch = outputs.writer(GENERIC).root / f"{ARCHIVES}.partial"
+        stored = store(
+            work.plans(), lambda t: scratch / (t + SUFFIX), group.name, level=level, threads=threads
+        )
+        work.deliver(stored, scratch)
+    return GroupSplit(
+        name=group.name,
+        parts=outputs.parts,
+        targets=tuple(sorted(stored.packed)),
+        objects=work.objects,
+        identical=stored.identical,
+        kept=tuple(work.kept),
+        unplaced=tuple(Remark(printable(p.node.path), p.unplaced) for p in placed if p.unplaced),
+        already=tuple(work.already),
+        dropped=dict(sorted(work.dropped.items())),
+    )
+
+
+@dataclass
+class _Work:
+    """One run over the placed nodes, and what it found."""
+
+    group: _Group
+    outputs: Outputs
+    placed: Sequence[_Placed]
+    wanted: frozenset[str] | None
+    note: Callable[[str], None]
+    objects: int = 0
+    kept: list[Remark] = field(default_factory=list)
+    already: list[str] = field(default_factory=list)
+    dropped: Counter[str] = field(default_factory=Counter)
+    homes: dict[str, tuple[str, Path]] = field(default_factory=dict)
+    """Full target → the prefix for its archive and the tree this prefix is in."""
+
+    def plans(self) -> Iterator[LibraryPlan]:
+        """Put every node where it belongs; yields the plans of libraries whose host files are written."""
+        aliases = self._aliases()
+        generic = self.outputs.writer(GENERIC)
+        for item in self.placed:
+            node = item.node
+            if item.word != GENERIC:
+                self._device_file(item)
+            elif node.is_directory or node.is_link:
+                generic.copy(node)
+            elif not generic.linked(node):
+                names = aliases.get(node.identity, [item]) if node.identity else [item]
+                plan = self._plan(item, names)
+                if plan is None:
+                    generic.copy(node)
+                else:
+                    generic.write(node, plan.host.pieces())
+                    yield self._counted(item, plan)
+
+    def _aliases(self) -> dict[tuple[int, int] | None, list[_Placed]]:
+        """All generic names of each file that has several."""
+        found: dict[tuple[int, int] | None, list[_Placed]] = {}
+        for item in self.placed:
+            if item.node.identity and item.word == GENERIC:
+                found.setdefault(item.node.identity, []).append(item)
+        return found
+
+    def _device_file(self, item: _Placed) -> None:
+        if self.wanted is None or self.wanted.intersection(served(item.word) or (item.word,)):
+            self.outputs.writer(item.word).copy(item.node)
+        else:
+            self.dropped[item.word] += 1
+
+    def _plan(self, item: _Placed, names: Sequence[_Placed]) -> LibraryPlan | None:
+        """What a regular file is split into; None leaves it as it is, remembered if it has device code."""
+        # The runtime sees the name that was opened: each depth at which the file has one needs its own path.
+        depths = sorted({name.inside.count("/") for name in names})
+        paths = tuple(f"{'../' * n}{ARCHIVES}/{self.group.name}_@GFXARCH@{SUFFIX}" for n in depths)
+        with mapped(item.node.source) as file:
+            if file.read_at(0, len(_HOST)) != _HOST:
+                return None
+            plan = plan_library(file, Marker(paths, _kernel(item.node.path)))
+        path = printable(item.node.path)
+        if isinstance(plan, LibraryPlan) and any(name.prefix is None for name in names):
+            plan = Kept(f"it lies in no directory that {MANIFEST} names")
+        if isinstance(plan, Kept):
+            if plan.already:
+                self.already.append(path)
+            else:
+                self.kept.append(Remark(path, plan.reason))
+                self.note(f"{path} stays whole: {plan.reason}")
+            return None
+        return self._limited(plan) if plan else None
+
+    def _limited(self, plan: LibraryPlan) -> LibraryPlan:
+        """The plan without code for targets that are not wanted."""
+        if self.wanted is None:
+            return plan
+        bundles = []
+        for bundle, indices in plan.bundles:
+            entries = [e for e in bundle.entries if e.target and parse_target(e.target).base in self.wanted]
+            for entry in bundle.entries:
+                if entry.target and entry not in entries:
+                    self.dropped[entry.target] += len(indices)
+            if entries:
+                bundles.append((replace(bundle, entries=tuple(entries)), indices))
+        if not bundles:
+            raise InvalidInput(
+                f"{plan.file.path.name} has no code for {' '.join(sorted(self.wanted))}",
+                where=printable(plan.file.path),
+                next_step=f"it has code for {' '.join(plan.targets)}: want one of them, or leave it out",
+            )
+        return replace(plan, bundles=tuple(bundles))
+
+    def _counted(self, item: _Placed, plan: LibraryPlan) -> LibraryPlan:
+        self.note(f"splitting {printable(item.node.path)}: {plan.objects} code objects")
+        self.objects += plan.objects
+        home = (item.prefix or "", item.node.root)
+        for target in plan.targets:
+            self.homes[target] = min(home, self.homes.get(target, home))
+        return plan
+
+    def deliver(self, stored: Stored, scratch: Path) -> None:
+        """Move the archives to their directories, and write the manifests."""
+        for target in sorted(stored.packed):
+            prefix, root = self.homes[target]
+            path = f"{prefix}/" * bool(prefix) + f"{ARCHIVES}/{self.group.name}_{target}{SUFFIX}"
+            writer = self.outputs.writer(parse_target(target).base)
+            writer.adopt(scratch / (target + SUFFIX), root, path)
+        if scratch.exists():
+            scratch.rmdir()
+        prefixes = tuple(dict.fromkeys(p for item in self.group.inputs for p in item.prefixes))
+        if prefixes == ("",):
+            return
+        for word, writer in self.outputs.writers.items():
+            writer.manifest(p for p in prefixes if word == GENERIC or (writer.root / p).is_dir())
