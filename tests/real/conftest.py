@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from real import corpus
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 
@@ -137,3 +139,12 @@ def demo(newcomer: Newcomer, cache: Path) -> Demo:
     """`make demo` on the clean clone, as the newcomer."""
     done = newcomer.run("make", "demo", f"ARGS=--json --cache-dir {cache}")
     return Demo(newcomer.clone / "demo", json.loads(done.stdout))
+
+
+@pytest.fixture(params=corpus.of_this_run(), ids=lambda item: f"{item.name}-{item.version}", scope="session")
+def unpacked(request, tmp_path_factory):
+    """One package of the corpus and its tree, which is removed before the next: some take gigabytes."""
+    package = corpus.obtain(request.param)
+    root = tmp_path_factory.mktemp("corpus")
+    yield request.param, package, corpus.unpack(package, root / "tree")
+    shutil.rmtree(root)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,16 +13,6 @@ from oracle import fatbin_walk
 from real import corpus, corpus_rows
 
 ITEMS = corpus.load()
-
-
-@pytest.fixture(params=corpus.of_this_run(), ids=lambda item: f"{item.name}-{item.version}", scope="module")
-def unpacked(request, tmp_path_factory):
-    """One package of the table and its tree, which is removed before the next: some take gigabytes."""
-    item = request.param
-    package = corpus.obtain(item)
-    root = tmp_path_factory.mktemp("corpus")
-    yield item, package, corpus.unpack(package, root / "tree")
-    shutil.rmtree(root)
 
 
 def test_the_file_is_the_published_one(unpacked):

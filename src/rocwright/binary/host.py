@@ -104,7 +104,8 @@ def _room(elf: Elf, cut: Cut, length: int) -> Cut:
         return replace(cut, room=_SLOT)
     if _can_join(elf, cut):
         return replace(cut, room=_JOIN)
-    notes = _notes_behind_headers(elf)
+    # Not into a writable segment: notes are read-only.
+    notes = None if cut.load.flags & fmt.PF_W else _notes_behind_headers(elf)
     if notes is not None:
         base = cut.fat.addr + notes[0] % 16
         block_end = base + notes[1] - notes[0]

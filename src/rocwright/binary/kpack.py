@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 import msgspec
@@ -100,7 +101,7 @@ class ArchiveWriter:
     def __init__(self, stream: IO[bytes], group: str, target: str) -> None:
         self.stream, self.group, self.target = stream, group, target
         self.entries: list[Entry] = []
-        self.frames = 0
+        self.frames: list[tuple[int, int]] = []
         self.size = _COUNT.size
         stream.write(bytes(_DATA_AT) + _COUNT.pack(0))
 
@@ -108,14 +109,23 @@ class ArchiveWriter:
         """Append a zstd frame; returns its ordinal."""
         self.stream.write(_COUNT.pack(len(frame)))
         self.stream.write(frame)
+        self.frames.append((_DATA_AT + self.size + _COUNT.size, len(frame)))
         self.size += _COUNT.size + len(frame)
-        self.frames += 1
-        if self.size > _MOST_DATA or self.frames > _MOST_FRAMES:
+        if self.size > _MOST_DATA or len(self.frames) > _MOST_FRAMES:
             raise InvalidInput(
                 f"archive {self.group} for {self.target} grows beyond the 4 GiB that AMD's runtime reads",
                 next_step="split the tree in several groups, or use a higher --level",
             )
-        return self.frames - 1
+        return len(self.frames) - 1
+
+    def frame(self, ordinal: int) -> bytes:
+        """A frame that was added, read back from the file."""
+        offset, size = self.frames[ordinal]
+        self.stream.flush()
+        with Path(self.stream.name).open("rb") as again:
+            again.seek(offset)
+            frame: bytes = again.read(size)
+        return frame
 
     def enter(self, entry: Entry) -> None:
         """Record a code object; two entries may share an ordinal."""
@@ -128,7 +138,7 @@ class ArchiveWriter:
         self.stream.seek(0)
         self.stream.write(_HEADER.pack(MAGIC, _VERSION, _DATA_AT + self.size))
         self.stream.seek(_DATA_AT)
-        self.stream.write(_COUNT.pack(self.frames))
+        self.stream.write(_COUNT.pack(len(self.frames)))
 
 
 def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -35,7 +35,7 @@ from rocwright.binary.wrappers import (
     read_wrappers,
 )
 from rocwright.errors import IntegrityError
-from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.model.gpu import InvalidTarget, Target, parse_target
 from rocwright.system.files import atomic_write
 from rocwright.system.parallel import in_order
 
@@ -83,12 +83,16 @@ class Kept:
 
 @dataclass
 class Stored:
-    """What went into the archives: for each target code objects, their bytes, and the archive's bytes."""
+    """What went into the archives: for each target code objects, their bytes, and the archive's bytes.
+
+    `identical` of the code objects were proven; `repeated` were put into a more specific archive as well.
+    """
 
     objects: Counter[str] = field(default_factory=Counter)
     unpacked: Counter[str] = field(default_factory=Counter)
     packed: Counter[str] = field(default_factory=Counter)
     identical: int = 0
+    repeated: int = 0
 
 
 def plan_library(file: Mapped, marker: Marker) -> LibraryPlan | Kept | None:
@@ -187,6 +191,8 @@ def _require_plain(bundle: Bundle) -> None:
             target = parse_target(entry.target)
         except InvalidTarget:
             raise Unsplittable(f"the entry {entry.id!r} names no known kind of target") from None
+        if list(target.features) != sorted(target.features):
+            raise Unsplittable(f"{entry.target} has its features in an order that no runtime looks for")
         if target.is_spirv:
             raise Unsplittable("it holds SPIR-V, which AMD's runtime does not look for in archives")
         if entry.target in seen:
@@ -238,10 +244,41 @@ def store(
                     archives[target] = ArchiveWriter(stream, group, target)
                 _enter(archives[target], item, frame, stored)
                 stored.identical += len(item.indices) if prove else 0
+        stored.repeated = _complete(archives)
         for target, archive in archives.items():
             archive.close()
             stored.packed[target] = _length(archive.stream)
     return stored
+
+
+def _complete(archives: dict[str, ArchiveWriter]) -> int:
+    """Repeat code in more specific archives that lack it; returns how often.
+
+    On `gfx90a:xnack-` the runtime opens the archive for that, if there is one, and older ones then look
+    nowhere else (ROCm/TheRock 7081). Code that was built for plain `gfx90a` has to be found there too.
+    """
+    repeated = 0
+    for text, archive in sorted(archives.items()):
+        target = parse_target(text)
+        have = {(entry.kernel, entry.index) for entry in archive.entries}
+        for other in _less_specific(target, archives):
+            ordinals: dict[int, int] = {}
+            for entry in list(archives[other].entries):
+                if (entry.kernel, entry.index) in have:
+                    continue
+                if entry.ordinal not in ordinals:
+                    ordinals[entry.ordinal] = archive.add(archives[other].frame(entry.ordinal))
+                archive.enter(replace(entry, target=text, ordinal=ordinals[entry.ordinal]))
+                have.add((entry.kernel, entry.index))
+                repeated += 1
+    return repeated
+
+
+def _less_specific(target: Target, archives: Iterable[str]) -> list[str]:
+    """Archives whose code also runs on `target`: its base with some of its features, most features first."""
+    others = (parse_target(text) for text in archives)
+    fitting = [o for o in others if o.base == target.base and set(o.features) < set(target.features)]
+    return [str(o) for o in sorted(fitting, key=lambda o: (-len(o.features), str(o)))]
 
 
 def _length(stream: IO[bytes]) -> int:

@@ -84,7 +84,23 @@ def foreign_references(
         place for place, _, kind, addend in _rela(elf, file) if kind == relative and start <= addend < end
     ]
     found += [place for place in _relr(elf, file) if start <= _word(elf, file, place) < end]
+    if elf.kind == "exec":
+        found += _words_between(elf, file, start, end)
     return [place for place in found if place not in own]
+
+
+def _words_between(elf: Elf, file: Mapped, start: int, end: int) -> Iterator[int]:
+    """Addresses of data words with a value between two addresses: a program at a fixed address needs no
+    relocation to point somewhere."""
+    for section in elf.section_table:
+        is_data = section.flags & fmt.SHF_ALLOC and not section.flags & fmt.SHF_EXECINSTR
+        if not is_data or section.type == fmt.SHT_NOBITS or start <= section.addr < end:
+            continue
+        skip = -section.addr % _WORD.size
+        raw = file.read_at(section.offset + skip, max(0, section.size - skip) // _WORD.size * _WORD.size)
+        for number, (value,) in enumerate(_WORD.iter_unpack(raw)):
+            if start <= value < end:
+                yield section.addr + skip + number * _WORD.size
 
 
 def dynamic_symbols_between(elf: Elf, file: Mapped, start: int, end: int) -> int:

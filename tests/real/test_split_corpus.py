@@ -1,0 +1,108 @@
+"""Every library of the corpus is split; host file and archives are judged by readers that share no code."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from oracle import elf_compare, kpack_reader, loader
+from real import corpus_rows
+from rocwright.sdk.library_split import split_library
+
+
+@pytest.fixture(scope="session")
+def split(unpacked, tmp_path_factory):
+    """The package's libraries, each with its row, the original and the directory it was split into."""
+    item, _, tree = unpacked
+    root = tmp_path_factory.mktemp("split")
+    done = []
+    for number, library in enumerate(item.libraries):
+        directory = root / str(number)
+        result = split_library(tree / library.path, directory, threads=2)
+        done.append((library, tree / library.path, directory, result))
+    yield done
+    shutil.rmtree(root)
+
+
+def _contents(directory: Path) -> list[tuple[int, str, int, str]]:
+    """All code objects below `directory` as (wrapper index, target, bytes, sha256)."""
+    found = []
+    for path in sorted((directory / ".kpack").iterdir()):
+        for (_, index, target), code in kpack_reader.read_kpack(path).entries.items():
+            found.append((index, target, len(code), hashlib.sha256(code).hexdigest()))
+    return found
+
+
+def test_every_library_is_split_and_proven(split):
+    for library, original, _, result in split:
+        assert result is not None, library.path
+        assert result.kept is None, (library.path, result.kept)
+        assert result.identical == result.objects == library.objects
+        assert result.fat_size == original.stat().st_size
+        # What is cut out is what the table says is inside, up to the alignment of segments.
+        assert result.host_size < result.fat_size
+
+
+def test_archives_hold_exactly_the_code_objects_of_the_table(split):
+    for library, _, directory, _ in split:
+        found = _contents(directory)
+        assert len(found) == library.objects
+        assert tuple(sorted({target for _, target, _, _ in found})) == library.targets
+        assert corpus_rows.digest_of(found) == library.sha256
+
+
+def test_host_files_differ_only_where_they_must(split):
+    for _, original, directory, _ in split:
+        assert elf_compare.compare(original, directory / original.name) == []
+
+
+def test_the_loader_finds_the_same_code_through_the_marker(split, tmp_path):
+    for number, (library, original, directory, _) in enumerate(split):
+        isa = library.targets[-1]
+        before = loader.load(original, isa=isa, workdir=_new(tmp_path / f"{number}-fat"))
+        after = loader.load(directory / original.name, isa=isa, workdir=_new(tmp_path / f"{number}-split"))
+        assert (after.error, after.error_now) == (before.error, before.error_now)
+        assert len(after) == len(before) == library.bundles
+        fat = {registration.wrapper: registration for registration in before}
+        for registration in after:
+            assert registration.magic == loader.HIPK
+            assert registration.read() == fat[registration.wrapper].read()
+        shutil.rmtree(tmp_path)
+        tmp_path.mkdir()
+
+
+@pytest.mark.parametrize("tool", ["strip", "llvm-strip", "patchelf"])
+def test_split_libraries_survive_the_next_tools(split, tmp_path, tool):
+    command = {
+        "strip": ["strip"],
+        "llvm-strip": ["llvm-strip"],
+        "patchelf": ["patchelf", "--set-rpath", "$ORIGIN/" + "../" * 60],
+    }[tool]
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not installed")
+    for number, (library, original, directory, _) in enumerate(split):
+        place = _new(tmp_path / str(number))
+        (place / ".kpack").symlink_to(directory / ".kpack")
+        again = Path(shutil.copy(directory / original.name, place))
+        subprocess.run([*command, str(again)], check=True)
+        found = loader.load(again, isa=library.targets[0], workdir=_new(place / "work"))
+        assert found.error == ""
+        assert [registration.reason for registration in found] == [""] * library.bundles
+
+
+def test_a_second_split_changes_nothing(split, tmp_path):
+    for number, (_, original, directory, _) in enumerate(split):
+        host = directory / original.name
+        again = split_library(host, tmp_path / str(number))
+        assert again is not None
+        assert again.kept == "it is split already"
+        assert (tmp_path / str(number) / original.name).read_bytes() == host.read_bytes()
+
+
+def _new(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
