@@ -86,7 +86,7 @@ def _memory(loads: tuple[Segment, ...]) -> Iterator[str]:
             # The later one is mapped over the whole page, so the page must hold both.
             same = before.offset - before.vaddr == after.offset - after.vaddr
             if not same or before.memsz != before.filesz:
-                yield f"{_name(after)} takes a page from that at {before.vaddr:#x}, which needs other bytes there"
+                yield f"{_name(after)} takes a page from that at {before.vaddr:#x}"
 
 
 def _file(loads: tuple[Segment, ...]) -> Iterator[str]:
@@ -103,9 +103,9 @@ def _file(loads: tuple[Segment, ...]) -> Iterator[str]:
 def _header_table(elf: Elf, loads: tuple[Segment, ...]) -> Iterator[str]:
     size = len(elf.segments) * fmt.PHDR.size
     kinds = [segment.type for segment in elf.segments]
-    for kind in (fmt.PT_PHDR, fmt.PT_INTERP):
-        if kind in kinds and kinds.index(kind) > kinds.index(fmt.PT_LOAD):
-            yield f"{_PARTS[kind]} stands behind a load segment"
+    # glibc takes the load base of a program from PT_PHDR before it looks at load segments.
+    if fmt.PT_PHDR in kinds and kinds.index(fmt.PT_PHDR) > kinds.index(fmt.PT_LOAD):
+        yield "PT_PHDR stands behind a load segment"
     for segment in elf.segments_of(fmt.PT_PHDR):
         if (segment.offset, segment.filesz, segment.memsz) != (elf.phoff, size, size):
             yield (

@@ -1,0 +1,217 @@
+"""The files that verifying looks at, by where they are installed, wherever they lie now.
+
+A split tree consists of parts: one for the host and one for each target, laid over each other when they are
+installed. A part is a directory or a wheel; rules see one tree of sources.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.binary.elf import read_elf
+from rocwright.binary.host import MARKER_SECTION
+from rocwright.binary.kpack import SUFFIX, Marker, parse_marker
+from rocwright.binary.view import Mapped, mapped
+from rocwright.check.kpack_report import Log
+from rocwright.errors import InvalidInput
+from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.system.files import walk_files
+
+HOST = "generic"
+MANIFEST = "artifact_manifest.txt"
+PLACEHOLDER = "@GFXARCH@"
+HEAD = 64
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file.
+
+    `name` is how findings call it, `path` where it is installed (forward slashes, from the tree's root;
+    absolute for files given one by one), `part` the target or group whose part holds it, None for the host.
+    `link` is where a symbolic link leads, which is never opened. `mode` are permission bits where they are
+    known, `crc` a wheel's CRC-32.
+    """
+
+    name: str
+    path: str
+    part: str | None
+    size: int
+    open: Callable[[], Mapped]
+    head: Callable[[], bytes]
+    link: str | None = None
+    mode: int | None = None
+    crc: int | None = None
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether it is an archive of device code, by its name."""
+        return self.path.endswith(SUFFIX) and self.link is None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Sources that are installed together.
+
+    `parts` says that host and targets are apart, so each file must be in the right one; `whole` that every
+    library of the archives is there to be seen.
+    """
+
+    sources: tuple[Source, ...]
+    parts: bool = False
+    whole: bool = False
+
+
+def open_path(path: Path) -> Mapped:
+    """Map a file; raises `InvalidInput` naming it."""
+    with mapped(path) as file:
+        return file
+
+
+def from_file(path: Path, name: str, installed: str, part: str | None = None) -> Source:
+    """A file on disk as a source."""
+    facts = path.lstat()
+    link = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115 - as text, not normalised
+
+    def head() -> bytes:
+        try:
+            with path.open("rb") as stream:
+                return stream.read(HEAD)
+        except OSError as error:
+            raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
+
+    return Source(
+        name,
+        installed,
+        part,
+        facts.st_size,
+        lambda: open_path(path),
+        head,
+        link,
+        facts.st_mode & 0o7777,
+    )
+
+
+def file_tree(paths: Iterable[Path]) -> Tree:
+    """Libraries and archives given one by one; a library brings the archives that its marker leads to."""
+    files: dict[str, Source] = {}
+    for path in paths:
+        real = path.resolve()
+        files.setdefault(str(real), from_file(real, path.name, real.as_posix()))
+        # What is wrong with a library is reported when it is checked.
+        with suppress(InvalidInput):
+            marker = marker_of(real)
+            for found in archives_on_disk(real, marker) if marker else ():
+                files.setdefault(found, from_file(Path(found), posixpath.basename(found), found))
+    return Tree(tuple(files.values()))
+
+
+def marker_of(path: Path) -> Marker | None:
+    """The marker of a library on disk; raises `InvalidInput` for one that is damaged."""
+    if path.name.endswith(SUFFIX):
+        return None
+    elf = read_elf(path)
+    section = elf.sections.get(MARKER_SECTION)
+    return parse_marker(elf.source.read_at(section.offset, section.size)) if section else None
+
+
+def archives_on_disk(library: Path, marker: Marker) -> list[str]:
+    """Existing files to which a library's search paths lead, for any target."""
+    found = []
+    for search_path in marker.search_paths:
+        whole = installed_at(str(library), search_path)
+        before, placeholder, after = whole.partition(PLACEHOLDER)
+        if not placeholder:
+            found += [whole] if os.path.isfile(whole) else []  # noqa: PTH113 - text in, text out
+            continue
+        pattern = f"{glob.escape(before)}*{glob.escape(after)}"
+        for match in sorted(glob.glob(pattern)):  # noqa: PTH207 - an absolute pattern
+            if is_target(match[len(before) : len(match) - len(after)]) and os.path.isfile(match):  # noqa: PTH113
+                found.append(match)
+    return found
+
+
+def installed_at(library: str, search_path: str) -> str:
+    """Where a search path leads from a library's own place, as text."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(library), search_path))
+
+
+def is_target(text: str) -> bool:
+    """Whether text names a target, with or without features."""
+    try:
+        parse_target(text)
+    except InvalidTarget:
+        return False
+    return True
+
+
+def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
+    """Trees in these directories: parts that lie beside each other, or were given together, make one."""
+    parts: list[tuple[Path, str | None]] = []
+    for path in paths:
+        inside = _parts_inside(path, log)
+        own = _part_name(path.resolve().name)
+        if inside:
+            parts += inside
+        elif own is not None:
+            parts.append((path, None if own == HOST else own))
+        else:
+            yield Tree(tuple(_walk(path, None)), whole=True)
+    if parts:
+        sources = tuple(source for path, part in parts for source in _walk(path, part))
+        yield Tree(sources, parts=True, whole=any(part is None for _, part in parts))
+
+
+def _part_name(name: str) -> str | None:
+    """`generic` or a target, from a directory's name or from the end of an artifact's name."""
+    if name == HOST or name.endswith(f"_{HOST}"):
+        return HOST
+    last = name.rpartition("_")[2]
+    return last if is_target(last) else None
+
+
+def _parts_inside(path: Path, log: Log) -> list[tuple[Path, str | None]]:
+    folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.is_symlink())
+    names = {folder.name for folder in folders}
+    hosts = [name for name in names if name == HOST or name.endswith(f"_{HOST}")]
+    if not hosts:
+        return []
+    found: list[tuple[Path, str | None]] = []
+    for folder in folders:
+        part = _part_name(folder.name)
+        stems = [host.removesuffix(HOST) for host in hosts if folder.name.startswith(host.removesuffix(HOST))]
+        if part is None and not stems:
+            log.add("kpack-layout", folder.name, f"it lies beside {hosts[0]} and belongs to no target")
+            continue
+        # What follows the artifact's name is a group of targets when it is no target.
+        name = part or folder.name[len(max(stems, key=len)) :]
+        found.append((folder, None if name == HOST else name))
+    return found
+
+
+def _walk(root: Path, part: str | None) -> Iterator[Source]:
+    prefixes = _prefixes(root)
+    base = root.resolve().name
+    for path in walk_files(root):
+        relative = path.relative_to(root).as_posix()
+        if relative == MANIFEST:
+            continue
+        prefix = next((text for text in prefixes if relative.startswith(f"{text}/")), None)
+        installed = relative if prefix is None else relative[len(prefix) + 1 :]
+        if path.is_symlink() or path.is_file():
+            yield from_file(path, f"{base}/{relative}" if part or prefixes else relative, installed, part)
+
+
+def _prefixes(root: Path) -> list[str]:
+    """The prefixes of an artifact directory, the longest first: what is below them is installed."""
+    manifest = root / MANIFEST
+    if not manifest.is_file():
+        return []
+    lines = manifest.read_text(encoding="utf-8", errors="replace").splitlines()
+    return sorted((line.strip().strip("/") for line in lines if line.strip()), key=len, reverse=True)
