@@ -65,7 +65,11 @@ def test_the_loader_finds_the_same_code_through_the_marker(split, tmp_path):
         isa = library.targets[-1]
         before = loader.load(original, isa=isa, workdir=_new(tmp_path / f"{number}-fat"))
         after = loader.load(directory / original.name, isa=isa, workdir=_new(tmp_path / f"{number}-split"))
-        assert (after.error, after.error_now) == (before.error, before.error_now)
+        assert _errors(after, directory) == _errors(before, original.parent)
+        if "not found (required by" in before.error:
+            # Built for a newer C or C++ library than this system's: both are refused alike.
+            assert len(after) == len(before) == 0
+            continue
         assert len(after) == len(before) == library.bundles
         fat = {registration.wrapper: registration for registration in before}
         for registration in after:
@@ -89,8 +93,11 @@ def test_split_libraries_survive_the_next_tools(split, tmp_path, tool):
         (place / ".kpack").symlink_to(directory / ".kpack")
         again = Path(shutil.copy(directory / original.name, place))
         subprocess.run([*command, str(again)], check=True)
+        before = loader.load(original, isa=library.targets[0], workdir=_new(place / "before"))
         found = loader.load(again, isa=library.targets[0], workdir=_new(place / "work"))
-        assert found.error == ""
+        assert _errors(found, place) == _errors(before, original.parent)
+        if found.error:
+            continue
         assert [registration.reason for registration in found] == [""] * library.bundles
 
 
@@ -101,6 +108,11 @@ def test_a_second_split_changes_nothing(split, tmp_path):
         assert again is not None
         assert again.kept == "it is split already"
         assert (tmp_path / str(number) / original.name).read_bytes() == host.read_bytes()
+
+
+def _errors(loading: loader.Loading, directory: Path) -> list[str]:
+    """What the dynamic linker said, lazily and at once, without the place of the library."""
+    return [text.replace(str(directory), "") for text in (loading.error, loading.error_now)]
 
 
 def _new(path: Path) -> Path:
