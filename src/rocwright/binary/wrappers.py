@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
 from rocwright.binary.view import Mapped
+from rocwright.errors import InvalidElf
 
 SECTION = ".hipFatBinSegment"
 FAT_MAGIC = 0x48495046  # "FPIH": the pointer leads to a bundle
@@ -54,21 +55,23 @@ class Wrapper:
 def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
     """All wrappers of a library or program, in the runtime's order.
 
-    Raises `Unsplittable` when the section or a pointer is not as the compiler makes it.
+    Raises `Unsplittable` when the section or a pointer is not as the compiler makes it, `InvalidElf` when the
+    section lies outside the file.
     """
     section = elf.sections.get(SECTION)
     if section is None or section.size == 0:
         return ()
     if section.type == fmt.SHT_NOBITS or section.size % WRAPPER.size:
         raise Unsplittable(f"section {SECTION} of {section.size} bytes holds no whole number of wrappers")
+    if section.offset + section.size > file.size:
+        raise InvalidElf(
+            f"{file.path.name}: section {SECTION} at {section.offset:#x} ends behind the file", where=file.path
+        )
     slots = _pointer_slots(elf, file, section)
     wrappers = []
     for index, at in enumerate(range(0, section.size, WRAPPER.size)):
         offset, vaddr = section.offset + at, section.addr + at
-        raw = file.read_at(offset, WRAPPER.size)
-        if len(raw) < WRAPPER.size:
-            raise Unsplittable(f"section {SECTION} ends behind the file")
-        magic, version, value, reserved = WRAPPER.unpack(raw)
+        magic, version, value, reserved = WRAPPER.unpack(file.read_at(offset, WRAPPER.size))
         rela, pointer = slots.get(vaddr + POINTER_AT, (None, value))
         wrappers.append(Wrapper(index, vaddr, offset, magic, version, pointer, reserved, rela))
     return tuple(wrappers)
