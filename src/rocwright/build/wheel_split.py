@@ -264,9 +264,7 @@ class _Split:
         member = self.wheel.member[name]
         return Taken(
             name=new_name or name,
-            path=self.wheel.path,
-            offset=self.source.start(member),
-            packed=member.packed,
+            packed=self.source.packed(member),
             size=member.size,
             crc=member.crc,
             sha256=self.scan.digests[name],
@@ -284,7 +282,7 @@ class _Split:
 def _overlay_root(wheel: Wheel, scan: Scan, wanted: str | None) -> str:
     """The directory that archives go below: as asked for, else the package that holds all device code."""
     if wanted is not None:
-        return wanted.strip("/")
+        return "/".join(part for part in wanted.split("/") if part not in ("", "."))
     parts: tuple[str, ...] | None = None
     for name in [*scan.fat, *scan.databases]:
         its = PurePosixPath(name).parts[:-1]

@@ -21,23 +21,36 @@ _PIECE = 4 * CHUNK  # at most this much comes out at once, however well it was c
 
 
 @dataclass(frozen=True)
+class PackedMember:
+    """A member's bytes as stored, readable while its wheel is open; a `Source`."""
+
+    handle: int
+    start: int
+    size: int
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`, fewer only at the end."""
+        return os.pread(self.handle, min(length, self.size - offset), self.start + offset)
+
+
+@dataclass(frozen=True)
 class WheelStream:
     """An open wheel; several threads may read from it at once."""
 
     wheel: Wheel
     handle: int
 
-    def start(self, member: WheelMember) -> int:
-        """Offset in the file of a member's bytes as stored; raises `InvalidWheel` for a damaged header."""
+    def packed(self, member: WheelMember) -> PackedMember:
+        """A member's bytes as stored; raises `InvalidWheel` when its header is damaged."""
         head = os.pread(self.handle, _LOCAL.size, member.offset)
         if len(head) < _LOCAL.size or head[:4] != b"PK\3\4":
             raise self.damaged(member, f"no header at offset {member.offset:#x}")
-        *_, name_size, extra_size = _LOCAL.unpack(head)
-        flags = _LOCAL.unpack(head)[2]
+        _, _, flags, *_, name_size, extra_size = _LOCAL.unpack(head)
         name = os.pread(self.handle, name_size, member.offset + _LOCAL.size)
         if name.decode("utf-8" if flags & _UTF8_NAME else "cp437", "replace") != member.name:
             raise self.damaged(member, "its header names another file")
-        return int(member.offset + _LOCAL.size + name_size + extra_size)
+        start = member.offset + _LOCAL.size + name_size + extra_size
+        return PackedMember(self.handle, start, member.packed)
 
     def inflated(self, member: WheelMember) -> Iterator[bytes]:
         """A member's bytes in pieces of at most 4 MiB.
@@ -62,7 +75,7 @@ class WheelStream:
         if member.flags & _ENCRYPTED:
             raise self.damaged(member, "it is encrypted")
         if member.method == _STORED:
-            yield from self._packed(member)
+            yield from self._stored(member)
         elif member.method == _DEFLATED:
             yield from self._inflate(member)
         else:
@@ -70,7 +83,7 @@ class WheelStream:
 
     def _inflate(self, member: WheelMember) -> Iterator[bytes]:
         unpacker = inflater()
-        for packed in self._packed(member):
+        for packed in self._stored(member):
             rest = packed
             while True:
                 piece = unpacker.decompress(rest, _PIECE)
@@ -82,15 +95,15 @@ class WheelStream:
         if not unpacker.eof or unpacker.unused_data:
             raise self.damaged(member, "its compressed bytes do not end where they should")
 
-    def _packed(self, member: WheelMember) -> Iterator[bytes]:
-        place, left = self.start(member), member.packed
-        while left:
-            piece = os.pread(self.handle, min(CHUNK, left), place)
+    def _stored(self, member: WheelMember) -> Iterator[bytes]:
+        packed = self.packed(member)
+        place = 0
+        while place < packed.size:
+            piece = packed.read_at(place, CHUNK)
             if not piece:
                 raise self.damaged(member, "the file ends inside it")
             yield piece
             place += len(piece)
-            left -= len(piece)
 
     def damaged(self, member: WheelMember, what: str) -> InvalidWheel:
         """The error about one member, which names wheel and member."""

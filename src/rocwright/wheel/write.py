@@ -73,14 +73,12 @@ class Member:
 class Taken:
     """A file taken over from another wheel as it is compressed there.
 
-    `offset` and `packed` say where its bytes lie in the wheel at `path`; `size`, `crc` and `sha256` (hex) are
-    of the file itself, and whoever takes it over has verified them.
+    `packed` are its bytes as stored; `size`, `crc` and `sha256` (hex) are of the file itself, and whoever
+    takes it over has verified them. `mode` is the Unix mode.
     """
 
     name: str
-    path: Path
-    offset: int
-    packed: int
+    packed: Source
     size: int
     crc: int
     sha256: str
@@ -282,12 +280,11 @@ def _write_member(archive: ZipWriter, pieces: Iterator[_Piece]) -> RecordRow:
 def _take(archive: ZipWriter, member: Taken) -> RecordRow:
     """Copy a member's compressed bytes out of the wheel they lie in."""
     entry = archive.begin(member.name, size=member.size, deflated=member.deflated, mode=member.mode)
-    source = FileSource(member.path)
-    for offset in range(0, member.packed, CHUNK):
-        length = min(CHUNK, member.packed - offset)
-        data = source.read_at(member.offset + offset, length)
+    for offset in range(0, member.packed.size, CHUNK):
+        length = min(CHUNK, member.packed.size - offset)
+        data = member.packed.read_at(offset, length)
         if len(data) != length:
-            raise InvalidInput(f"{member.path.name} became shorter while being read", where=member.path)
+            raise InvalidInput(f"the wheel with {member.name} became shorter while it was read")
         archive.stream.write(data)
-    archive.finish(entry, crc=member.crc, packed=member.packed)
+    archive.finish(entry, crc=member.crc, packed=member.packed.size)
     return RecordRow(member.name, member.sha256, member.size)
