@@ -29,7 +29,16 @@ from rocwright.sdk.device_names import (
     served,
     tables,
 )
-from rocwright.sdk.device_tree import Node, Outputs, Part, Remark, read_tree, require_apart, split_layout
+from rocwright.sdk.device_tree import (
+    Node,
+    Outputs,
+    Part,
+    Remark,
+    existing,
+    read_tree,
+    require_apart,
+    split_layout,
+)
 from rocwright.sdk.library_split import ARCHIVES
 
 # Hosts of HIP programs are 64-bit and little-endian; compilers bring objects for other machines with them.
@@ -124,8 +133,9 @@ def split_tree(
     for path in ignored:
         note(f"{path} is no artifact; left out")
     groups = _grouped(artifacts)
+    require_apart(dest, [], [source])
     for group in groups:
-        require_apart(dest, group.lead, [source, *(item.root for item in group.inputs)])
+        require_apart(dest, existing(dest, group.lead), [item.root for item in group.inputs])
     return TreeSplit(tuple(_split(g, dest, wanted, level, threads, note) for g in groups), ignored)
 
 

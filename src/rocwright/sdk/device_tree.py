@@ -266,7 +266,7 @@ def split_layout(dest: Path, lead: str, sources: Sequence[Path]) -> Iterator[Out
     Those of an earlier run are replaced, and removed when there is nothing for them any more. On an error all
     stay as they were. Raises `UsageError` when a source would be overwritten.
     """
-    require_apart(dest, lead, sources)
+    require_apart(dest, existing(dest, lead), sources)
     new = not dest.exists()
     try:
         with ExitStack() as stack:
@@ -275,7 +275,8 @@ def split_layout(dest: Path, lead: str, sources: Sequence[Path]) -> Iterator[Out
             yield outputs
             for writer in outputs.writers.values():
                 writer.finish()
-            for word, path in _existing(dest, lead):
+            for path in existing(dest, lead):
+                word = path.name[len(lead) :]
                 if word == GENERIC or word not in outputs.writers:
                     remove_tree(path)
     except BaseException:
@@ -285,21 +286,29 @@ def split_layout(dest: Path, lead: str, sources: Sequence[Path]) -> Iterator[Out
         raise
 
 
-def require_apart(dest: Path, lead: str, sources: Sequence[Path]) -> None:
-    """Raise `UsageError` if the output would lie in a source or replace one."""
-    there = dest.resolve()
+@contextmanager
+def whole_tree(path: Path, like: Path) -> Iterator[TreeWriter]:
+    """One directory that appears whole or not at all, with the mode of `like`."""
+    with atomic_directory(path) as root:
+        writer = TreeWriter(root, stat.S_IMODE(like.stat().st_mode))
+        yield writer
+        writer.finish()
+
+
+def require_apart(dest: Path, replaced: Iterable[Path], sources: Sequence[Path]) -> None:
+    """Raise `UsageError` if `dest` lies in a source, or a source in a directory that would be replaced."""
+    there, gone = dest.resolve(), [path.resolve() for path in replaced]
     for source in (path.resolve() for path in sources):
-        replaced = any(source.is_relative_to(path.resolve()) for _, path in _existing(dest, lead))
-        if replaced or there.is_relative_to(source):
+        if there.is_relative_to(source) or any(source.is_relative_to(path) for path in gone):
             raise UsageError(
                 f"the output would overwrite {printable(source)}",
                 next_step="choose an output directory apart from it",
             )
 
 
-def _existing(dest: Path, lead: str) -> list[tuple[str, Path]]:
-    """Word and path of each directory in `dest` that is called as a part with this lead."""
+def existing(dest: Path, lead: str) -> list[Path]:
+    """The directories in `dest` that are called as a part with this lead."""
     if not dest.is_dir():
         return []
-    found = [(p.name[len(lead) :], p) for p in sorted(dest.iterdir()) if p.name.startswith(lead)]
-    return [(word, path) for word, path in found if word == GENERIC or served(word)]
+    words = [(p, p.name[len(lead) :]) for p in sorted(dest.iterdir()) if p.name.startswith(lead)]
+    return [path for path, word in words if word == GENERIC or served(word)]
