@@ -63,6 +63,11 @@ class Node:
         return stat.S_ISLNK(self.facts.st_mode)
 
     @property
+    def link(self) -> str:
+        """The text of a symbolic link, which a `Path` would tidy up."""
+        return os.readlink(self.source)  # noqa: PTH115
+
+    @property
     def mode(self) -> int:
         """Permission bits."""
         return stat.S_IMODE(self.facts.st_mode)
@@ -148,7 +153,7 @@ class TreeWriter:
         if node.is_directory:
             self.directory(node.root, node.path)
         elif node.is_link:
-            self._place(node).symlink_to(node.source.readlink())
+            self._place(node).symlink_to(node.link)
             self.files += 1
         elif not self.linked(node):
             with _open(node) as source, self._create(node) as target:

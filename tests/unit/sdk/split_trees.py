@@ -58,7 +58,7 @@ def listing(root: Path) -> dict[str, str]:
     for path in sorted(root.rglob("*")):
         name, facts = os.fsencode(path.relative_to(root)).decode("latin-1"), path.lstat()
         if path.is_symlink():
-            found[name] = "l" + str(path.readlink())
+            found[name] = "l" + os.readlink(path)  # noqa: PTH115 - a Path would tidy up
         elif path.is_dir():
             found[name] = f"d{stat.S_IMODE(facts.st_mode):o}"
         elif facts.st_ino in first:

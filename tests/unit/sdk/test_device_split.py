@@ -62,7 +62,7 @@ def prefix(built: Path, tmp_path: Path) -> Path:
     (root / "share/empty").chmod(0o700)
     os.link(root / "include/hip.h", root / "include/hip2.h")
     (root / "lib64").symlink_to("lib")
-    (root / "dangling").symlink_to("no/where")
+    (root / "dangling").symlink_to(".//no/./where/")
     write(root / os.fsdecode(b"share/caf\xe9"))
     return root
 
