@@ -36,6 +36,7 @@ _KINDS = {1: "rel", 2: "exec", 3: "dyn", 4: "core"}
 _EXTENDED = 0xFFFF
 _MOST_HEADERS = 1 << 16  # far above any real table; keeps a broken count from reading the whole file
 _LONGEST_STRING = 1 << 20
+_LONGEST_NAME = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,8 @@ class _Reader:
             names = self.take(rows[names_index][4], rows[names_index][5], "section names")
         sections = []
         for index, (name, kind, flags, addr, offset, size, link, info, align, entsize) in enumerate(rows):
-            text = names[name:].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+            # Bounded: a forged table of names without an end must not be searched for each section.
+            text = names[name : name + _LONGEST_NAME].split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
             sections.append(Section(index, text, kind, flags, addr, offset, size, link, info, align, entsize))
         return tuple(sections)
 
@@ -285,12 +287,16 @@ class _DynamicStrings:
             return {}
         place = _offset_of(self.segments, values[DT_VERNEED], self.reader.path)
         needs: dict[str, tuple[str, ...]] = {}
+        total = 0
         for _ in range(min(values.get(DT_VERNEEDNUM, 0), _MOST_HEADERS)):
             _, count, file, aux, following = struct.unpack(
                 "<HHIII", self.reader.take(place, 16, "version needs")
             )
             names = []
             at = place + aux
+            total += count
+            if total > _MOST_HEADERS:
+                raise self.reader.invalid(f"it needs more than {_MOST_HEADERS} symbol versions")
             for _ in range(count):
                 _, _, _, name, step = struct.unpack("<IHHII", self.reader.take(at, 16, "version need"))
                 names.append(self._text(name))

@@ -17,6 +17,7 @@ from rocwright.binary.elf import MAGIC, SHT_NOBITS, read_elf
 from rocwright.binary.unpack import RAW_MAGIC, Packed, header_complete, unpack, unpack_head
 from rocwright.binary.view import Mapped, mapped
 from rocwright.errors import InvalidBundle
+from rocwright.model.gpu import InvalidTarget, parse_target
 
 PACKED_MAGIC = b"CCOB"
 SECTION = ".hip_fatbin"
@@ -204,9 +205,18 @@ def _target(text: str) -> str:
         return ""
     if "--" in triple:
         return triple.rpartition("--")[2]
-    # arch-vendor-os-environment-target; targets may contain '-' (generic ones do), and old ids lack parts.
-    parts = triple.split("-", 4)
-    return parts[4] if len(parts) == 5 else parts[-1]
+    # arch-vendor-os-environment-target, and old ids lack the environment; targets may contain '-'.
+    parts = triple.split("-", 3)
+    last = parts[-1]
+    return last if _is_target(last) else last.partition("-")[2] or last
+
+
+def _is_target(text: str) -> bool:
+    try:
+        parse_target(text)
+    except InvalidTarget:
+        return False
+    return True
 
 
 def _packed(file: Mapped, place: int, end: int) -> Bundle:

@@ -10,17 +10,20 @@ file again whose table is elsewhere.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import pack_segment, up
-from rocwright.binary.elf import Elf, Section, Segment
+from rocwright.binary.elf import Elf, Section, Segment, read_elf
 from rocwright.binary.new_segment import expendable
 from rocwright.binary.patch import BytePatch
+from rocwright.binary.soundness import problems
 from rocwright.binary.splice import Copy, Splice
 from rocwright.binary.view import View
 from rocwright.binary.wrappers import SPLIT_MAGIC, WRAPPER, Unsplittable, Wrapper
+from rocwright.errors import InvalidElf
 
 MARKER_SECTION = ".rocm_kpack_ref"
 _PAGE = 0x1000
@@ -57,10 +60,19 @@ _NOTES = "notes"  # interpreter and notes behind the header table make room and 
 def plan_host(elf: Elf, file: View, fat: Section, wrappers: tuple[Wrapper, ...], marker: bytes) -> Splice:
     """The host file of a library whose device code in section `fat` is reached by exactly these wrappers.
 
-    Raises `Unsplittable` when the file has no room for what is needed.
+    Raises `Unsplittable` when the file has no room for what is needed, `InvalidElf` when its headers
+    contradict each other.
     """
     cut = _cut(elf, fat, len(marker))
-    return _Host(elf, file, cut, wrappers, marker).splice()
+    try:
+        host = _Host(elf, file, cut, wrappers, marker).splice()
+    except (ValueError, struct.error) as error:
+        what = f"{elf.path.name}: its headers contradict each other: {error}"
+        raise InvalidElf(what, where=elf.path) from error
+    before = problems(elf)
+    if worse := [problem for problem in problems(read_elf(host)) if problem not in before]:
+        raise Unsplittable(f"it would not be sound: {worse[0]}")
+    return host
 
 
 def _unit(elf: Elf) -> int:

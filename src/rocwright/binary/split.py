@@ -191,8 +191,8 @@ def _require_plain(bundle: Bundle) -> None:
             target = parse_target(entry.target)
         except InvalidTarget:
             raise Unsplittable(f"the entry {entry.id!r} names no known kind of target") from None
-        if list(target.features) != sorted(target.features):
-            raise Unsplittable(f"{entry.target} has its features in an order that no runtime looks for")
+        if str(target) != entry.target or list(target.features) != sorted(target.features):
+            raise Unsplittable(f"{entry.target} is spelled in a way that no runtime looks for")
         if target.is_spirv:
             raise Unsplittable("it holds SPIR-V, which AMD's runtime does not look for in archives")
         if entry.target in seen:

@@ -56,11 +56,15 @@ def unpack_head(file: Mapped, packed: Packed, open_end: bool) -> tuple[Packed, b
         raise _invalid(file, packed, f"unknown compression method {packed.method}")
     if packed.unpacked > min(_MOST_UNPACKED, (packed.stop - packed.start) * _MOST_RATIO):
         raise _invalid(file, packed, f"it claims to unpack to {packed.unpacked} bytes")
-    head = b""
+    gathered, looked_at = bytearray(), 0
     for piece, _ in _pieces(file, packed):
-        head += piece
-        if len(head) >= _HEADER_LIMIT or header_complete(head):
-            break
+        gathered += piece
+        # Looked at again when it has grown by half, so that long headers in small pieces stay cheap.
+        if len(gathered) * 2 >= looked_at * 3:
+            looked_at = len(gathered)
+            if looked_at >= _HEADER_LIMIT or header_complete(gathered):
+                break
+    head = bytes(gathered)
     if not head:
         raise _invalid(file, packed, "it cannot be unpacked: its data ends early")
     if not head.startswith(RAW_MAGIC):
@@ -89,7 +93,7 @@ def unpack(file: Mapped, packed: Packed) -> bytes:
     return data
 
 
-def header_complete(head: bytes) -> bool:
+def header_complete(head: bytes | bytearray) -> bool:
     """Whether these bytes reach behind the last entry's id (or are plainly no bundle)."""
     at = len(RAW_MAGIC)
     if len(head) < at + _COUNT.size:

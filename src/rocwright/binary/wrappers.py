@@ -64,9 +64,8 @@ def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
     if section.type == fmt.SHT_NOBITS or section.size % WRAPPER.size:
         raise Unsplittable(f"section {SECTION} of {section.size} bytes holds no whole number of wrappers")
     if section.offset + section.size > file.size:
-        raise InvalidElf(
-            f"{file.path.name}: section {SECTION} at {section.offset:#x} ends behind the file", where=file.path
-        )
+        what = f"{file.path.name}: section {SECTION} at {section.offset:#x} ends behind the file"
+        raise InvalidElf(what, where=file.path)
     slots = _pointer_slots(elf, file, section)
     wrappers = []
     for index, at in enumerate(range(0, section.size, WRAPPER.size)):
@@ -80,13 +79,16 @@ def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
 def foreign_references(
     elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...], start: int, end: int
 ) -> list[int]:
-    """Addresses, other than the wrappers' pointers, that are relocated to lie between `start` and `end`."""
+    """Addresses of pointers, other than the wrappers', that lead between `start` and `end`, and of relocated
+    places there."""
     own = {wrapper.vaddr + POINTER_AT for wrapper in wrappers}
     relative = _RELATIVE.get(elf.machine)
     found = [
-        place for place, _, kind, addend in _rela(elf, file) if kind == relative and start <= addend < end
+        place
+        for place, _, info, addend in _rela(elf, file)
+        if start <= place < end or (info == relative and start <= addend < end)
     ]
-    found += [place for place in _relr(elf, file) if start <= _word(elf, file, place) < end]
+    found += [p for p in _relr(elf, file) if start <= p < end or start <= _word(elf, file, p) < end]
     if elf.kind == "exec":
         found += _words_between(elf, file, start, end)
     return [place for place in found if place not in own]
@@ -119,10 +121,10 @@ def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[
     """Address of each relocated word in the section → file offset of its RELA entry, and its value."""
     end = section.addr + section.size
     slots: dict[int, tuple[int | None, int]] = {}
-    for place, entry, kind, addend in _rela(elf, file):
+    for place, entry, info, addend in _rela(elf, file):
         if section.addr <= place < end:
-            if kind != _RELATIVE.get(elf.machine):
-                raise Unsplittable(f"a wrapper is filled by a relocation of type {kind}")
+            if info != _RELATIVE.get(elf.machine):
+                raise Unsplittable(f"a wrapper is filled by a relocation of type {info & 0xFFFFFFFF}")
             slots[place] = (entry, addend)
     for place in _relr(elf, file):
         if section.addr <= place < end:
@@ -134,7 +136,10 @@ def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[
 
 
 def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:
-    """Address, file offset of the entry, type and addend of every RELA entry that names no symbol."""
+    """Address, file offset of the entry, `r_info` and addend of every RELA entry.
+
+    `r_info` is the bare type where the entry names no symbol.
+    """
     table, size = elf.dynamic_value(_DT_RELA), elf.dynamic_value(_DT_RELASZ)
     if table is None or not size:
         return
@@ -143,8 +148,7 @@ def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:
     if len(raw) < size or size % _RELA.size:
         raise Unsplittable("the relocation table is cut")
     for number, (place, info, addend) in enumerate(_RELA.iter_unpack(raw)):
-        if info >> 32 == 0:
-            yield place, start + number * _RELA.size, info, addend
+        yield place, start + number * _RELA.size, info, addend
 
 
 def _relr(elf: Elf, file: Mapped) -> Iterator[int]:

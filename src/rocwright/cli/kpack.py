@@ -9,11 +9,16 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.binary.split import DEFAULT_LEVEL
-from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
+from rocwright.build.wheel_split import WheelSplit, split_wheel
+from rocwright.check.kpack import verify as verify_paths
+from rocwright.cli.show_split import show_parts, show_split
+from rocwright.errors import ContractBroken, UsageError
+from rocwright.model.gpu import base_targets, parse_targets
 from rocwright.pipeline.options import available_cores
 from rocwright.sdk.device_code import DeviceFile, describe, list_device_code
 from rocwright.sdk.device_code import extract as extract_code
+from rocwright.sdk.device_merge import merge_trees
+from rocwright.sdk.device_split import TreeSplit, split_tree
 from rocwright.sdk.library_split import LibrarySplit, split_library
 from rocwright.system import console
 
@@ -28,34 +33,39 @@ Json = Annotated[bool, Parameter(name="--json")]
 def split(
     *paths: Path,
     output_dir: Path = Path("split"),
+    targets: str | None = None,
     level: int = DEFAULT_LEVEL,
     jobs: int | None = None,
     prove: bool = True,
     json: Json = False,
 ) -> None:
-    """Split libraries into a host file and one archive of device code for each target.
+    """Split libraries, directories or wheels: host files, and archives of device code for each target.
 
-    A file that cannot be split safely is
-    kept whole, with the reason. Nothing is written for a damaged file.
+    A library goes to OUTPUT_DIR and its archives to .kpack/ there. An artifact directory, or several in one
+    directory, become NAME_COMPONENT_generic and one directory for each target; any other directory is taken
+    for a ROCm prefix and becomes generic/ and a directory for each target. A wheel becomes a host wheel and
+    device wheels, as `rocwright wheel split` makes them. What cannot be split safely is kept whole, with the
+    reason. Nothing is written of an input that is damaged.
 
     Parameters
     ----------
     paths
-        Libraries or programs with device code.
+        Libraries or programs, directories, wheels.
     output_dir
-        Where host files go; their archives go to .kpack/ in it.
+        Where the results go.
+    targets
+        Keep only device code for these base targets, separated by commas; for directories.
     level
         Compression level of zstd, 1 to 22: 3 is fast, 9 and 19 are for releases.
     jobs
         Threads (default: this machine's cores).
     prove
-        Unpack every code object again and compare it. Without it a split takes a quarter less time, and
-        `kpack verify --against` can prove it later.
+        Unpack every code object again and compare it. Without it a library takes a quarter less time, and
+        `kpack verify --against` can prove it later; directories and wheels are always proven.
     json
         Print the result as JSON.
     """
-    if not paths:
-        raise UsageError("nothing to split", next_step="give libraries: rocwright kpack split lib/*.so")
+    paths = _given(paths)
     _require_level(level)
     names = [path.name for path in paths]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -63,19 +73,95 @@ def split(
             f"several inputs are called {' '.join(sorted(repeated))}",
             next_step="split them into different output directories",
         )
-    results: list[LibrarySplit] = []
+    if targets and not all(path.is_dir() for path in paths):
+        raise UsageError("--targets is for directories", next_step="give a prefix or artifact directories")
+    wanted = base_targets(map(str, parse_targets(targets))) if targets else None
+    threads = jobs or available_cores()
+    results: list[object] = []
     for path in paths:
-        _require_exists(path)
-        begun = time.monotonic()
-        result = split_library(path, output_dir, level=level, threads=jobs or available_cores(), prove=prove)
-        if result is None:
-            console.say(f"{path.name}: no device code")
-            continue
-        results.append(result)
+        began = time.monotonic()
+        done: TreeSplit | WheelSplit | LibrarySplit | None
+        if path.is_dir():
+            done = split_tree(
+                path, output_dir, targets=wanted, level=level, threads=threads, note=console.say
+            )
+        elif path.suffix == ".whl":
+            done = split_wheel(path, output_dir, level=level, threads=threads, note=console.say)
+        else:
+            done = split_library(path, output_dir, level=level, threads=threads, prove=prove)
         if not json:
-            _print_split(result, time.monotonic() - begun, prove=prove)
+            show_split(path.name, done, time.monotonic() - began)
+        results.append({"input": str(path), "split": done})
     if json:
         console.out_json(results)
+
+
+@app.command
+def merge(
+    *paths: Path,
+    output_dir: Path = Path("merged"),
+    families: str | None = None,
+    json: Json = False,
+) -> None:
+    """Merge what was split: device parts of several builds, or the parts of one family into one tree.
+
+    What several inputs have, above all the generic part, must be the same in all of them.
+
+    Parameters
+    ----------
+    paths
+        Directories that `kpack split` wrote.
+    output_dir
+        Where the result goes.
+    families
+        Families or targets, separated by commas: each becomes one tree with host files and device code.
+        Without it the result has the layout of a split, with the parts of all inputs.
+    json
+        Print the result as JSON.
+    """
+    names = families.split(",") if families else None
+    done = merge_trees(_given(paths), output_dir, families=names, note=console.say)
+    if json:
+        console.out_json(done)
+        return
+    show_parts(done.parts)
+    for remark in done.absent:
+        console.out(f"{remark.path}: {remark.reason}")
+
+
+@app.command
+def verify(*paths: Path, against: Path | None = None, jobs: int | None = None, json: Json = False) -> None:
+    """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
+
+    Host files are checked as a loader reads them, archives are unpacked whole, each code object must be for
+    its archive's target, and each wrapper must be found. With --against nothing may be lost or invented.
+
+    Parameters
+    ----------
+    paths
+        Split libraries, archives, directories that a split wrote, or all wheels of a set.
+    against
+        The fat library, directory or wheel that was split: every code object is compared with it.
+    jobs
+        Threads (default: this machine's cores).
+    json
+        Print the report as JSON.
+    """
+    report = verify_paths(_given(paths), against=against, threads=jobs or available_cores())
+    if json:
+        console.out_json(report.predicate())
+    else:
+        for line in (*report.findings, *report.notes):
+            console.out(str(line))
+        compared = f", {report.identical} identical to the original" if report.compared else ""
+        console.out(
+            f"{len(report.libraries)} split libraries, {len(report.archives)} archives, "
+            f"{report.objects} code objects unpacked{compared}: "
+            f"{report.errors} errors, {report.warnings} warnings"
+        )
+    if not report.passed:
+        what = f"{report.errors} errors" if report.errors else "nothing here is split"
+        raise ContractBroken(what, next_step="split again from the original")
 
 
 @app.command(name="list")
@@ -189,17 +275,3 @@ def _summary(file: DeviceFile) -> dict[str, object]:
         "marker": file.marker,
         "archives": [str(archive) for archive in file.archives],
     }
-
-
-def _print_split(result: LibrarySplit, seconds: float, *, prove: bool) -> None:
-    if result.kept:
-        console.out(f"{result.name}: kept whole: {result.kept}")
-        return
-    packed = sum(result.archives.values())
-    proven = f"{result.identical}/{result.objects} code objects identical" if prove else "not proven"
-    console.out(
-        f"{result.name}: {result.fat_size:,} bytes -> host {result.host_size:,} + archives {packed:,}, "
-        f"{seconds:.1f} s, {proven}"
-    )
-    for target, size in result.archives.items():
-        console.out(f"  {target}: {size:,} bytes")

@@ -1,0 +1,84 @@
+"""How the outcome of a split is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rocwright.build.wheel_split import WheelSplit
+from rocwright.sdk.device_split import TreeSplit
+from rocwright.sdk.device_tree import Part
+from rocwright.sdk.library_split import LibrarySplit
+from rocwright.system import console
+
+
+def show_split(name: str, done: TreeSplit | WheelSplit | LibrarySplit | None, seconds: float) -> None:
+    """Print what became of one input."""
+    if done is None:
+        console.out(f"{name}: no device code")
+    elif isinstance(done, LibrarySplit):
+        _library(done, seconds)
+    elif isinstance(done, WheelSplit):
+        show_wheel(done, seconds)
+    else:
+        _tree(name, done, seconds)
+
+
+def show_wheel(done: WheelSplit, seconds: float) -> None:
+    """Print what became of a wheel."""
+    name = Path(done.source).name
+    fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
+    if done.changed:
+        device = console.human_bytes(sum(one.size for one in done.device))
+        console.out(
+            f"{name}: {fat} -> host {host} + {len(done.device)} device wheels {device}, {seconds:.1f} s"
+        )
+        _sizes("device wheel", ((Path(one.path).name, one.size) for one in done.device))
+        console.out(f"{done.identical}/{done.objects} code objects identical, {done.libraries} libraries")
+    else:
+        state = "is split already" if done.already_split else "has no device code to split"
+        console.out(f"{name}: {fat}, {state}; copied as it is, {seconds:.1f} s")
+    for left in done.kept:
+        console.out(f"kept whole: {left.member}: {left.reason}")
+    for left in done.unplaced:
+        console.out(f"left in the host: {left.member}: {left.reason}")
+    if done.undigested:
+        console.out(f"without a digest in the wheel's RECORD: {done.undigested} files; their CRC is right")
+
+
+def show_parts(parts: Mapping[str, Part]) -> None:
+    """Print directories with their sizes."""
+    rows = [(name, str(part.files), console.human_bytes(part.bytes)) for name, part in parts.items()]
+    console.table("", ("directory", "files", "size"), rows, right=(1, 2))
+
+
+def _library(done: LibrarySplit, seconds: float) -> None:
+    fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
+    if done.kept:
+        console.out(f"{done.name}: {fat}, copied as it is: {done.kept}")
+        return
+    packed = console.human_bytes(sum(done.archives.values()))
+    proven = f"{done.identical}/{done.objects} code objects identical" if done.identical else "not proven"
+    console.out(
+        f"{done.name}: {fat} -> host {host} + {len(done.archives)} archives {packed}, {seconds:.1f} s, {proven}"
+    )
+    _sizes("target", done.archives.items())
+
+
+def _tree(name: str, done: TreeSplit, seconds: float) -> None:
+    console.out(f"{name}: {seconds:.1f} s, {done.identical}/{done.objects} code objects identical")
+    show_parts(done.parts)
+    for group in done.groups:
+        for remark in group.kept:
+            console.out(f"kept whole: {remark.path}: {remark.reason}")
+        for remark in group.unplaced:
+            console.out(f"left in the generic part: {remark.path}: {remark.reason}")
+        for target, count in group.dropped.items():
+            console.out(f"not wanted: {count} code objects and files for {target}")
+    for entry in done.ignored:
+        console.out(f"ignored, no artifact directory: {entry}")
+
+
+def _sizes(what: str, rows: Iterable[tuple[str, int]]) -> None:
+    cells = [(name, console.human_bytes(size)) for name, size in rows]
+    console.table("", (what, "size"), cells, right=(1,))
