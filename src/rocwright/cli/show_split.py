@@ -59,9 +59,8 @@ def _library(done: LibrarySplit, seconds: float) -> None:
         return
     packed = console.human_bytes(sum(done.archives.values()))
     proven = f"{done.identical}/{done.objects} code objects identical" if done.identical else "not proven"
-    console.out(
-        f"{done.name}: {fat} -> host {host} + {len(done.archives)} archives {packed}, {seconds:.1f} s, {proven}"
-    )
+    parts = f"host {host} + {len(done.archives)} archives {packed}, {seconds:.1f} s"
+    console.out(f"{done.name}: {fat} -> {parts}, {proven}")
     _sizes("target", done.archives.items())
 
 
