@@ -41,7 +41,8 @@ def split_library(
 
     A file that cannot be split is copied. Archives of an earlier split of the same file are replaced, those
     for targets it has no code for any more are removed. `prove` as for `store`. Raises `InvalidElf`,
-    `InvalidBundle`, `NoSpace`, `UsageError` when the output would overwrite the input; nothing is written then.
+    `InvalidBundle`, `NoSpace`, and `UsageError` when the output would overwrite the input; then nothing is
+    written.
     """
     target = dest / path.name
     if target.exists() and path.exists() and target.samefile(path):
