@@ -201,10 +201,14 @@ def read_image(path: Path | str) -> Image:
         segments.append(Segment(kind, flags, *rest))
     raw = [struct.unpack_from("<IIQQQQIIQQ", data, at) for at in range(shoff, shoff + 64 * shnum, 64)]
     names = data[raw[shstrndx][4] : raw[shstrndx][4] + raw[shstrndx][5]]
-    sections = [Section(names[row[0] : names.index(b"\0", row[0])].decode(), *row[1:]) for row in raw]
+    sections = [Section(_text(names, row[0]), *row[1:]) for row in raw]
     image = Image(Path(path), data, header, segments, sections)
     image.memory = _load(image)
     return image
+
+
+def _text(names: bytes, start: int) -> str:
+    return names[start : names.index(b"\0", start)].decode("utf-8", "surrogateescape")
 
 
 def _load(image: Image) -> list[Piece]:

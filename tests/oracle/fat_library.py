@@ -205,7 +205,8 @@ def build_library(
     work = directory / ".build"
     work.mkdir(exist_ok=True)
     flags = ["-O1", "-fvisibility=hidden", "-fasynchronous-unwind-tables"]
-    flags += {"so": ["-fPIC"], "pie": ["-fPIE"], "exec": ["-fno-pie"]}[kind]
+    # Else a program at a fixed address takes a function that nobody defines yet for absent for good.
+    flags += {"so": ["-fPIC"], "pie": ["-fPIE"], "exec": ["-fno-pie", "-mno-direct-extern-access"]}[kind]
     defines = [f"-DFAT_TAIL={int(with_tail)}"] + ([] if kind == "so" else ["-DFAT_MAIN"])
     (work / "fat.c").write_text(_SOURCE)
     _gcc(work, *flags, *defines, "-c", "fat.c", "-o", "fat.o")
@@ -230,7 +231,7 @@ def _gcc(work: Path, *arguments: str) -> None:
 def _fatbin_assembly(
     work: Path, bundles: Sequence[bytes], flags: str, align: int, prefix: bytes, suffix: bytes
 ) -> str:
-    lines = [f'.section .hip_fatbin,"{flags}",@progbits', f".balign {align}"]
+    lines = [f'.section .hip_fatbin,"{flags}",@progbits', f".balign {align}, 0"]
     for label, data in (
         ("prefix", prefix),
         *((str(i), item) for i, item in enumerate(bundles)),
@@ -240,7 +241,7 @@ def _fatbin_assembly(
             continue
         (work / f"item-{label}").write_bytes(data)
         if label.isdigit():
-            lines += [f".balign {align}", f".hidden __hip_fatbin_{label}", f".globl __hip_fatbin_{label}"]
+            lines += [f".balign {align}, 0", f".hidden __hip_fatbin_{label}", f".globl __hip_fatbin_{label}"]
             lines.append(f"__hip_fatbin_{label}:")
         lines.append(f'.incbin "item-{label}"')
     return "\n".join(lines) + "\n"

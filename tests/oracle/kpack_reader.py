@@ -159,8 +159,15 @@ def _check_entry(key: str, found: object, arch: str, count: int) -> int:
         f"{key!r}: metadata is {about!r}, not texts",
     )
     if "target" in about:
-        _require(about["target"].rpartition("--")[2] == arch, f"{key!r}: target {about['target']!r}")
+        _require(_serves(about["target"], arch), f"{key!r}: target {about['target']!r}")
     return int(found["ordinal"])
+
+
+def _serves(entry: str, arch: str) -> bool:
+    """Whether the bundle's entry is for this arch, or for a less specific one that it also runs."""
+    target, *features = entry.split(":")
+    base, *all_features = arch.split(":")
+    return target.endswith(f"-{base}") and set(features) <= set(all_features)
 
 
 # -- the blobs ---------------------------------------------------------------------------------------------
