@@ -6,36 +6,37 @@ are copied, fat libraries are written without their code, and that goes into one
 
 from __future__ import annotations
 
-import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rocwright.binary.kpack import SUFFIX, Marker, read_archive
+from rocwright.binary.kpack import SUFFIX, Marker
 from rocwright.binary.split import DEFAULT_LEVEL, Kept, LibraryPlan, Stored, plan_library, store
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.device_files import DeviceFile, Unplaced, classify
 from rocwright.model.gpu import base_targets, parse_target
 from rocwright.sdk.device_names import (
     GENERIC,
     MANIFEST,
-    Artifact,
-    is_artifact,
     printable,
-    read_artifact,
     served,
-    tables,
+)
+from rocwright.sdk.device_place import (
+    Group,
+    Input,
+    Placed,
+    find_artifacts,
+    grouped,
+    kernel_name,
+    place_all,
+    safe_name,
 )
 from rocwright.sdk.device_tree import (
-    Node,
     Outputs,
     Part,
     Remark,
     existing,
-    read_tree,
     require_apart,
     split_layout,
 )
@@ -43,7 +44,6 @@ from rocwright.sdk.library_split import ARCHIVES
 
 # Hosts of HIP programs are 64-bit and little-endian; compilers bring objects for other machines with them.
 _HOST = b"\x7fELF\x02\x01"
-_UNSAFE = re.compile(r"[^0-9A-Za-z.+-]+")
 
 
 @dataclass(frozen=True)
@@ -124,143 +124,30 @@ def split_tree(
         raise InvalidInput(f"{printable(source)} is no directory", where=printable(source))
     source = source.resolve()
     wanted = None if targets is None else frozenset(base_targets(targets))
-    artifacts, ignored = _artifacts(source)
+    artifacts, ignored = find_artifacts(source)
     if not artifacts:
-        group = _Group(_safe(name or source.name), "", (_Input(source, ("",)),))
+        group = Group(safe_name(name or source.name), "", (Input(source, ("",)),))
         return TreeSplit((_split(group, dest, wanted, level, threads, note),))
     if name is not None:
         raise UsageError("artifacts have names of their own", next_step="leave the name out")
     for path in ignored:
         note(f"{path} is no artifact; left out")
-    groups = _grouped(artifacts)
+    groups = grouped(artifacts)
     require_apart(dest, [], [source])
     for group in groups:
         require_apart(dest, existing(dest, group.lead), [item.root for item in group.inputs])
     return TreeSplit(tuple(_split(g, dest, wanted, level, threads, note) for g in groups), ignored)
 
 
-@dataclass(frozen=True)
-class _Input:
-    """A tree to split, and the prefixes in it that an installation lays over each other."""
-
-    root: Path
-    prefixes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Trees that become one set of directories, called `<lead><word>`; `name` begins its archives."""
-
-    name: str
-    lead: str
-    inputs: tuple[_Input, ...]
-
-
-def _artifacts(source: Path) -> tuple[list[Artifact], tuple[str, ...]]:
-    if is_artifact(source):
-        return [read_artifact(source)], ()
-    entries = sorted(source.iterdir())
-    chosen = [path for path in entries if path.is_dir() and is_artifact(path)]
-    return [read_artifact(p) for p in chosen], tuple(printable(p.name) for p in entries if p not in chosen)
-
-
-def _grouped(artifacts: Sequence[Artifact]) -> list[_Group]:
-    """One group for each name and component; its parts (generic, a family, targets) are split together."""
-    inputs: dict[str, list[_Input]] = {}
-    for artifact in artifacts:
-        inputs.setdefault(artifact.stem, []).append(_Input(artifact.root, artifact.prefixes))
-    return [_Group(stem, f"{stem}_", tuple(items)) for stem, items in sorted(inputs.items())]
-
-
-def _safe(name: str) -> str:
-    """A name that archives can begin with: no separators, and no `@`, which the runtime expands."""
-    return _UNSAFE.sub("-", name).strip("-.") or "rocm"
-
-
-# Decide: where each path goes.
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A node, the prefix it lies in (None: in none), the word of its directory, and why it got none."""
-
-    node: Node
-    prefix: str | None
-    word: str
-    unplaced: str | None = None
-
-    @property
-    def inside(self) -> str:
-        """Its path from the prefix."""
-        return self.node.path[len(self.prefix) + 1 :] if self.prefix else self.node.path
-
-
-def _place_all(group: _Group) -> list[_Placed]:
-    return [_place(node, item) for item in group.inputs for node in _kept_nodes(item)]
-
-
-def _kept_nodes(item: _Input) -> Iterator[Node]:
-    """Files, links, empty directories and prefixes; other directories come with what they hold."""
-    nodes = read_tree(item.root)
-    # A directory stands before its contents.
-    for node, following in zip(nodes, [*nodes[1:], None], strict=True):
-        empty = following is None or not following.path.startswith(node.path + "/")
-        if node.is_directory and not empty and node.path not in item.prefixes:
-            continue
-        if node.path != MANIFEST or item.prefixes == ("",):
-            yield node
-
-
-def _place(node: Node, item: _Input) -> _Placed:
-    holding = [p for p in item.prefixes if not p or node.path.startswith(p + "/")]
-    prefix = max(holding, key=len, default=None)
-    placed = _Placed(node, prefix, GENERIC)
-    if prefix is None or node.is_directory:
-        return placed
-    above, _, name = placed.inside.rpartition("/")
-    if above.rpartition("/")[2] == ARCHIVES and name.endswith(SUFFIX) and not node.is_link:
-        word = _archived(node)
-        return replace(placed, word=word) if word else replace(placed, unplaced="holds several targets")
-    found = classify(placed.inside, tables().device_files, tables().targets)
-    if isinstance(found, Unplaced):
-        return replace(placed, unplaced=f"{found.word} {found.reason}")
-    return replace(placed, word=_word(found)) if found else placed
-
-
-def _word(found: DeviceFile) -> str:
-    word = found.target or found.group
-    assert word is not None  # one of the two is set
-    return word
-
-
-def _archived(node: Node) -> str | None:
-    """The base target of an archive from an earlier split, None if it holds several."""
-    with mapped(node.source) as file:
-        bases = base_targets(read_archive(file).targets)
-    return bases[0] if len(bases) == 1 else None
-
-
-def _kernel(path: str) -> str:
-    """A path as the name of a library in archives: text, and without what readers change (`\\` to `/`)."""
-
-    def escape(match: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in os.fsencode(match[0]))
-
-    return re.sub(r"[\\%\udc80-\udcff]", escape, path)
-
-
-# Act: copy, split, store.
-
-
 def _split(
-    group: _Group,
+    group: Group,
     dest: Path,
     wanted: frozenset[str] | None,
     level: int,
     threads: int,
     note: Callable[[str], None],
 ) -> GroupSplit:
-    placed = _place_all(group)
+    placed = place_all(group)
     with split_layout(dest, group.lead, [item.root for item in group.inputs]) as outputs:
         work = _Work(group, outputs, placed, wanted, note)
         scratch = outputs.writer(GENERIC).root / f"{ARCHIVES}.partial"
@@ -285,9 +172,9 @@ def _split(
 class _Work:
     """One run over the placed nodes, and what it found."""
 
-    group: _Group
+    group: Group
     outputs: Outputs
-    placed: Sequence[_Placed]
+    placed: Sequence[Placed]
     wanted: frozenset[str] | None
     note: Callable[[str], None]
     objects: int = 0
@@ -305,7 +192,7 @@ class _Work:
             node = item.node
             if item.word != GENERIC:
                 self._device_file(item)
-            elif node.is_directory or node.is_link:
+            elif node.is_directory or node.is_link or item.unplaced:
                 generic.copy(node)
             elif not generic.linked(node):
                 names = aliases.get(node.identity, [item]) if node.identity else [item]
@@ -316,21 +203,21 @@ class _Work:
                     generic.write(node, plan.host.pieces())
                     yield self._counted(item, plan)
 
-    def _aliases(self) -> dict[tuple[int, int] | None, list[_Placed]]:
+    def _aliases(self) -> dict[tuple[int, int] | None, list[Placed]]:
         """All generic names of each file that has several."""
-        found: dict[tuple[int, int] | None, list[_Placed]] = {}
+        found: dict[tuple[int, int] | None, list[Placed]] = {}
         for item in self.placed:
             if item.node.identity and item.word == GENERIC:
                 found.setdefault(item.node.identity, []).append(item)
         return found
 
-    def _device_file(self, item: _Placed) -> None:
+    def _device_file(self, item: Placed) -> None:
         if self.wanted is None or self.wanted.intersection(served(item.word) or (item.word,)):
             self.outputs.writer(item.word).copy(item.node)
         else:
             self.dropped[item.word] += 1
 
-    def _plan(self, item: _Placed, names: Sequence[_Placed]) -> LibraryPlan | None:
+    def _plan(self, item: Placed, names: Sequence[Placed]) -> LibraryPlan | None:
         """What a regular file is split into; None leaves it as it is, remembered if it has device code."""
         # The runtime sees the name that was opened: each depth at which the file has one needs its own path.
         depths = sorted({name.inside.count("/") for name in names})
@@ -338,7 +225,7 @@ class _Work:
         with mapped(item.node.source) as file:
             if file.read_at(0, len(_HOST)) != _HOST:
                 return None
-            plan = plan_library(file, Marker(paths, _kernel(item.node.path)))
+            plan = plan_library(file, Marker(paths, kernel_name(item.node.path)))
         path = printable(item.node.path)
         if isinstance(plan, LibraryPlan) and any(name.prefix is None for name in names):
             plan = Kept(f"it lies in no directory that {MANIFEST} names")
@@ -371,7 +258,7 @@ class _Work:
             )
         return replace(plan, bundles=tuple(bundles))
 
-    def _counted(self, item: _Placed, plan: LibraryPlan) -> LibraryPlan:
+    def _counted(self, item: Placed, plan: LibraryPlan) -> LibraryPlan:
         self.note(f"splitting {printable(item.node.path)}: {plan.objects} code objects")
         self.objects += plan.objects
         home = (item.prefix or "", item.node.root)

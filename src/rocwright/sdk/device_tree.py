@@ -280,10 +280,9 @@ def split_layout(dest: Path, lead: str, sources: Sequence[Path]) -> Iterator[Out
             yield outputs
             for writer in outputs.writers.values():
                 writer.finish()
-            for path in existing(dest, lead):
-                word = path.name[len(lead) :]
-                if word == GENERIC or word not in outputs.writers:
-                    remove_tree(path)
+            # The stamp goes first.
+            for path in sorted(existing(dest, lead), key=lambda path: path.name != lead + GENERIC):
+                _remove(path)
     except BaseException:
         if new:
             with contextlib.suppress(OSError):
@@ -298,6 +297,16 @@ def whole_tree(path: Path, like: Path) -> Iterator[TreeWriter]:
         writer = TreeWriter(root, stat.S_IMODE(like.stat().st_mode))
         yield writer
         writer.finish()
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or tree, also one with directories that may not be written into."""
+    if path.is_dir() and not path.is_symlink():
+        for directory, _, _ in os.walk(path):
+            here = Path(directory)
+            here.chmod(here.stat().st_mode | stat.S_IRWXU)
+    remove_tree(path)
 
 
 def require_apart(dest: Path, replaced: Iterable[Path], sources: Sequence[Path]) -> None:

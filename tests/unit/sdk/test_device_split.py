@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from split_trees import (
+    GFX90A,
     GFX942,
     GFX1100,
+    XNACK_OFF,
     archived_code,
     code,
     fat,
@@ -26,7 +29,7 @@ from split_trees import (
 from oracle.elf_compare import compare
 from oracle.fat_library import Wrapper, bundle
 from oracle.kpack_reader import read_kpack
-from rocwright.errors import InvalidBundle, InvalidInput, UsageError
+from rocwright.errors import InvalidArchive, InvalidBundle, InvalidInput, UsageError
 from rocwright.sdk.device_split import split_tree
 from rocwright.sdk.device_tree import Part, Remark
 
@@ -356,13 +359,20 @@ def test_what_cannot_be_split_or_placed_stays_and_is_reported(prefix: Path, tmp_
     bundles = [bundle([("gfx942", code(GFX942, 9))]), bundle([("gfx942", code(GFX942, 8))])]
     odd = library(prefix / "lib/libodd.so", bundles, wrappers=[Wrapper(0), Wrapper(0, offset=64)])
     write(prefix / "lib/rocblas/library/x_gfx99999.dat")
+    # Never split, as it serves one target, whichever that is.
+    name = "lib/libMIOpenCKGroupedConv_gfx99999.so"
+    whole = library(prefix / name, [bundle([("gfx942", code(GFX942, 9))])])
     result = split_tree(prefix, tmp_path / "out").groups[0]
     generic = tmp_path / "out/generic"
     assert (generic / "lib/libodd.so").read_bytes() == odd.read_bytes()
     assert (generic / "lib/rocblas/library/x_gfx99999.dat").is_file()
     assert [remark.path for remark in result.kept] == ["lib/libodd.so"]
     assert "points to no start of a bundle" in result.kept[0].reason
-    assert result.unplaced == (Remark("lib/rocblas/library/x_gfx99999.dat", "gfx99999 is no known target"),)
+    assert (generic / name).read_bytes() == whole.read_bytes()
+    assert result.unplaced == (
+        Remark(name, "gfx99999 is no known target"),
+        Remark("lib/rocblas/library/x_gfx99999.dat", "gfx99999 is no known target"),
+    )
     assert result.objects == 10
 
 
@@ -410,7 +420,36 @@ def test_result_is_json_whatever_the_names(prefix: Path, built: Path, tmp_path: 
     assert "lib/\\xff.so" in json.loads(msgspec.json.encode(again))["groups"][0]["already"]
 
 
+def test_runtimes_without_a_fallback_find_code_beside_a_more_specific_archive(tmp_path: Path) -> None:
+    both, plain, special = code(GFX90A, 60), code(GFX90A, 61), code(GFX90A, 62, XNACK_OFF)
+    root = tmp_path / "rocm/lib"
+    library(write(root / "libboth.so"), [bundle([("gfx90a", both), ("gfx90a:xnack-", special)])])
+    library(write(root / "libplain.so"), [bundle([("gfx90a", plain), ("gfx942", code(GFX942, 3))])])
+    split_tree(tmp_path / "rocm", tmp_path / "out")
+    shutil.copytree(tmp_path / "out/gfx90a", tmp_path / "out/generic", dirs_exist_ok=True)
+    lib, isa = tmp_path / "out/generic/lib/libplain.so", "gfx90a:sramecc+:xnack-"
+    assert loaded(lib, isa, tmp_path / "load") == [plain]
+    assert loaded(lib.parent / "libboth.so", isa, tmp_path / "load") == [special]
+
+
 # What fails leaves nothing.
+
+
+def test_a_damaged_archive_is_an_error(prefix: Path, tmp_path: Path) -> None:
+    write(prefix / ".kpack/rocm_gfx942.kpack", "no archive")
+    with pytest.raises(InvalidArchive, match=r"rocm_gfx942\.kpack"):
+        split_tree(prefix, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_directories_that_cannot_be_written_are_replaced_all_the_same(prefix: Path, tmp_path: Path) -> None:
+    # Root may write everywhere; the test says more when it is run by somebody else.
+    (prefix / "include").chmod(0o555)
+    split_tree(prefix, tmp_path / "out")
+    split_tree(prefix, tmp_path / "out")
+    assert listing(tmp_path / "out/generic")["include"] == "d555"
+    for path in (prefix, tmp_path / "out/generic"):
+        (path / "include").chmod(0o755)
 
 
 def test_a_damaged_library_leaves_what_was_there(prefix: Path, tmp_path: Path) -> None:
