@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocwright.binary import elf as fmt
+from rocwright.binary import fatbin
 from rocwright.binary.dynamic import new_tables, pack_dynamic, slots
 from rocwright.binary.elf import Elf
 from rocwright.binary.last_segment import has_extensible_end, in_last_segment
@@ -49,7 +50,8 @@ def plan_rpath(elf: Elf, entries: Sequence[str]) -> BytePatch | None:
         place = elf.segments_of(fmt.PT_DYNAMIC)[0].offset
         return BytePatch(((place, pack_dynamic(kept, slots(elf))),), elf.size)
     tables = new_tables(elf, wanted)
-    dropped = expendable(elf)
+    # The slot of a dispensable header is worth more to a split of device code, which may come later.
+    dropped = None if fatbin.SECTION in elf.sections and has_extensible_end(tables) else expendable(elf)
     if dropped is None and has_extensible_end(tables):
         return in_last_segment(tables)
     return in_new_segment(tables, dropped)
