@@ -82,8 +82,9 @@ def _memory(loads: tuple[Segment, ...]) -> Iterator[str]:
         end = before.vaddr + before.memsz
         if after.vaddr < end:
             yield f"{_name(after)} overlaps in memory that at {before.vaddr:#x}, which ends at {end:#x}"
-        elif before.memsz and after.filesz and after.vaddr // PAGE == (end - 1) // PAGE:
-            # The later one is mapped over the whole page, so the page must hold both.
+        elif before.filesz and after.filesz and after.vaddr // PAGE == (end - 1) // PAGE:
+            # The later one is mapped over the whole page, so the page must hold both. Of a segment without
+            # bytes in the file, which takes the place of device code, nothing is needed there.
             same = before.offset - before.vaddr == after.offset - after.vaddr
             if not same or before.memsz != before.filesz:
                 yield f"{_name(after)} takes a page from that at {before.vaddr:#x}"

@@ -7,18 +7,21 @@ unpacked, judged and compared on several threads. Nothing that is malformed stop
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 
-from rocwright.binary.fatbin import CodeObject, device_code
+from rocwright.binary.fatbin import Bundle, CodeObject, device_code
 from rocwright.binary.wrappers import Unsplittable
 from rocwright.check.kpack_archive import Job, Outcome, Shelf, Unpacker, read_shelf
-from rocwright.check.kpack_compare import Fat, host_differences
+from rocwright.check.kpack_compare import Fat, host_differences, stand_ins
 from rocwright.check.kpack_library import Library, check_library, is_host_elf
-from rocwright.check.kpack_original import Original
+from rocwright.check.kpack_original import Original, compare_trees
 from rocwright.check.kpack_report import KpackReport, Log
 from rocwright.check.kpack_sources import Tree, directory_trees, file_tree
 from rocwright.check.kpack_together import Known, Spots, check_together, index_code
+from rocwright.check.kpack_tree import check_parts
+from rocwright.check.kpack_wheels import ENDING, wheel_trees, wheels_in
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.machines import Machines
@@ -37,32 +40,37 @@ def verify(paths: Iterable[Path], *, against: Path | None = None, threads: int =
     then every code object is compared with it both ways, and the host file besides. Malformed files become
     findings; raises `InvalidInput` only for a path that does not exist.
     """
-    run = _Run(against, threads)
-    for tree in _trees(paths, run.log):
-        run.tree(tree)
-    return run.report()
+    with ExitStack() as stack:
+        run = _Run(against, threads, stack)
+        for tree in _trees(list(paths), run.log, stack, threads):
+            run.tree(tree)
+        return run.report()
 
 
-def _trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
-    paths = list(paths)
+def _trees(paths: Sequence[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"{path} does not exist", where=path)
     folders = [path for path in paths if path.is_dir()]
+    inside = {folder: wheels_in(folder) for folder in folders}
     files = [path for path in paths if not path.is_dir()]
-    if files:
-        yield file_tree(files)
-    yield from directory_trees(folders, log)
+    wheels = [path for path in files if path.name.endswith(ENDING)]
+    others = [path for path in files if path not in wheels]
+    if others:
+        yield file_tree(others)
+    together = [*wheels, *(wheel for found in inside.values() for wheel in found)]
+    yield from wheel_trees(together, log, stack, threads)
+    yield from directory_trees([folder for folder in folders if not inside[folder]], log)
 
 
 class _Run:
     """One call of `verify`."""
 
-    def __init__(self, against: Path | None, threads: int) -> None:
+    def __init__(self, against: Path | None, threads: int, stack: ExitStack) -> None:
         self.log = Log()
         self.threads = threads
         self.unpacker = Unpacker(load_table("machines", Machines))
-        self.original = None if against is None else Original(against, self.log)
+        self.original = None if against is None else Original(against, stack, self.log)
         self.libraries: list[Known] = []
         self.shelves: list[Shelf] = []
         self.total = Outcome()
@@ -77,6 +85,10 @@ class _Run:
             for outcome in outcomes:
                 self._count(outcome)
         check_together(work.libraries, shelves, work.index, tree.whole, self.log)
+        check_parts(tree, shelves, self.unpacker.machines, self.log)
+        if self.original is not None and not self.original.single and tree.whole:
+            split = {library.source.path for library in work.libraries}
+            compare_trees(self.original, tree, split, self.log)
         self.libraries += work.libraries
         self.shelves += shelves
 
@@ -89,6 +101,8 @@ class _Run:
 
     def report(self) -> KpackReport:
         """All that was found."""
+        if not self.libraries and not self.shelves and not self.log.findings:
+            self.log.add("kpack-nothing", "", "there is no split library and no archive")
         for target in sorted({s.parsed.base for s in self.shelves} - set(self.unpacker.machines.machines)):
             self.log.add(
                 "kpack-unknown-target", target, "its machine number is unknown, so it was not compared"
@@ -140,11 +154,11 @@ class _Tree:
         self, original: Original, library: Library, known: Known
     ) -> Iterator[tuple[Job | None, int]]:
         name = library.source.name
-        fat_file = original.of(library.source)
-        if fat_file is None:
-            self.log.add("kpack-original", name, "it has no original to be compared with")
-            return
         try:
+            fat_file = original.of(library.source)
+            if fat_file is None:
+                self.log.add("kpack-original", name, "it has no original to be compared with")
+                return
             fat = Fat(fat_file)
         except (InvalidInput, Unsplittable) as error:
             self.log.add("kpack-original", name, f"its original cannot be compared with: {error}")
@@ -171,10 +185,14 @@ class _Tree:
             except InvalidInput as error:
                 self.log.add("kpack-original", known.source.name, error.what)
                 continue
+            repeated = stand_ins([code.target for code, _ in codes], {target for _, target in spots})
             for code, data in codes:
                 wanted.update((index, code.target) for index in indices)
-                for job in self._jobs_of(spots, known, indices, code, data):
-                    yield job, code.size if bundle.memory else _LIGHT
+                yield from self._weighed(self._jobs_of(spots, known, indices, code, data), code, bundle)
+                for target in repeated.get(code.target, ()):
+                    again = replace(code, target=target, size=0)
+                    wanted.update((index, target) for index in indices)
+                    yield from self._weighed(self._jobs_of(spots, known, indices, again, data), code, bundle)
         for number, target in sorted(set(spots) - wanted):
             shelf, _ = spots[number, target]
             self.log.add(
@@ -182,6 +200,10 @@ class _Tree:
                 shelf.source.name,
                 f"the original of {known.source.name} has no code for {target} for wrapper {number}",
             )
+
+    @staticmethod
+    def _weighed(jobs: Iterable[Job], code: CodeObject, bundle: Bundle) -> Iterator[tuple[Job, int]]:
+        return ((job, code.size if bundle.memory else _LIGHT) for job in jobs)
 
     def _jobs_of(
         self, spots: Spots, known: Known, indices: tuple[int, ...], code: CodeObject, data: memoryview

@@ -152,7 +152,7 @@ class Unpacker:
             fault("kpack-code", str(damage))
             return outcome
         outcome.unpacked = entry.size
-        wrong = mismatch(head, job.shelf.parsed, self.machines)
+        wrong = self._wrong(head, job.shelf.parsed, entry)
         if wrong is not None:
             fault("kpack-machine", f"is code for another target: {wrong}")
         if job.expected is not None and same:
@@ -160,6 +160,17 @@ class Unpacker:
         elif job.expected is not None:
             fault("kpack-differs", "is not the original's code object")
         return outcome
+
+    def _wrong(self, head: bytes, target: Target, entry: Entry) -> str | None:
+        """Why code with this header is not for an archive's target, or for the one that it was built for.
+
+        Code for fewer features may be repeated in a more specific archive; its entry says where it is from.
+        """
+        origin = (entry.id or "").rpartition("--")[2]
+        built = parse_target(origin) if is_target(origin) else target
+        if built.base != target.base or not set(built.features) <= set(target.features):
+            return f"it was built for {origin}"
+        return mismatch(head, built, self.machines)
 
     def _read(self, job: Job, size: int) -> tuple[bytes, bool]:
         """The first bytes of a code object, and whether all of it equals what is expected."""

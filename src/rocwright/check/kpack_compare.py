@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from rocwright.binary import elf as fmt
@@ -13,6 +13,7 @@ from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidBundle
+from rocwright.model.gpu import parse_target
 
 _CHUNK = 1 << 20
 _RELA_SIZE = 24
@@ -54,6 +55,26 @@ class Fat:
                 )
             owners[place].append(wrapper.index)
         return tuple((bundle, tuple(owners[bundle.offset])) for bundle in found)
+
+
+def stand_ins(own: Sequence[str], archived: Iterable[str]) -> dict[str, list[str]]:
+    """Target of a bundle → more specific ones of archives, for which the bundle has nothing better.
+
+    Runtimes that open the archive for `gfx90a:xnack-` and then look nowhere else must find code for plain
+    `gfx90a` there (ROCm/TheRock 7081), so a split may repeat it.
+    """
+    found: dict[str, list[str]] = {}
+    for text in sorted(set(archived) - set(own)):
+        target = parse_target(text)
+        fitting = [
+            other
+            for other in map(parse_target, own)
+            if other.base == target.base and set(other.features) < set(target.features)
+        ]
+        if fitting:
+            best = min(fitting, key=lambda other: (-len(other.features), str(other)))
+            found.setdefault(str(best), []).append(text)
+    return found
 
 
 def host_differences(old: Fat, elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[str]:

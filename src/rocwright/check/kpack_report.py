@@ -60,6 +60,7 @@ RULES: dict[str, tuple[Severity | Literal["note"], str]] = {
     "kpack-invented": ("error", _AGAIN),
     "kpack-differs": ("error", _AGAIN),
     "kpack-host": ("error", _AGAIN),
+    "kpack-mode": ("error", "copy the file with its permissions"),
 }
 
 
@@ -125,6 +126,11 @@ class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+def _printable(text: str) -> str:
+    """Text for any terminal and JSON: bytes of a path that are no UTF-8 appear as `\\xNN`."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 class Log:
     """Collects findings and notes while everything is looked at."""
 
@@ -136,6 +142,7 @@ class Log:
     def add(self, rule: str, file: str, cause: str) -> None:
         """Record that `file` breaks `rule`; or note it, as the rule says."""
         severity, next_step = RULES[rule]
+        file, cause = _printable(file), _printable(cause)
         if severity == "note":
             self.notes.append(Note(rule, file, cause))
             return

@@ -6,6 +6,7 @@ installed. A part is a directory or a wheel; rules see one tree of sources.
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import posixpath
@@ -14,13 +15,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from rocwright.binary.elf import read_elf
 from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.kpack import SUFFIX, Marker, parse_marker
 from rocwright.binary.view import Mapped, mapped
 from rocwright.check.kpack_report import Log
+from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.model.device_files import DeviceFiles, known_targets
+from rocwright.model.gpu import Families, InvalidTarget, parse_target
 from rocwright.system.files import walk_files
 
 HOST = "generic"
@@ -36,7 +41,7 @@ class Source:
     `name` is how findings call it, `path` where it is installed (forward slashes, from the tree's root;
     absolute for files given one by one), `part` the target or group whose part holds it, None for the host.
     `link` is where a symbolic link leads, which is never opened. `mode` are permission bits where they are
-    known, `crc` a wheel's CRC-32.
+    known, `crc` a wheel's CRC-32, `owner` the directory or wheel that it is in.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Source:
     link: str | None = None
     mode: int | None = None
     crc: int | None = None
+    owner: str = ""
 
     @property
     def is_archive(self) -> bool:
@@ -74,7 +80,7 @@ def open_path(path: Path) -> Mapped:
         return file
 
 
-def from_file(path: Path, name: str, installed: str, part: str | None = None) -> Source:
+def from_file(path: Path, name: str, installed: str, part: str | None = None, owner: str = "") -> Source:
     """A file on disk as a source."""
     facts = path.lstat()
     link = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115 - as text, not normalised
@@ -95,6 +101,7 @@ def from_file(path: Path, name: str, installed: str, part: str | None = None) ->
         head,
         link,
         facts.st_mode & 0o7777,
+        owner=owner,
     )
 
 
@@ -154,44 +161,71 @@ def is_target(text: str) -> bool:
 def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
     """Trees in these directories: parts that lie beside each other, or were given together, make one."""
     parts: list[tuple[Path, str | None]] = []
+    alone: list[Path] = []
     for path in paths:
         inside = _parts_inside(path, log)
-        own = _part_name(path.resolve().name)
+        name = path.resolve().name
+        own = _part_name(name)
         if inside:
             parts += inside
-        elif own is not None:
+        elif own is not None and (name in (own, f"_{own}") or own == HOST or (path / MANIFEST).is_file()):
             parts.append((path, None if own == HOST else own))
         else:
+            alone.append(path)
+    # Directories that merely are called after a target are parts only where a host part is.
+    host = any(part is None for _, part in parts)
+    for path in alone:
+        own = _part_name(path.resolve().name) if host else None
+        if own is None:
             yield Tree(tuple(_walk(path, None)), whole=True)
+        else:
+            parts.append((path, own))
     if parts:
         sources = tuple(source for path, part in parts for source in _walk(path, part))
-        yield Tree(sources, parts=True, whole=any(part is None for _, part in parts))
+        yield Tree(sources, parts=True, whole=host)
 
 
 def _part_name(name: str) -> str | None:
-    """`generic` or a target, from a directory's name or from the end of an artifact's name."""
-    if name == HOST or name.endswith(f"_{HOST}"):
-        return HOST
-    last = name.rpartition("_")[2]
-    return last if is_target(last) else None
+    """`generic`, a target or a group, as a directory's name or at the end of an artifact's name."""
+    tails = _tails(name, "_")
+    return next((tail for tail in tails if tail == HOST or is_target(tail) or tail in _groups()), None)
+
+
+def device_part(project: str) -> str | None:
+    """The target or group at the end of a device wheel's canonical name; None for another project."""
+    groups = {str(canonicalize_name(group)) for group in _groups()}
+    tails = _tails(project, "-")[1:]
+    return next((tail for tail in tails if is_target(tail) or tail in groups), None)
+
+
+def _tails(text: str, separator: str) -> list[str]:
+    words = text.split(separator)
+    return [separator.join(words[at:]) for at in range(len(words))]
+
+
+@functools.cache
+def _groups() -> frozenset[str]:
+    """Names of groups of targets: those that the table of device files gives, and wildcards for the rest."""
+    table = load_table("device_files", DeviceFiles)
+    targets = known_targets(table, load_table("families", Families))
+    wildcards = {target[:-1] + "x" for target in targets} | {target[:-2] + "xx" for target in targets}
+    return frozenset(wildcards) | set(table.group_names) | set(table.group_names.values())
 
 
 def _parts_inside(path: Path, log: Log) -> list[tuple[Path, str | None]]:
+    """Parts that lie beside each other in a directory; artifacts that were not split are all for the host."""
     folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.is_symlink())
-    names = {folder.name for folder in folders}
-    hosts = [name for name in names if name == HOST or name.endswith(f"_{HOST}")]
-    if not hosts:
-        return []
+    names = {folder: _part_name(folder.name) for folder in folders}
+    if HOST not in names.values():
+        return [(folder, None) for folder in folders if (folder / MANIFEST).is_file()]
     found: list[tuple[Path, str | None]] = []
-    for folder in folders:
-        part = _part_name(folder.name)
-        stems = [host.removesuffix(HOST) for host in hosts if folder.name.startswith(host.removesuffix(HOST))]
-        if part is None and not stems:
-            log.add("kpack-layout", folder.name, f"it lies beside {hosts[0]} and belongs to no target")
-            continue
-        # What follows the artifact's name is a group of targets when it is no target.
-        name = part or folder.name[len(max(stems, key=len)) :]
-        found.append((folder, None if name == HOST else name))
+    for folder, name in names.items():
+        if name is not None:
+            found.append((folder, None if name == HOST else name))
+        else:
+            log.add(
+                "kpack-layout", folder.name, "it lies beside a part for the host and belongs to no target"
+            )
     return found
 
 
@@ -205,7 +239,7 @@ def _walk(root: Path, part: str | None) -> Iterator[Source]:
         prefix = next((text for text in prefixes if relative.startswith(f"{text}/")), None)
         installed = relative if prefix is None else relative[len(prefix) + 1 :]
         if path.is_symlink() or path.is_file():
-            yield from_file(path, f"{base}/{relative}" if part or prefixes else relative, installed, part)
+            yield from_file(path, f"{base}/{relative}", installed, part, base)
 
 
 def _prefixes(root: Path) -> list[str]:
@@ -213,5 +247,5 @@ def _prefixes(root: Path) -> list[str]:
     manifest = root / MANIFEST
     if not manifest.is_file():
         return []
-    lines = manifest.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = os.fsdecode(manifest.read_bytes()).splitlines()
     return sorted((line.strip().strip("/") for line in lines if line.strip()), key=len, reverse=True)

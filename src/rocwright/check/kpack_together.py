@@ -97,10 +97,15 @@ def _complete(library: Known, spots: Spots, targets: Sequence[str], log: Log) ->
     none = [number for number in range(library.wrappers) if not there[number]]
     if none:
         log.add("kpack-missing", library.source.name, f"no archive has code for {_some(none)}")
+    lacking: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
     for target in targets:
-        lacking = [n for n in range(library.wrappers) if there[n] and target not in there[n]]
-        if lacking:
-            log.add("kpack-partial", library.source.name, f"no code for {target} for {_some(lacking)}")
+        lacking[tuple(n for n in range(library.wrappers) if there[n] and target not in there[n])].append(
+            target
+        )
+    for numbers, without in lacking.items():
+        if numbers:
+            said = "all wrappers" if len(numbers) == library.wrappers else _some(numbers)
+            log.add("kpack-partial", library.source.name, f"no code for {', '.join(without)} for {said}")
 
 
 def _some(numbers: Sequence[int]) -> str:
