@@ -18,6 +18,7 @@ _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _UTF8_NAME = 0x1, 0x800
 _PIECE = 4 * CHUNK  # at most this much comes out at once, however well it was compressed
+_WRONG_END = "its compressed bytes do not end where they should"
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,17 @@ class WheelStream:
     def _inflate(self, member: WheelMember) -> Iterator[bytes]:
         unpacker = inflater()
         for packed in self._stored(member):
-            rest = packed
-            while True:
+            if unpacker.eof:
+                raise self.damaged(member, _WRONG_END)
+            rest, full = packed, True
+            # Behind the end of the stream a decompressor hands back the rest for ever.
+            while (rest or full) and not unpacker.eof:
                 piece = unpacker.decompress(rest, _PIECE)
-                rest = unpacker.unconsumed_tail
+                rest, full = unpacker.unconsumed_tail, len(piece) == _PIECE
                 if piece:
                     yield piece
-                if not rest and len(piece) < _PIECE:
-                    break
         if not unpacker.eof or unpacker.unused_data:
-            raise self.damaged(member, "its compressed bytes do not end where they should")
+            raise self.damaged(member, _WRONG_END)
 
     def _stored(self, member: WheelMember) -> Iterator[bytes]:
         packed = self.packed(member)

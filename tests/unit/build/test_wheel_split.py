@@ -12,6 +12,7 @@ from fat_wheels import write as write_fat
 
 from oracle.fat_library import DEVICE, Wrapper, build_library, bundle, code_object
 from oracle.kpack_reader import parse_marker
+from rocwright.build import wheel_scan
 from rocwright.build.wheel_split import Left, WheelSplit, split_wheel
 from rocwright.errors import InvalidBundle, InvalidInput, InvalidWheel, UsageError
 
@@ -208,6 +209,26 @@ def test_the_same_bytes_for_any_number_of_threads(split: WheelSplit, fat: Path, 
         )
         for name in names(output(split)):
             assert (output(again) / name).read_bytes() == (output(split) / name).read_bytes(), name
+
+
+def test_large_libraries_wait_in_files_without_a_name(
+    split: WheelSplit, fat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheel_scan, "_IN_MEMORY", 0)
+    seen: list[list[str]] = []
+    again = split_wheel(
+        fat, tmp_path, overlay_root="torch", note=lambda text: seen.append(everything(tmp_path))
+    )
+    host = Path(again.host)
+    assert (
+        host.name == FILENAME
+        and content(host).files["torch/_C.so"] == (content(Path(split.host)).files["torch/_C.so"])
+    )
+    assert seen[1] == [f"{FILENAME}.partial"]  # while the libraries are set aside
+
+
+def everything(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
 
 
 # -- where archives go -------------------------------------------------------------------------------------

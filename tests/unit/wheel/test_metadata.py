@@ -7,6 +7,8 @@ import pytest
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.wheel.metadata import (
     Metadata,
+    add_headers,
+    header_fields,
     parse_metadata,
     render_entry_points,
     render_metadata,
@@ -117,3 +119,23 @@ def test_record_rows() -> None:
         parse_record(b"a,,\nb\n")
     with pytest.raises(InvalidWheel, match="cannot be read"):
         parse_record(b"\xff,,\n")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_headers_are_added_behind_the_others_and_nothing_else_changes(end: bytes) -> None:
+    head = end.join([b"Metadata-Version: 2.1", b"Name: demo", b"License: one", b"  ", b"        two"])
+    added = end.join([b"", b"Provides-Extra: a", b"Requires-Dist: b"])
+    for body in (b"", end, end + end + b"Name: no header" + end + end + b"text \xff"):
+        lines = ["Provides-Extra: a", "Requires-Dist: b"]
+        expected = head + added + (body or end)
+        assert add_headers(head + body, lines) == expected
+
+
+def test_header_fields_keep_their_text() -> None:
+    text = b"Name:  demo\r\nLicense: one\r\n        two\r\nX: \xff\r\n\r\nName: no header\r\n"
+    assert header_fields(text) == (
+        ("name", "Name:  demo"),
+        ("license", "License: one\n        two"),
+        ("x", "X: \udcff"),
+    )
+    assert header_fields(b"") == ()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +25,15 @@ from rocwright.errors import InvalidInput, NoSpace
 from rocwright.system.parallel import in_order
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.read import open_wheel, verify_record
-from rocwright.wheel.write import BytesSource, FileSource, Member, WheelPlan, write_wheel
+from rocwright.wheel.write import (
+    BytesSource,
+    FileSource,
+    Member,
+    Taken,
+    WheelPlan,
+    write_members,
+    write_wheel,
+)
 
 NOISE = random.Random(1).randbytes(300_000)
 TEXT = b"".join(b"line %d of a text that compresses\n" % i for i in range(300_000))  # 11 MB, three blocks
@@ -330,3 +339,42 @@ def test_a_written_wheel_reads_back(tmp_path: Path) -> None:
     wheel = open_wheel(write_wheel(usual(), tmp_path).path)
     assert verify_record(wheel) == ()
     assert (wheel.name, wheel.version, wheel.tags) == ("demo-package", "1.0+rocm7", {"py3-none-linux_x86_64"})
+
+
+def test_members_are_taken_over_as_they_are_compressed(tmp_path: Path) -> None:
+    packed = zlib.compress(TEXT, 1)[2:-4]
+    digest = hashlib.sha256(TEXT).hexdigest()
+    taken = Taken("demo/z.txt", BytesSource(packed), len(TEXT), zlib.crc32(TEXT), digest, True, 0o100775)
+    abc = hashlib.sha256(b"abc").hexdigest()
+    stored = Taken("demo/s", BytesSource(b"abc"), 3, zlib.crc32(b"abc"), abc, False, 0o644)
+    ours = Member("demo/a", BytesSource(b"a"), mode=0o640)
+    path = tmp_path / "x.whl"
+    with path.open("wb") as stream:
+        installed = write_members(stream, [taken, ours, stored], "demo.dist-info/RECORD")
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["demo/z.txt", "demo/a", "demo/s", "demo.dist-info/RECORD"]
+        assert archive.read("demo/z.txt") == TEXT and archive.read("demo/s") == b"abc"
+        info = archive.getinfo("demo/z.txt")
+        assert (info.compress_size, info.external_attr >> 16) == (len(packed), 0o100775)
+        assert archive.getinfo("demo/a").external_attr >> 16 == 0o100640
+        record = archive.read("demo.dist-info/RECORD")
+    assert installed == len(TEXT) + 1 + 3 + len(record)
+    (row, *_) = csv.reader(io.StringIO(record.decode()))
+    expected = base64.urlsafe_b64encode(hashlib.sha256(TEXT).digest()).decode().rstrip("=")
+    assert row == ["demo/z.txt", f"sha256={expected}", str(len(TEXT))]
+
+
+def test_a_wheel_that_becomes_shorter_while_a_member_is_taken_over(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Short:
+        size: int = 10
+
+        def read_at(self, offset: int, length: int) -> bytes:
+            return b"12345"[offset : offset + length]
+
+    member = Taken("demo/a", Short(), 10, 0, "00" * 32, False, 0o644)
+    with (
+        (tmp_path / "x.whl").open("wb") as stream,
+        pytest.raises(InvalidInput, match="demo/a became shorter"),
+    ):
+        write_members(stream, [member], "demo.dist-info/RECORD")
