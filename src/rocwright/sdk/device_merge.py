@@ -9,7 +9,6 @@ from pathlib import Path
 from rocwright.binary import elf as fmt
 from rocwright.binary import fatbin
 from rocwright.binary.elf import read_elf
-from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, expand
@@ -28,7 +27,6 @@ from rocwright.sdk.device_tree import (
     Part,
     Remark,
     TreeWriter,
-    existing,
     read_tree,
     require_apart,
     split_layout,
@@ -78,8 +76,6 @@ def merge_trees(
     chosen = {lead: {word: roots[0] for word, roots in words.items()} for lead, words in parts.items()}
     inputs = [root for words in parts.values() for roots in words.values() for root in roots]
     if families is None:
-        for lead in chosen:
-            require_apart(dest, existing(dest, lead), inputs)
         return _combined(chosen, dest, inputs, note)
     members = _members(families)
     require_apart(dest, [dest / (lead + family) for lead in chosen for family in members], inputs)
@@ -209,7 +205,7 @@ def _is_fat(node: Node) -> bool:
         except InvalidInput:
             return False
     fat = sections.get(fatbin.SECTION)
-    return fat is not None and fat.size > 0 and fat.type != fmt.SHT_NOBITS and MARKER_SECTION not in sections
+    return fat is not None and fat.size > 0 and fat.type != fmt.SHT_NOBITS
 
 
 # Writing.

@@ -36,7 +36,6 @@ from rocwright.sdk.device_tree import (
     Outputs,
     Part,
     Remark,
-    existing,
     require_apart,
     split_layout,
 )
@@ -134,8 +133,6 @@ def split_tree(
         note(f"{path} is no artifact; left out")
     groups = grouped(artifacts)
     require_apart(dest, [], [source])
-    for group in groups:
-        require_apart(dest, existing(dest, group.lead), [item.root for item in group.inputs])
     return TreeSplit(tuple(_split(g, dest, wanted, level, threads, note) for g in groups), ignored)
 
 

@@ -101,6 +101,11 @@ def damage_content(generic: Path) -> None:
     (generic / "share.dat").write_text("tensileLibrary.dat")
 
 
+def lengthen(generic: Path) -> None:
+    with (generic / "share.dat").open("a") as stream:
+        stream.write("more")
+
+
 def damage_mode(generic: Path) -> None:
     (generic / "lib/libfat.so").chmod(0o700)
 
@@ -136,6 +141,7 @@ def one_less(generic: Path) -> None:
     "change, line",
     [
         (damage_content, "share.dat: other contents"),
+        (lengthen, "share.dat: other contents"),
         (damage_mode, "lib/libfat.so: mode 755 and 700"),
         (damage_directory_mode, "empty: mode 700 and 755"),
         (damage_link, "lib/libalias.so: leads elsewhere"),
@@ -334,6 +340,10 @@ def test_a_path_in_two_parts_is_refused(whole: Path, tmp_path: Path) -> None:
 def test_what_is_no_split_tree_is_refused(prefix: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="empty is no part of a split tree"):
         merge_trees([prefix], tmp_path / "out")
+    shutil.copytree(whole, tmp_path / "odd", symlinks=True)
+    (tmp_path / "odd/gfx90a").rename(tmp_path / "odd/gfx90a:xnack-")
+    with pytest.raises(InvalidInput, match="gfx90a:xnack- is no part of a split tree"):
+        merge_trees([tmp_path / "odd"], tmp_path / "out")
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InvalidInput, match="is empty"):
         merge_trees([whole, tmp_path / "nothing"], tmp_path / "out")

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -208,7 +209,7 @@ def artifact(built: Path, tmp_path: Path) -> Path:
     ).chmod(0o755)
     write(root / "math/c/stage/lib/rocblas/library/x_gfx942.dat")
     write(root / "math/c/stage/readme.txt")
-    write(root / "artifact_manifest.txt", "math/c/stage\nmath/b/stage\nmath/a/stage\n")
+    write(root / "artifact_manifest.txt", "math/c/stage\nmath/b/stage/\nmath/a/stage\n\nmath/c/stage\n")
     return root
 
 
@@ -322,7 +323,36 @@ def test_artifact_needs_its_kind_of_name(artifact: Path, tmp_path: Path) -> None
         split_tree(wrong, tmp_path / "out")
 
 
+def test_the_inner_of_two_prefixes_holds_a_file(built: Path, tmp_path: Path) -> None:
+    root = tmp_path / "one_lib_generic"
+    put(built, root / "x/stage/lib/libfat.so")
+    write(root / "x/stage/lib/rocblas/library/a_gfx906.dat")
+    write(root / "only/lib/rocblas/library/b_gfx906.dat")
+    write(root / "artifact_manifest.txt", "x\nx/stage\nonly\n")
+    split_tree(root, tmp_path / "out")
+    assert (tmp_path / "out/one_lib_gfx942/x/stage/.kpack/one_lib_gfx942.kpack").is_file()
+    # A prefix that the manifest names is there, though all it held serves one target.
+    assert listing(tmp_path / "out/one_lib_generic/only") == {}
+    assert (tmp_path / "out/one_lib_gfx906/artifact_manifest.txt").read_text() == "x\nx/stage\nonly\n"
+
+
+def test_artifacts_are_not_overwritten(artifact: Path, tmp_path: Path) -> None:
+    before = listing(artifact.parent)
+    for dest in (artifact.parent, artifact / "out", artifact.parent / "out"):
+        with pytest.raises(UsageError, match="overwrite"):
+            split_tree(artifact.parent, dest)
+    assert listing(artifact.parent) == before
+
+
 # Targets.
+
+
+def test_what_is_dropped_counts_as_the_runtime_does(tmp_path: Path) -> None:
+    bundles = [bundle([("gfx90a:xnack-", code(GFX90A, 1)), ("gfx942", code(GFX942, 2))])]
+    library(write(tmp_path / "rocm/lib/libfat.so"), bundles, wrappers=[0, 0])
+    result = split_tree(tmp_path / "rocm", tmp_path / "out", targets=["gfx942"])
+    assert result.groups[0].dropped == {"gfx90a:xnack-": 2}
+    assert result.objects == result.identical == 2
 
 
 def test_only_wanted_targets_and_the_rest_is_told(prefix: Path, tmp_path: Path) -> None:
@@ -407,6 +437,30 @@ def test_a_tree_that_is_half_split_keeps_its_archives(prefix: Path, built: Path,
     with pytest.raises(InvalidInput, match=r"has an archive \.kpack/rocm_gfx942\.kpack already"):
         split_tree(tmp_path / "out/generic", tmp_path / "again", name="rocm")
     assert not (tmp_path / "again").exists()
+
+
+def test_archives_of_earlier_splits_go_to_the_target_in_their_table(tmp_path: Path) -> None:
+    # Written by hand: what this project writes has one target.
+    def archive(name: str, *targets: str) -> None:
+        table = {"format_version": 1, "group_name": "x", "gfx_arches": targets, "toc": {}}
+        table |= {"compression_scheme": "none", "blobs": []}
+        head = b"KPAK" + struct.pack("<IQ", 1, 64) + bytes(48)
+        path = write(tmp_path / "rocm/.kpack" / name)
+        path.write_bytes(head + msgspec.msgpack.encode(table))
+
+    archive("misleading_gfx906.kpack", "gfx942:xnack+")
+    archive("two.kpack", "gfx942", "gfx1100")
+    archive("unknown.kpack", "gfx")
+    (tmp_path / "rocm/.kpack/link.kpack").symlink_to("nowhere")
+    result = split_tree(tmp_path / "rocm", tmp_path / "out")
+    assert {p.name: files(p) for p in (tmp_path / "out").iterdir()} == {
+        "generic": {".kpack/two.kpack", ".kpack/unknown.kpack", ".kpack/link.kpack"},
+        "gfx942": {".kpack/misleading_gfx906.kpack"},
+    }
+    assert [remark.path for remark in result.groups[0].unplaced] == [
+        ".kpack/two.kpack",
+        ".kpack/unknown.kpack",
+    ]
 
 
 def test_result_is_json_whatever_the_names(prefix: Path, built: Path, tmp_path: Path) -> None:
