@@ -6,6 +6,8 @@ from what lies on the disk afterwards.
 
 from __future__ import annotations
 
+import functools
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oracle import elf_compare, fatbin_walk, loader
-from oracle.elf_image import read_image
+from oracle.elf_image import INTERP, read_image
 from oracle.kpack_reader import Kpack, read_kpack
 from rocwright.binary.kpack import Marker
 from rocwright.binary.split import Kept, Stored, plan_library, store
@@ -116,9 +118,15 @@ def runs(file: Path) -> str:
 
 
 def elf_kind(file: Path) -> str:
-    """ "so", "pie" or "exec"."""
-    image = read_image(file)
-    return "exec" if image.kind == 2 else "pie" if image.of(3) else "so"
+    """ "so", "pie" or "exec", by the headers that the kernel reads."""
+    data = file.read_bytes()
+    kind, (table,), (count,) = (
+        data[16],
+        struct.unpack_from("<Q", data, 32),
+        struct.unpack_from("<H", data, 56),
+    )
+    types = {struct.unpack_from("<I", data, table + 56 * number)[0] for number in range(count)}
+    return "exec" if kind == 2 else "pie" if INTERP in types else "so"
 
 
 def loads(
@@ -129,15 +137,21 @@ def loads(
     `path` opens the split library under another name (a link to it).
     """
     opened = path or done.host
+    before = _original(done.original, isa, workdir)
     if elf_kind(done.original) == "so":
-        before = loader.load(done.original, isa=isa, workdir=workdir)
         after = loader.load(opened, isa=isa, workdir=workdir, fall_through=fall_through)
         found = [error for error in (after.error, after.error_now) if error]
     else:
-        before = loader.run_program(done.original, isa=isa, workdir=workdir)  # type: ignore[assignment]
         after = loader.run_program(opened, isa=isa, workdir=workdir)  # type: ignore[assignment]
         found = [f"status {after.status}"] if after.status else []  # type: ignore[attr-defined]
-    return found + _registrations(done, list(before), list(after))
+    return found + _registrations(done, before, list(after))
+
+
+@functools.cache
+def _original(library: Path, isa: str, workdir: Path) -> list[loader.Registration]:
+    if elf_kind(library) == "so":
+        return list(loader.load(library, isa=isa, workdir=workdir))
+    return list(loader.run_program(library, isa=isa, workdir=workdir))
 
 
 def _registrations(
