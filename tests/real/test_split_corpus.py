@@ -5,12 +5,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from oracle import elf_compare, kpack_reader, loader
 from real import corpus_rows
+from rocwright.build.wheel_split import split_wheel
+from rocwright.check.kpack import verify
+from rocwright.model.gpu import base_targets
+from rocwright.sdk.device_merge import merge_trees
+from rocwright.sdk.device_split import split_tree
 from rocwright.sdk.library_split import split_library
 
 
@@ -108,6 +114,75 @@ def test_a_second_split_changes_nothing(split, tmp_path):
         assert again is not None
         assert again.kept == "it is split already"
         assert (tmp_path / str(number) / original.name).read_bytes() == host.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def whole(unpacked, tmp_path_factory):
+    """The package as its users have it (a wheel, or a tree), split as a whole, and merged again."""
+    item, package, tree = unpacked
+    root = tmp_path_factory.mktemp("whole")
+    out, merged = root / "split", root / "merged"
+    if item.kind == "pypi":
+        original = package
+        split_wheel(package, out, threads=2)
+        parts = sorted(out.iterdir())
+        # What installers do: host and device wheels in one place, no file from two of them.
+        for part in parts:
+            with zipfile.ZipFile(part) as archive:
+                twice = [name for name in archive.namelist() if (merged / name).is_file()]
+                assert twice == []
+                archive.extractall(merged)
+    else:
+        original = tree
+        done = split_tree(tree, out, name=item.name, threads=2)
+        assert [remark for group in done.groups for remark in group.kept] == []
+        parts = [out]
+        targets = base_targets({target for library in item.libraries for target in library.targets})
+        databases = {part for part in done.parts if part != "generic"}
+        merge_trees([out], root, families={"merged": sorted({*targets, *databases})})
+    yield item, original, parts, merged
+    shutil.rmtree(root)
+
+
+def test_the_whole_package_verifies_against_the_original(whole):
+    item, original, parts, _ = whole
+    if not item.libraries:
+        pytest.skip("a package of kernel files alone has no library to split")
+    report = verify(parts, against=original, threads=2)
+    assert [str(finding) for finding in report.findings] == []
+    assert report.identical == sum(library.objects for library in item.libraries)
+    assert len(report.libraries) == len(item.libraries)
+
+
+def test_merged_again_every_library_has_its_code_objects(whole):
+    item, _, _, merged = whole
+    found: dict[str, list[tuple[int, str, int, str]]] = {}
+    for path in merged.rglob("?*.kpack"):
+        for (kernel, index, target), code in kpack_reader.read_kpack(path).entries.items():
+            row = (index, target, len(code), hashlib.sha256(code).hexdigest())
+            found.setdefault(kernel, []).append(row)
+    for library in item.libraries:
+        (kernel,) = [name for name in found if library.path.endswith(name)]
+        assert corpus_rows.digest_of(found.pop(kernel)) == library.sha256
+    assert found == {}
+
+
+def test_kernel_files_go_to_their_target_and_come_back(whole, unpacked):
+    item, _, parts, merged = whole
+    _, _, tree = unpacked
+    if not item.databases:
+        pytest.skip("no kernel files in this package")
+    for database in item.databases:
+        before = {path.name: path.read_bytes() for path in (tree / database.path).iterdir()}
+        after = {path.name: path.read_bytes() for path in (merged / database.path).iterdir()}
+        assert after == before
+        generic = {path.name for path in (parts[0] / "generic" / database.path).iterdir()}
+        assert not [name for name in generic if "gfx" in name]
+        for target in database.targets:
+            base = target.partition("-")[0]
+            if base:
+                named = [path.name for path in (parts[0] / base / database.path).iterdir()]
+                assert {name for name in before if f"{target}." in name} <= set(named)
 
 
 def _errors(loading: loader.Loading, directory: Path) -> list[str]:
