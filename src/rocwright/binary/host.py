@@ -116,8 +116,8 @@ def _room(elf: Elf, cut: Cut, length: int) -> Cut:
         return replace(cut, room=_SLOT)
     if _can_join(elf, cut):
         return replace(cut, room=_JOIN)
-    # Not into a writable segment: notes are read-only.
-    notes = None if cut.load.flags & fmt.PF_W else _notes_behind_headers(elf)
+    # Notes are read-only, so they move to nowhere else.
+    notes = _notes_behind_headers(elf) if cut.load.flags == fmt.PF_R else None
     if notes is not None:
         base = cut.fat.addr + notes[0] % 16
         block_end = base + notes[1] - notes[0]
