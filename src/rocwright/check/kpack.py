@@ -38,7 +38,7 @@ def verify(paths: Iterable[Path], *, against: Path | None = None, threads: int =
     A library brings the archives that its search path leads to. Directories `generic` and those of targets
     beside it make one tree, and so do all wheels. `against` is the fat library, tree or wheel that was split:
     then every code object is compared with it both ways, and the host file besides. Malformed files become
-    findings; raises `InvalidInput` only for a path that does not exist.
+    findings; raises `InvalidInput` for a path that does not exist and for an `against` that cannot be read.
     """
     with ExitStack() as stack:
         run = _Run(against, threads, stack)

@@ -12,6 +12,7 @@ from rocwright.binary.fatbin import Bundle, scan_bundles
 from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
+from rocwright.check.kpack_sources import is_target
 from rocwright.errors import InvalidBundle
 from rocwright.model.gpu import parse_target
 
@@ -64,11 +65,11 @@ def stand_ins(own: Sequence[str], archived: Iterable[str]) -> dict[str, list[str
     `gfx90a` there (ROCm/TheRock 7081), so a split may repeat it.
     """
     found: dict[str, list[str]] = {}
-    for text in sorted(set(archived) - set(own)):
+    for text in sorted(filter(is_target, set(archived) - set(own))):
         target = parse_target(text)
         fitting = [
             other
-            for other in map(parse_target, own)
+            for other in map(parse_target, filter(is_target, own))
             if other.base == target.base and set(other.features) < set(target.features)
         ]
         if fitting:

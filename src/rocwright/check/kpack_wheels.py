@@ -19,7 +19,7 @@ from rocwright.binary.view import Mapped, map_handle
 from rocwright.check.kpack_report import Log
 from rocwright.check.kpack_sources import HEAD, Source, Tree, device_part, open_path
 from rocwright.check.rules import exact_version
-from rocwright.errors import InvalidInput, InvalidWheel
+from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError
 from rocwright.system.files import disk_error
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record
@@ -62,7 +62,7 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
     wheels = []
     for path in paths:
         try:
-            wheels.append(open_wheel(path))
+            wheels.append(read_wheel(path))
         except InvalidWheel as error:
             log.add("kpack-wheel", path.name, error.what)
     _records(wheels, log, threads)
@@ -76,6 +76,14 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
             _extras(host, devices, log)
         sources = tuple(source for wheel in together for source in wheel_sources(wheel, stack))
         yield Tree(sources, parts=True, whole=bool(hosts))
+
+
+def read_wheel(path: Path) -> Wheel:
+    """A wheel's structure; raises `InvalidWheel`."""
+    try:
+        return open_wheel(path)
+    except IndexError as error:  # what zipfile of Python 3.11 and older makes of a member without a name
+        raise InvalidWheel(f"{path.name} has a member without a name", where=path) from error
 
 
 def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
@@ -128,17 +136,25 @@ class _Reader:
             return Window(self.path, self.whole.data, packed.start, packed.size)
         try:
             with tempfile.TemporaryFile() as out:
-                for piece in self.stream.inflated(self.member):
+                for piece in self._pieces():
                     out.write(piece)
                 out.flush()
                 return Mapped(self.path, map_handle(out.fileno()))
         except OSError as error:
             raise disk_error(error, self.path) from error
 
+    def _pieces(self) -> Iterator[bytes]:
+        try:
+            yield from self.stream.inflated(self.member)
+        except RocwrightError:
+            raise
+        except Exception as error:  # each library that may do the inflating has an error of its own
+            raise self.stream.damaged(self.member, str(error)) from error
+
     def head(self) -> bytes:
         if self.member.method == _STORED:
             return self.open().read_at(0, HEAD)
-        return b"".join(islice(self.stream.inflated(self.member), 1))[:HEAD]
+        return b"".join(islice(self._pieces(), 1))[:HEAD]
 
 
 def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:

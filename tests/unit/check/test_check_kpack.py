@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -508,6 +509,26 @@ def test_a_bomb_takes_no_memory(case: Case) -> None:
         writer.close()
     assert "kpack-machine" in found(verify([path]))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_damage_never_raises(case: Case, seed: int) -> None:
+    """Findings or none, whatever the bytes; most damage is done to headers and tables."""
+    dice = random.Random(seed)
+    paths = [case.host, *(case.archive(target) for target in TARGETS)]
+    good = {path: path.read_bytes() for path in paths}
+    damaged = 0
+    for _ in range(25):
+        path = dice.choice(paths)
+        data = bytearray(good[path])
+        for _ in range(dice.choice((1, 2, 8))):
+            ends = (dice.randrange(700), len(data) - 1 - dice.randrange(1500), dice.randrange(len(data)))
+            at = max(0, min(dice.choice(ends), len(data) - 4))
+            data[at : at + 4] = dice.choice((b"\xff\xff\xff\xff", b"\0\0\0\x80", dice.randbytes(4)))
+        path.write_bytes(data[: dice.choice((len(data), len(data), dice.randrange(len(data))))])
+        damaged += not verify([case.root], against=case.fat).passed
+        path.write_bytes(good[path])
+    assert damaged > 10
 
 
 def test_a_report_as_json(case: Case) -> None:
