@@ -332,6 +332,7 @@ def test_the_inner_of_two_prefixes_holds_a_file(built: Path, tmp_path: Path) -> 
     split_tree(root, tmp_path / "out")
     assert (tmp_path / "out/one_lib_gfx942/x/stage/.kpack/one_lib_gfx942.kpack").is_file()
     # A prefix that the manifest names is there, though all it held serves one target.
+    assert listing(tmp_path / "out/one_lib_generic")["only"] == "d755"
     assert listing(tmp_path / "out/one_lib_generic/only") == {}
     assert (tmp_path / "out/one_lib_gfx906/artifact_manifest.txt").read_text() == "x\nx/stage\nonly\n"
 
