@@ -6,7 +6,6 @@ Members that do not change are taken over as they are compressed. All wheels app
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -25,9 +24,10 @@ from rocwright.build.device_wheel import (
     licence_members,
     plan_packages,
 )
+from rocwright.build.outputs import publish, require_elsewhere, workspace
 from rocwright.build.wheel_scan import Scan, scan_wheel
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
-from rocwright.system.files import PARTIAL, disk_error, link_or_copy, remove_tree
+from rocwright.system.files import link_or_copy
 from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_names, write_members
@@ -104,8 +104,8 @@ def split_wheel(
     then nothing is left in `output_dir`.
     """
     wheel = open_wheel(path)
-    _require_elsewhere(path, output_dir)
-    with opened(wheel) as source, _workspace(output_dir / path.name) as work:
+    require_elsewhere(path, output_dir)
+    with opened(wheel) as source, workspace(output_dir / path.name) as work:
         note(f"{path.name}: verifying {len(wheel.members)} files")
         scan = scan_wheel(source, work, threads=threads)
         split = _Split(wheel, source, scan, _overlay_root(wheel, scan, overlay_root), work, threads)
@@ -125,7 +125,7 @@ def split_wheel(
             split.write(plans, packages, level=level, note=note)
         device = tuple(_written(wheel, package, work, output_dir) for package in packages)
         host_size = (work / path.name).stat().st_size
-        _publish(work, [path.name, *(device_filename(wheel, package) for package in packages)], output_dir)
+        publish(work, [path.name, *(device_filename(wheel, package) for package in packages)], output_dir)
     return WheelSplit(
         source=str(path),
         fat_size=path.stat().st_size,
@@ -309,44 +309,3 @@ def _written(wheel: Wheel, package: DevicePackage, work: Path, output_dir: Path)
     name = device_filename(wheel, package)
     size = (work / name).stat().st_size
     return DeviceWheel(str(output_dir / name), size, package.target, package.archives, len(package.files))
-
-
-def _require_elsewhere(path: Path, output_dir: Path) -> None:
-    target = output_dir / path.name
-    if target.exists() and target.samefile(path):
-        raise UsageError(
-            f"the host wheel would replace {path.name} itself",
-            next_step="choose another output directory than the wheel's",
-        )
-
-
-@contextmanager
-def _workspace(target: Path) -> Iterator[Path]:
-    """A directory beside `target` that is gone afterwards, together with an output directory made for it."""
-    work = target.with_name(target.name + PARTIAL)
-    made = [parent for parent in work.parents if not parent.exists()]
-    try:
-        remove_tree(work)
-        work.mkdir(parents=True)
-        yield work
-    except OSError as error:
-        raise disk_error(error, target) from error
-    finally:
-        remove_tree(work)
-        for parent in made:
-            if parent.exists() and not any(parent.iterdir()):
-                parent.rmdir()
-
-
-def _publish(work: Path, names: Sequence[str], output_dir: Path) -> None:
-    """Put finished wheels in place, the host last; all of them or none."""
-    placed: list[Path] = []
-    try:
-        for name in reversed(names):
-            target = output_dir / name
-            placed.append(target)
-            (work / name).replace(target)
-    except BaseException:
-        for target in placed:
-            target.unlink(missing_ok=True)
-        raise

@@ -32,6 +32,10 @@ except ImportError:
     COMPRESSOR = f"zlib {zlib.ZLIB_RUNTIME_VERSION}"
 
 
+# What a damaged stream raises; the faster compressor has an error of its own.
+INFLATE_ERRORS: tuple[type[Exception], ...] = (zlib.error, _codec.error)
+
+
 @dataclass(frozen=True)
 class Block:
     """A piece of a member to read and perhaps compress; `level` None stores it."""
@@ -66,7 +70,7 @@ def crc32(data: bytes, value: int = 0) -> int:
 
 
 def inflater() -> Any:
-    """A decompressor of raw deflate streams, with the interface of `zlib.decompressobj`."""
+    """A decompressor of raw deflate streams like `zlib.decompressobj`; raises one of `INFLATE_ERRORS`."""
     return _codec.decompressobj(-15)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -19,6 +20,10 @@ from rocwright.wheel.metadata import Metadata, parse_metadata
 from rocwright.wheel.record import RecordRow, parse_record
 
 _LARGEST_TEXT = 64 << 20  # METADATA, WHEEL, RECORD; a bomb guard, far above any real wheel
+# What zipfile raises for archives of all kinds of damage; names that are no UTF-8 are a ValueError.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError
+)  # fmt: skip
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
@@ -83,7 +88,7 @@ def open_wheel(path: Path) -> Wheel:
             texts = {
                 part: _text(archive, f"{dist_info}/{part}", path) for part in ("METADATA", "WHEEL", "RECORD")
             }
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGED as error:
         raise InvalidWheel(f"{path.name} is a damaged archive: {error}", where=path) from error
     except OSError as error:
         raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
@@ -115,7 +120,7 @@ def read_member(wheel: Wheel, name: str) -> bytes:
     try:
         with zipfile.ZipFile(wheel.path) as archive:
             return _text(archive, name, wheel.path)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (*_DAMAGED, OSError) as error:
         raise InvalidWheel(f"{name} in {wheel.path.name} is damaged: {error}", where=wheel.path) from error
 
 
@@ -162,7 +167,7 @@ def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> l
             while piece := stream.read(CHUNK):
                 digest.update(piece)
                 size += len(piece)
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except _DAMAGED as error:
         return [f"{member.name} is damaged: {error}"]
     if size != row.size:
         return [f"{member.name} has {size} bytes, RECORD says {row.size}"]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import CHUNK
-from rocwright.wheel.deflate import crc32, inflater
+from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.read import Wheel, WheelMember
 
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _STORED, _DEFLATED = 0, 8
 _ENCRYPTED, _UTF8_NAME = 0x1, 0x800
 _PIECE = 4 * CHUNK  # at most this much comes out at once, however well it was compressed
+_DAMAGE: tuple[type[Exception], ...] = (*INFLATE_ERRORS, OSError)
 _WRONG_END = "its compressed bytes do not end where they should"
 
 
@@ -67,7 +67,7 @@ class WheelStream:
                 if size > member.size:
                     raise self.damaged(member, f"it is longer than the {member.size} bytes recorded")
                 yield piece
-        except (zlib.error, OSError) as error:
+        except _DAMAGE as error:
             raise self.damaged(member, str(error)) from error
         if size != member.size or crc != member.crc:
             raise self.damaged(member, f"{size} bytes with CRC {crc:08x} are not what the archive records")

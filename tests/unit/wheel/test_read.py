@@ -162,3 +162,10 @@ def test_a_damaged_member(tmp_path: Path) -> None:
     path.write_bytes(data)
     (problem,) = verify_record(open_wheel(path))
     assert problem.startswith("demo.py is damaged")
+
+
+def test_a_member_name_that_is_no_text(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"grüße": b""})
+    path.write_bytes(path.read_bytes().replace("grüße".encode(), b"gr\xff\xffsse"))
+    with pytest.raises(InvalidWheel, match="damaged archive"):
+        open_wheel(path)
