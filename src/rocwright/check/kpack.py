@@ -73,6 +73,7 @@ class _Run:
         self.original = None if against is None else Original(against, stack, self.log)
         self.libraries: list[Known] = []
         self.shelves: list[Shelf] = []
+        self.parts: dict[str, None] = {}
         self.total = Outcome()
         self.objects = 0
 
@@ -89,6 +90,8 @@ class _Run:
         if self.original is not None and not self.original.single and tree.whole:
             split = {library.source.path for library in work.libraries}
             compare_trees(self.original, tree, split, self.log)
+        if tree.parts:
+            self.parts.update((source.owner, None) for source in tree.sources)
         self.libraries += work.libraries
         self.shelves += shelves
 
@@ -101,7 +104,7 @@ class _Run:
 
     def report(self) -> KpackReport:
         """All that was found."""
-        if not self.libraries and not self.shelves and not self.log.findings:
+        if not (self.libraries or self.shelves or self.parts or self.log.findings):
             self.log.add("kpack-nothing", "", "there is no split library and no archive")
         for target in sorted({s.parsed.base for s in self.shelves} - set(self.unpacker.machines.machines)):
             self.log.add(
@@ -111,6 +114,7 @@ class _Run:
         return KpackReport(
             libraries=tuple(library.source.name for library in self.libraries),
             archives=tuple(shelf.source.name for shelf in self.shelves),
+            parts=tuple(self.parts),
             targets=tuple(sorted({shelf.target for shelf in self.shelves})),
             objects=self.objects,
             unpacked=self.total.unpacked,

@@ -78,13 +78,15 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What verifying found.
 
-    `libraries` are the split ones, `archives` the archives, by the name they have in findings. `objects`
+    `libraries` are the split ones, `archives` the archives, by the name they have in findings; `parts` the
+    directories or wheels that were verified as parts of a split tree. `objects`
     counts code objects that were unpacked whole, `unpacked` their bytes; `identical` counts entries (one for
     each wrapper and target) that were compared with the original and equal it.
     """
 
     libraries: tuple[str, ...]
     archives: tuple[str, ...]
+    parts: tuple[str, ...]
     targets: tuple[str, ...]
     objects: int
     unpacked: int
@@ -108,7 +110,7 @@ class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def passed(self) -> bool:
         """Whether something was verified and no error was found."""
-        return bool(self.libraries or self.archives) and self.errors == 0
+        return bool(self.libraries or self.archives or self.parts) and self.errors == 0
 
     def predicate(self) -> dict[str, Any]:
         """The content of a statement, as plain values: `passed`, then all fields."""

@@ -102,6 +102,16 @@ def test_its_parts_may_be_named_one_by_one(trees: Trees) -> None:
     assert len(report.archives) == len(TARGETS)
 
 
+def test_a_tree_of_databases_alone(trees: Trees) -> None:
+    """A library whose code is all in files for one target needs no archive."""
+    for path in [*trees.split.rglob("*.kpack"), *trees.split.rglob("libfat*"), *trees.fat.rglob("libfat*")]:
+        path.unlink()
+    report = verify([trees.split], against=trees.fat)
+    assert report.findings == ()
+    assert report.passed
+    assert report.parts == ("generic", "gfx11", "gfx942")
+
+
 def test_one_target_alone(trees: Trees) -> None:
     report = verify([trees.split / "gfx942"])
     assert report.passed
