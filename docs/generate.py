@@ -27,6 +27,7 @@ from rocwright.data import load_table
 from rocwright.errors import RocwrightError
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families
+from rocwright.model.machines import Machines
 from rocwright.model.project import ProjectTable
 from rocwright.sdk import distribution
 from rocwright.sdk.packages import PackageTable
@@ -257,6 +258,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-projects": lambda: _schema(ProjectTable),
     "data-recipes": lambda: _schema(RecipeTable),
     "data-device-files": lambda: _schema(DeviceFiles),
+    "data-machines": lambda: _schema(Machines),
 }
 
 
