@@ -22,13 +22,13 @@ from rocwright.binary.patch import BytePatch
 from rocwright.binary.soundness import problems
 from rocwright.binary.splice import Copy, Splice
 from rocwright.binary.view import View
-from rocwright.binary.wrappers import SPLIT_MAGIC, WRAPPER, Unsplittable, Wrapper
+from rocwright.binary.wrappers import RELATIVE, SPLIT_MAGIC, WRAPPER, Unsplittable, Wrapper
 from rocwright.errors import InvalidElf
 
 MARKER_SECTION = ".rocm_kpack_ref"
 _PAGE = 0x1000
 _SHOFF_FIELD, _PHNUM_FIELD = 40, 56  # in the ELF header
-_ADDEND_AT = 16  # in a RELA entry
+_INFO_AT = 8  # in a RELA entry; the addend follows
 
 
 @dataclass(frozen=True)
@@ -352,8 +352,8 @@ class _Host:
             reserved = reserved >> 32 << 32 | wrapper.index
             edits.append((at, WRAPPER.pack(SPLIT_MAGIC, version, value, reserved)))
             if wrapper.rela is not None:
-                addend = self.cut.marker.to_bytes(8, "little")
-                edits.append((self.new_offset(wrapper.rela) + _ADDEND_AT, addend))
+                entry = struct.pack("<QQ", RELATIVE[self.elf.machine], self.cut.marker)
+                edits.append((self.new_offset(wrapper.rela) + _INFO_AT, entry))
         return edits
 
     def _raw_sections(self) -> list[tuple[int, ...]]:

@@ -30,7 +30,7 @@ from rocwright.binary.wrappers import (
     SPLIT_MAGIC,
     Unsplittable,
     Wrapper,
-    dynamic_symbols_between,
+    exported_between,
     foreign_references,
     read_wrappers,
 )
@@ -146,6 +146,8 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
     if fat.type == fmt.SHT_NOBITS:
         return Kept(f"its section {fatbin.SECTION} is empty")
     bundles = scan_bundles(file, fat.offset, fat.offset + fat.size)
+    if not any(entry.target for bundle in bundles for entry in bundle.entries):
+        return Kept("its bundles hold no code for any target")
     owners = _owners(wrappers, bundles, fat)
     _require_own_references(elf, file, fat, wrappers)
     for bundle in bundles:
@@ -175,7 +177,7 @@ def _require_own_references(elf: Elf, file: Mapped, fat: Section, wrappers: tupl
     foreign = foreign_references(elf, file, wrappers, start, end)
     if foreign:
         raise Unsplittable(f"{len(foreign)} pointers besides the wrappers' lead into its device code")
-    if dynamic_symbols_between(elf, file, start, end):
+    if exported_between(elf, file, start, end):
         raise Unsplittable("it exports symbols inside its device code")
 
 

@@ -24,7 +24,9 @@ POINTER_AT, RESERVED_AT = 8, 16
 
 _RELA = struct.Struct("<QQq")
 _WORD = struct.Struct("<Q")
-_RELATIVE = {fmt.EM_X86_64: 8, fmt.EM_AARCH64: 1027}
+RELATIVE = {fmt.EM_X86_64: 8, fmt.EM_AARCH64: 1027}
+_ABSOLUTE = {fmt.EM_X86_64: 1, fmt.EM_AARCH64: 257}
+_OWN_VISIBILITY = (1, 2, 3)  # internal, hidden, protected: no other library can replace the symbol
 _DT_RELA, _DT_RELASZ, _DT_RELR, _DT_RELRSZ = 7, 8, 36, 35
 _BITS = 63  # addresses that one bitmap word of DT_RELR covers
 
@@ -82,11 +84,12 @@ def foreign_references(
     """Addresses of pointers, other than the wrappers', that lead between `start` and `end`, and of relocated
     places there."""
     own = {wrapper.vaddr + POINTER_AT for wrapper in wrappers}
-    relative = _RELATIVE.get(elf.machine)
+    relative = RELATIVE.get(elf.machine)
+    inside = {number for number, symbol in enumerate(_symbols(elf, file)) if symbol.lies_in(start, end)}
     found = [
         place
         for place, _, info, addend in _rela(elf, file)
-        if start <= place < end or (info == relative and start <= addend < end)
+        if start <= place < end or (info == relative and start <= addend < end) or info >> 32 in inside
     ]
     found += [p for p in _relr(elf, file) if start <= p < end or start <= _word(elf, file, p) < end]
     if elf.kind == "exec":
@@ -108,23 +111,51 @@ def _words_between(elf: Elf, file: Mapped, start: int, end: int) -> Iterator[int
                 yield section.addr + skip + number * _WORD.size
 
 
-def dynamic_symbols_between(elf: Elf, file: Mapped, start: int, end: int) -> int:
-    """How many dynamic symbols have their value between two addresses."""
+@dataclass(frozen=True)
+class _Symbol:
+    """What matters of a dynamic symbol."""
+
+    value: int
+    section: int
+    other: int
+
+    def lies_in(self, start: int, end: int) -> bool:
+        """Whether it is defined here, with its value between two addresses."""
+        return self.section != 0 and start <= self.value < end
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the loader always takes this definition."""
+        return self.section != 0 and self.other & 3 in _OWN_VISIBILITY
+
+
+def exported_between(elf: Elf, file: Mapped, start: int, end: int) -> int:
+    """How many dynamic symbols with a value between two addresses other libraries could refer to or replace.
+
+    Code compiled as relocatable device code exports its one bundle as a protected symbol that only its own
+    wrapper refers to; that does not count.
+    """
+    return sum(1 for s in _symbols(elf, file) if s.lies_in(start, end) and not s.is_own)
+
+
+def _symbols(elf: Elf, file: Mapped) -> list[_Symbol]:
     table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
     if table is None:
-        return 0
+        return []
     raw = file.read_at(table.offset, table.size // fmt.SYM.size * fmt.SYM.size)
-    return sum(1 for symbol in fmt.SYM.iter_unpack(raw) if symbol[3] and start <= symbol[4] < end)
+    return [_Symbol(row[4], row[3], row[2]) for row in fmt.SYM.iter_unpack(raw)]
 
 
 def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[int | None, int]]:
     """Address of each relocated word in the section → file offset of its RELA entry, and its value."""
     end = section.addr + section.size
     slots: dict[int, tuple[int | None, int]] = {}
+    symbols: list[_Symbol] = []
     for place, entry, info, addend in _rela(elf, file):
         if section.addr <= place < end:
-            if info != _RELATIVE.get(elf.machine):
-                raise Unsplittable(f"a wrapper is filled by a relocation of type {info & 0xFFFFFFFF}")
+            if info != RELATIVE.get(elf.machine):
+                symbols = symbols or _symbols(elf, file)
+                addend += _value(elf, info, symbols)
             slots[place] = (entry, addend)
     for place in _relr(elf, file):
         if section.addr <= place < end:
@@ -133,6 +164,14 @@ def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[
     if elf.kind != "exec" and set(slots) != wanted:
         raise Unsplittable("not exactly the pointers of the wrappers are relocated")
     return slots
+
+
+def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
+    """The value that a relocation with a symbol adds its addend to."""
+    kind, number = info & 0xFFFFFFFF, info >> 32
+    if kind != _ABSOLUTE.get(elf.machine) or number >= len(symbols) or not symbols[number].is_own:
+        raise Unsplittable(f"a wrapper is filled by a relocation of type {kind} with a symbol of any library")
+    return symbols[number].value
 
 
 def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:

@@ -18,7 +18,7 @@ from rocwright.binary.wrappers import (
     SPLIT_MAGIC,
     Unsplittable,
     Wrapper,
-    dynamic_symbols_between,
+    exported_between,
     foreign_references,
     read_wrappers,
 )
@@ -162,7 +162,7 @@ class _Check:
         for start, end in self._holes():
             try:
                 places = foreign_references(self.elf, self.file, wrappers, start, end)
-                symbols = dynamic_symbols_between(self.elf, self.file, start, end)
+                symbols = exported_between(self.elf, self.file, start, end)
             except (Unsplittable, InvalidInput) as error:
                 self.add("kpack-reference", str(error))
                 continue
