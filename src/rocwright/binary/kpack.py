@@ -193,18 +193,25 @@ def code_object(archive: Archive, entry: Entry) -> bytes:
     if archive.scheme == PLAIN:
         data = bytes(blob)
     else:
-        try:
-            told = zstandard.frame_content_size(blob)
-            if told not in (-1, entry.size):
-                raise _invalid(archive.file, offset, f"a frame unpacks to {told} bytes, not {entry.size}")
-            data = zstandard.ZstdDecompressor().decompress(
-                blob, max_output_size=entry.size, allow_extra_data=False
-            )
-        except (zstandard.ZstdError, MemoryError) as error:
-            raise _invalid(archive.file, offset, f"a frame cannot be unpacked: {error}") from error
+        data = _unpacked(archive, offset, blob, entry.size)
     if len(data) != entry.size:
         raise _invalid(archive.file, offset, f"a code object has {len(data)} bytes, not {entry.size}")
     return data
+
+
+def _unpacked(archive: Archive, offset: int, blob: memoryview, size: int) -> bytes:
+    """What a frame, or several that follow each other, unpack to; never much more than `size` bytes."""
+    unpacker = zstandard.ZstdDecompressor()
+    try:
+        told = zstandard.frame_content_size(blob)
+        if told > size:
+            raise _invalid(archive.file, offset, f"a frame unpacks to {told} bytes, not {size}")
+        if told in (-1, size):
+            return unpacker.decompress(blob, max_output_size=size, allow_extra_data=False)
+        with unpacker.stream_reader(blob, read_across_frames=True) as stream:
+            return stream.read(size + 1)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise _invalid(archive.file, offset, f"a frame cannot be unpacked: {error}") from error
 
 
 class _Row(msgspec.Struct):

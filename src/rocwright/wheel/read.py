@@ -180,6 +180,8 @@ def _members(archive: zipfile.ZipFile, path: Path) -> tuple[WheelMember, ...]:
     members = []
     seen = set()
     for info in archive.infolist():
+        if not info.filename:
+            raise InvalidWheel(f"{path.name} contains a member without a name", where=path)
         if info.is_dir():
             continue
         if info.filename in seen:
