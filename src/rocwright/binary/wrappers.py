@@ -170,7 +170,7 @@ def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
     """The value that a relocation with a symbol adds its addend to."""
     kind, number = info & 0xFFFFFFFF, info >> 32
     if kind != _ABSOLUTE.get(elf.machine) or number >= len(symbols) or not symbols[number].is_own:
-        raise Unsplittable(f"a wrapper is filled by a relocation of type {kind} with a symbol of any library")
+        raise Unsplittable(f"a wrapper is filled by a relocation of type {kind}")
     return symbols[number].value
 
 

@@ -177,6 +177,7 @@ CODES = {
     "InvalidInput": 3,
     "InvalidElf": 3,
     "InvalidBundle": 3,
+    "InvalidArchive": 3,
     "InvalidWheel": 3,
     "InvalidPrefix": 3,
     "InvalidData": 3,
