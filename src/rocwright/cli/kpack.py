@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -15,9 +16,10 @@ from rocwright.cli.show_split import show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets, parse_targets
 from rocwright.pipeline.options import available_cores
-from rocwright.sdk.device_code import DeviceFile, describe, list_device_code
-from rocwright.sdk.device_code import extract as extract_code
+from rocwright.sdk.device_code import SPLIT, DeviceFile, Listing, list_device_code
+from rocwright.sdk.device_extract import extract as extract_code
 from rocwright.sdk.device_merge import merge_trees
+from rocwright.sdk.device_names import printable
 from rocwright.sdk.device_split import TreeSplit, split_tree
 from rocwright.sdk.library_split import LibrarySplit, split_library
 from rocwright.system import console
@@ -166,85 +168,115 @@ def verify(*paths: Path, against: Path | None = None, jobs: int | None = None, j
 
 @app.command(name="list")
 def list_(*paths: Path, json: Json = False) -> None:
-    """List files with device code: in libraries, in archives, and the archives of split libraries.
+    """List files with device code: fat and split libraries and programs, archives, also in wheels.
+
+    Only headers are read. A damaged file does not stop the others: it is named at the end, and the exit code
+    is 3.
 
     Parameters
     ----------
     paths
-        Files, or directories that are searched.
+        Files, directories that are searched, wheels; several wheels are taken for one set.
     json
         Print the result as JSON.
     """
-    found = [file for path in _given(paths) for file in list_device_code(path)]
+    listing = list_device_code(_given(paths))
     if json:
-        console.out_json([_summary(file) for file in found])
-        return
-    for file in found:
-        targets = " ".join(file.targets) or "none"
-        count = sum(number for number, _ in file.targets.values())
-        console.out(f"{file.path}: {file.kind}, {count} code objects, targets {targets}")
-    if not found:
-        console.say("no device code")
+        console.out_json([_summary(file) for file in listing.files])
+    else:
+        for file in listing.files:
+            console.out(_line(file))
+    _finish(listing)
 
 
 @app.command
-def show(path: Path, /, *, json: Json = False) -> None:
-    """Show everything about one file's device code: marker, archives, every code object.
+def show(*paths: Path, json: Json = False) -> None:
+    """Show everything about device code: markers, archives, every code object.
 
     Parameters
     ----------
-    path
-        A library, program or archive.
+    paths
+        Libraries, programs, archives, directories, wheels; several wheels are taken for one set.
     json
         Print the result as JSON.
     """
-    _require_exists(path)
-    file = describe(path)
-    if file is None:
-        console.say(f"{path.name}: no device code")
-        return
+    listing = list_device_code(_given(paths))
     if json:
-        console.out_json({**_summary(file), "code": file.code})
+        console.out_json([{**_summary(file), "code": file.code} for file in listing.files])
+    else:
+        for file in listing.files:
+            _show(file)
+    _finish(listing)
+
+
+@app.command
+def extract(
+    *paths: Path, output_dir: Path = Path("code-objects"), targets: str | None = None, json: Json = False
+) -> None:
+    """Write code objects to files, from fat libraries, split ones or archives, also in wheels.
+
+    A code object that two wrappers use is written for both. The first damaged file ends it.
+
+    Parameters
+    ----------
+    paths
+        Libraries, programs, archives, directories, wheels; several wheels are taken for one set.
+    output_dir
+        Where the files go, named after library, wrapper number and target.
+    targets
+        Only these, spelled in full (gfx90a:xnack-), separated by commas.
+    json
+        Print what was written as JSON.
+    """
+    wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
+    done = extract_code(_given(paths), output_dir, targets=wanted)
+    for name in done.absent:
+        console.say(f"{name}: its archives are not beside it")
+    if json:
+        console.out_json([{**asdict(one), "path": str(one.path)} for one in done.written])
         return
-    console.out(f"{path.name}: {file.kind}, {file.size} bytes, {file.wrappers} wrappers")
+    console.out(f"{len(done.written)} code objects in {output_dir}")
+
+
+def _line(file: DeviceFile) -> str:
+    count = sum(number for number, _ in file.targets.values())
+    size = console.human_bytes(sum(size for _, size in file.targets.values()))
+    if count or file.archives or file.kind != SPLIT:
+        what = f"{count} code objects, {size}, targets {' '.join(file.targets) or 'none'}"
+    else:
+        what = "archives not beside it"
+    return f"{file.name}: {file.kind}, {what}"
+
+
+def _show(file: DeviceFile) -> None:
+    console.out(f"{file.name}: {file.kind}, {file.size} bytes, {file.wrappers} wrappers")
+    if file.remark:
+        console.out(f"wrapper numbers are unknown: {file.remark}")
     if file.marker:
         console.out(f"name in archives: {file.marker.kernel}")
         for search in file.marker.search_paths:
             console.out(f"search path: {search}")
         for archive in file.archives:
             console.out(f"archive: {archive}")
+        if not file.archives:
+            console.out("archives not beside it")
     for target, (count, size) in file.targets.items():
         console.out(f"{target}: {count} code objects, {size} bytes")
     for code in file.code:
+        index = "?" if code.index is None else code.index
         console.out(
-            f"  {code.kernel}#{code.index} {code.target} {code.size} bytes at {code.place:#x}, {code.form}"
+            f"  {code.kernel}#{index} {code.target} {code.size} bytes at {code.place:#x}, {code.form}"
         )
 
 
-@app.command
-def extract(
-    path: Path, /, *, output_dir: Path = Path("code-objects"), targets: str | None = None, json: Json = False
-) -> None:
-    """Write code objects to files, from a fat library, a split one or an archive.
-
-    Parameters
-    ----------
-    path
-        A library, program or archive.
-    output_dir
-        Where the files go, named after library, wrapper number and target.
-    targets
-        Only these, spelled in full (gfx90a:xnack-), separated by commas.
-    json
-        Print the paths as JSON.
-    """
-    _require_exists(path)
-    wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
-    written = extract_code(path, output_dir, targets=wanted)
-    if json:
-        console.out_json([str(file) for file in written])
-        return
-    console.out(f"{len(written)} code objects in {output_dir}")
+def _finish(listing: Listing) -> None:
+    """Name what is damaged; the last one decides the exit code, which is the same for all."""
+    if not listing.files and not listing.damaged:
+        console.say("no device code")
+    for error in listing.damaged[:-1]:
+        console.error(error)
+    if listing.damaged:
+        raise listing.damaged[-1]
 
 
 def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -267,11 +299,14 @@ def _require_level(level: int) -> None:
 
 def _summary(file: DeviceFile) -> dict[str, object]:
     return {
-        "path": str(file.path),
+        "name": file.name,
+        "path": printable(file.path),
+        "member": file.member,
         "kind": file.kind,
         "size": file.size,
         "wrappers": file.wrappers,
         "targets": {t: {"objects": number, "bytes": size} for t, (number, size) in file.targets.items()},
         "marker": file.marker,
-        "archives": [str(archive) for archive in file.archives],
+        "archives": file.archives,
+        "remark": file.remark,
     }

@@ -1,35 +1,37 @@
-"""Look at device code where it is: in fat files, in split ones, in archives; list it, and take it out."""
+"""Look at device code where it is: in fat files, in split ones, in archives, also in wheels; and list it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocwright.binary import elf as fmt
 from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.binary.fatbin import Bundle, device_code, scan_bundles
+from rocwright.binary.fatbin import Bundle, scan_bundles
 from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.kpack import MAGIC, SUFFIX, Marker, code_object, parse_marker, read_archive
+from rocwright.binary.kpack import MAGIC, Archive, Marker, parse_marker, read_archive
 from rocwright.binary.unpack import RAW_MAGIC
-from rocwright.binary.view import Mapped, mapped
-from rocwright.binary.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, read_wrappers
-from rocwright.errors import InvalidInput
-from rocwright.system.files import atomic_write, walk_files
+from rocwright.binary.view import Mapped
+from rocwright.binary.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
+from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput
+from rocwright.sdk.device_sources import Source, find_sources
 
 FAT, SPLIT, ARCHIVE = "fat", "split", "archive"
-_PLACEHOLDER = "@GFXARCH@"
 
 
 @dataclass(frozen=True)
 class Code:
-    """One code object: `kernel` and `index` as an archive names it, `size` in bytes, `place` the file offset
-    of its bundle or frame."""
+    """One code object: `kernel` and `index` as an archive names it, `size` in bytes.
+
+    `index` is None where no wrapper is known to lead there; `place` is the file offset of bundle or frame.
+    """
 
     kernel: str
-    index: int
+    index: int | None
     target: str
     size: int
     place: int
@@ -40,17 +42,21 @@ class Code:
 class DeviceFile:
     """A file with device code, or with a marker that leads to it.
 
-    `kind` is `fat`, `split` or `archive`. `wrappers` counts registrations; `marker` and `archives` (those
-    that exist beside the file) are set for a split file.
+    `name` is for people, `path` the file or the wheel with its `member`. `kind` is `fat`, `split` or
+    `archive`. `wrappers` counts registrations; `marker` and `archives` (names of those that are there) are
+    set for a split file. `remark` says what could not be told.
     """
 
+    name: str
     path: Path
+    member: str | None
     kind: str
     size: int
     wrappers: int
     code: tuple[Code, ...]
     marker: Marker | None = None
-    archives: tuple[Path, ...] = ()
+    archives: tuple[str, ...] = ()
+    remark: str | None = None
 
     @property
     def targets(self) -> dict[str, tuple[int, int]]:
@@ -63,135 +69,172 @@ class DeviceFile:
         return {target: (count[target], size[target]) for target in sorted(count)}
 
 
-def list_device_code(path: Path) -> list[DeviceFile]:
-    """What a file, or every file below a directory, has of device code; links are not followed.
+@dataclass(frozen=True)
+class Listing:
+    """The files with device code, and what is wrong with others."""
 
-    Raises `InvalidInput` and its children, naming the file that is damaged.
+    files: tuple[DeviceFile, ...]
+    damaged: tuple[InvalidInput, ...]
+
+
+def list_device_code(paths: Iterable[Path]) -> Listing:
+    """What files, directories and wheels have of device code; only headers of it are read.
+
+    Wheels are taken for one set. A damaged file is reported and does not stop the others.
     """
-    if path.is_dir():
-        files = (file for file in walk_files(path) if file.is_file() and not file.is_symlink())
-        return [found for file in files if (found := describe(file)) is not None]
-    found = describe(path)
-    return [] if found is None else [found]
+    damaged: dict[str, InvalidInput] = {}
+
+    def report(error: InvalidInput) -> None:
+        damaged.setdefault(str(error), error)
+
+    files = []
+    with ExitStack() as stack:
+        read = _Tables(report)
+        for source in find_sources(paths, stack, report):
+            try:
+                found = look(source, read)
+            except InvalidInput as error:
+                report(error)
+                continue
+            if found is not None:
+                files.append(found[0])
+    return Listing(tuple(files), tuple(damaged.values()))
 
 
-def describe(path: Path) -> DeviceFile | None:
-    """What one file has of device code, None for nothing."""
-    with mapped(path) as file:
-        head = file.read_at(0, len(RAW_MAGIC))
-        if head[: len(MAGIC)] == MAGIC:
-            return _archive(file)
-        if head[: len(fmt.MAGIC)] == fmt.MAGIC:
-            return _linked(file)
-        if head.startswith((RAW_MAGIC, fatbin.PACKED_MAGIC)):
-            bundles = scan_bundles(file, 0, file.size)
-            return DeviceFile(path, FAT, file.size, 0, tuple(_bundled(file, enumerate(bundles))))
-    return None
+class _Tables:
+    """Tables of archives that libraries share, each read once; a damaged one is reported and empty."""
+
+    def __init__(self, report: Callable[[InvalidInput], None]) -> None:
+        self.report = report
+        self.known: dict[str, tuple[Code, ...]] = {}
+
+    def __call__(self, source: Source) -> tuple[Code, ...]:
+        if source.key not in self.known:
+            try:
+                self.known[source.key] = tuple(archived(read_archive(source.open())))
+            except InvalidInput as error:
+                self.report(error)
+                self.known[source.key] = ()
+        return self.known[source.key]
 
 
-def extract(path: Path, dest: Path, *, targets: frozenset[str] | None = None) -> list[Path]:
-    """Write each code object of a file to `dest` as `KERNEL#INDEX-TARGET.hsaco`; returns the paths.
+def look(
+    source: Source, read: Callable[[Source], tuple[Code, ...]]
+) -> tuple[DeviceFile, Mapped, list[Source]] | None:
+    """A file with device code, its bytes, and for a split one its archives; None for any other file.
 
-    For a split file the archives beside it are followed. `targets` limits it to those, spelled in full.
+    `read` gives the code objects of an archive. Raises `InvalidInput` and its children, naming the file.
     """
-    found = describe(path)
-    if found is None:
-        raise InvalidInput(f"{path.name} has no device code", where=path)
-    written = []
-    for code, data in _contents(found):
-        if targets is None or code.target in targets:
-            name = f"{code.kernel.replace('/', '__')}#{code.index}-{code.target}.hsaco"
-            with atomic_write(dest / name) as stream:
-                stream.write(data)
-            written.append(dest / name)
-    return written
-
-
-def _archive(file: Mapped) -> DeviceFile:
-    archive = read_archive(file)
-    code = tuple(
-        Code(e.kernel, e.index, e.target, e.size, archive.blobs[e.ordinal][0], archive.scheme)
-        for e in archive.entries
-    )
-    return DeviceFile(file.path, ARCHIVE, file.size, len({(c.kernel, c.index) for c in code}), code)
-
-
-def _linked(file: Mapped) -> DeviceFile | None:
-    elf = read_elf(file)
-    section = elf.sections.get(fatbin.SECTION)
-    marked = MARKER_SECTION in elf.sections
-    if not marked and (section is None or section.size == 0 or section.type == fmt.SHT_NOBITS):
+    head = source.head()
+    if head.startswith((MAGIC, RAW_MAGIC, fatbin.PACKED_MAGIC)):
+        file = source.open()
+        if head.startswith(MAGIC):
+            code, kind = tuple(archived(read_archive(file))), ARCHIVE
+        else:
+            numbered = enumerate(scan_bundles(file, 0, file.size))
+            code, kind = tuple(c for n, b in numbered for c in _bundled(source.inside, b, (n,))), FAT
+        wrappers = len({(c.kernel, c.index) for c in code}) if kind == ARCHIVE else 0
+        found = DeviceFile(source.name, source.path, source.member, kind, file.size, wrappers, code)
+        return found, file, []
+    if not head.startswith(fmt.MAGIC):
         return None
+    file = source.open()
     try:
-        wrappers = read_wrappers(elf, file)
+        elf = read_elf(file)
+    except InvalidElf:
+        # Directories hold damaged and foreign files that have nothing to do with device code.
+        if source.given or _mentions(file, (fatbin.SECTION, MARKER_SECTION)):
+            raise
+        return None
+    if MARKER_SECTION in elf.sections:
+        return _split(source, file, elf, read)
+    fat = fat_range(elf)
+    return None if fat is None else (_fat(source, file, elf, *fat), file, [])
+
+
+def fat_range(elf: Elf) -> tuple[int, int] | None:
+    """File offsets of start and end of the device code in a library; None without any."""
+    section = elf.sections.get(fatbin.SECTION)
+    if section is None or section.size == 0 or section.type == fmt.SHT_NOBITS:
+        return None
+    return section.offset, section.offset + section.size
+
+
+def archived(archive: Archive) -> Iterator[Code]:
+    """The code objects in an archive."""
+    for entry in archive.entries:
+        place, _ = archive.blobs[entry.ordinal]
+        yield Code(entry.kernel, entry.index, entry.target, entry.size, place, archive.scheme)
+
+
+def _mentions(file: Mapped, names: Iterable[str]) -> bool:
+    step = 16 << 20
+    words = [name.encode() for name in names]
+    pieces = (file.read_at(at, step + max(map(len, words))) for at in range(0, file.size, step))
+    return any(word in piece for piece in pieces for word in words)
+
+
+def _fat(source: Source, file: Mapped, elf: Elf, start: int, end: int) -> DeviceFile:
+    bundles = scan_bundles(file, start, end)
+    wrappers, remark = _wrappers(elf, file)
+    section = elf.sections[fatbin.SECTION]
+    numbers: dict[int, list[int | None]] = {}
+    for wrapper in wrappers:
+        if wrapper.magic == FAT_MAGIC:
+            numbers.setdefault(wrapper.pointer - section.addr + start, []).append(wrapper.index)
+    code = tuple(
+        code
+        for bundle in bundles
+        for code in _bundled(source.inside, bundle, numbers.get(bundle.offset, [None]))
+    )
+    return DeviceFile(
+        source.name, source.path, source.member, FAT, file.size, len(wrappers), code, remark=remark
+    )
+
+
+def _wrappers(elf: Elf, file: Mapped) -> tuple[tuple[Wrapper, ...], str | None]:
+    """Wrappers, or why they cannot be told."""
+    try:
+        return read_wrappers(elf, file), None
     except Unsplittable as reason:
-        raise InvalidInput(f"{file.path.name}: {reason}", where=file.path) from reason
-    if marked:
-        return _split(elf, file, sum(1 for w in wrappers if w.magic == SPLIT_MAGIC))
-    assert section is not None  # one of the two is there
-    bundles = scan_bundles(file, section.offset, section.offset + section.size)
-    numbers = {w.pointer - section.addr + section.offset: w.index for w in wrappers if w.magic == FAT_MAGIC}
-    numbered = ((numbers.get(bundle.offset, -1), bundle) for bundle in bundles)
-    return DeviceFile(file.path, FAT, file.size, len(wrappers), tuple(_bundled(file, numbered)))
+        return (), str(reason)
 
 
-def _bundled(file: Mapped, bundles: Iterable[tuple[int, Bundle]]) -> Iterator[Code]:
-    for index, bundle in bundles:
-        form = "compressed" if bundle.compressed else "raw"
+def _bundled(kernel: str, bundle: Bundle, indices: Iterable[int | None]) -> Iterator[Code]:
+    form = "compressed" if bundle.compressed else "raw"
+    for index in indices:
         for entry in bundle.entries:
             if entry.target:
-                yield Code(file.path.name, index, entry.target, entry.size, bundle.offset, form)
+                yield Code(kernel, index, entry.target, entry.size, bundle.offset, form)
 
 
-def _split(elf: Elf, file: Mapped, wrappers: int) -> DeviceFile:
+def _split(
+    source: Source, file: Mapped, elf: Elf, read: Callable[[Source], tuple[Code, ...]]
+) -> tuple[DeviceFile, Mapped, list[Source]]:
     section = elf.sections[MARKER_SECTION]
-    marker = parse_marker(file.read_at(section.offset, section.size))
-    archives = tuple(dict.fromkeys(a for path in marker.search_paths for a in _beside(file.path, path)))
-    code = []
-    for path in archives:
-        with mapped(path) as archive:
-            code += [c for c in _archive(archive).code if c.kernel == marker.kernel]
-    return DeviceFile(file.path, SPLIT, file.size, wrappers, tuple(code), marker, archives)
-
-
-def _beside(path: Path, search: str) -> list[Path]:
-    """The archives that a search path can mean, as they exist beside the file."""
-    pattern = path.parent / search
-    head, found, tail = pattern.name.partition(_PLACEHOLDER)
-    if not found:
-        return [pattern] if pattern.is_file() else []
-    if not pattern.parent.is_dir():
-        return []
-    return sorted(
-        p for p in pattern.parent.iterdir() if p.name.startswith(head) and p.name.endswith(tail or SUFFIX)
+    try:
+        marker = parse_marker(file.read_at(section.offset, section.size))
+    except InvalidArchive as error:
+        raise InvalidArchive(f"{file.path.name}: {error.what}", where=file.path) from error
+    wrappers, remark = _wrappers(elf, file)
+    archives = source.archives(marker)
+    found = DeviceFile(
+        source.name,
+        source.path,
+        source.member,
+        SPLIT,
+        file.size,
+        sum(1 for wrapper in wrappers if wrapper.magic == SPLIT_MAGIC),
+        (),
+        marker,
+        tuple(archive.name for archive in archives),
+        remark,
     )
+    kernel = kernel_of(found)
+    code = tuple(c for archive in archives for c in read(archive) if c.kernel == kernel)
+    return replace(found, code=code), file, archives
 
 
-def _contents(found: DeviceFile) -> Iterator[tuple[Code, bytes]]:
-    if found.kind == FAT:
-        yield from _fat_contents(found)
-        return
-    kernel = found.marker.kernel if found.marker else None
-    for path in found.archives or (found.path,):
-        with mapped(path) as file:
-            archive = read_archive(file)
-            for entry in archive.entries:
-                if kernel in (None, entry.kernel):
-                    place = archive.blobs[entry.ordinal][0]
-                    code = Code(entry.kernel, entry.index, entry.target, entry.size, place, archive.scheme)
-                    yield code, code_object(archive, entry)
-
-
-def _fat_contents(found: DeviceFile) -> Iterator[tuple[Code, bytes]]:
-    with mapped(found.path) as file:
-        wanted = {(code.place, code.target): code for code in found.code}
-        for bundle in scan_bundles(file, *_fat_range(file)):
-            for entry, data in device_code(file, bundle):
-                yield wanted[bundle.offset, entry.target], bytes(data)
-
-
-def _fat_range(file: Mapped) -> tuple[int, int]:
-    if file.read_at(0, len(fmt.MAGIC)) != fmt.MAGIC:
-        return 0, file.size
-    section = read_elf(file).sections[fatbin.SECTION]
-    return section.offset, section.offset + section.size
+def kernel_of(found: DeviceFile) -> str | None:
+    """A split file's name in archives: readers turn every backslash into a slash."""
+    return found.marker.kernel.replace("\\", "/") if found.marker else None
