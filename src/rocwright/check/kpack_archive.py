@@ -10,8 +10,9 @@ from functools import cached_property
 import zstandard
 
 from rocwright.binary.kpack import PLAIN, SUFFIX, Archive, Entry, read_archive
+from rocwright.binary.search import is_target
 from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source, is_target
+from rocwright.check.kpack_sources import Source
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import Target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch

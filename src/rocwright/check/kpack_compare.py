@@ -10,9 +10,9 @@ from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.fatbin import Bundle, scan_bundles
 from rocwright.binary.host import MARKER_SECTION
+from rocwright.binary.search import is_target
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
-from rocwright.check.kpack_sources import is_target
 from rocwright.errors import InvalidBundle
 from rocwright.model.gpu import parse_target
 

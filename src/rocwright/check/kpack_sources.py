@@ -7,7 +7,6 @@ installed. A part is a directory or a wheel; rules see one tree of sources.
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator
@@ -20,17 +19,17 @@ from packaging.utils import canonicalize_name
 from rocwright.binary.elf import read_elf
 from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.kpack import SUFFIX, Marker, parse_marker
+from rocwright.binary.search import archives_on_disk, is_target
 from rocwright.binary.view import Mapped, mapped
 from rocwright.check.kpack_report import Log
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFiles, known_targets
-from rocwright.model.gpu import Families, InvalidTarget, parse_target
+from rocwright.model.gpu import Families
 from rocwright.system.files import walk_files
 
 HOST = "generic"
 MANIFEST = "artifact_manifest.txt"
-PLACEHOLDER = "@GFXARCH@"
 HEAD = 64
 
 
@@ -126,36 +125,6 @@ def marker_of(path: Path) -> Marker | None:
     elf = read_elf(path)
     section = elf.sections.get(MARKER_SECTION)
     return parse_marker(elf.source.read_at(section.offset, section.size)) if section else None
-
-
-def archives_on_disk(library: Path, marker: Marker) -> list[str]:
-    """Existing files to which a library's search paths lead, for any target."""
-    found = []
-    for search_path in marker.search_paths:
-        whole = installed_at(str(library), search_path)
-        before, placeholder, after = whole.partition(PLACEHOLDER)
-        if not placeholder:
-            found += [whole] if os.path.isfile(whole) else []  # noqa: PTH113 - text in, text out
-            continue
-        pattern = f"{glob.escape(before)}*{glob.escape(after)}"
-        for match in sorted(glob.glob(pattern)):  # noqa: PTH207 - an absolute pattern
-            if is_target(match[len(before) : len(match) - len(after)]) and os.path.isfile(match):  # noqa: PTH113
-                found.append(match)
-    return found
-
-
-def installed_at(library: str, search_path: str) -> str:
-    """Where a search path leads from a library's own place, as text."""
-    return posixpath.normpath(posixpath.join(posixpath.dirname(library), search_path))
-
-
-def is_target(text: str) -> bool:
-    """Whether text names a target, with or without features."""
-    try:
-        parse_target(text)
-    except InvalidTarget:
-        return False
-    return True
 
 
 def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rocwright.binary.kpack import Entry, Marker
+from rocwright.binary.search import PLACEHOLDER, installed_at
 from rocwright.check.kpack_archive import Shelf, label
 from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import PLACEHOLDER, Source, installed_at
+from rocwright.check.kpack_sources import Source
 
 # (wrapper, target) → where the code is.
 Spots = dict[tuple[int, str], tuple[Shelf, Entry]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,44 +12,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from rocwright.binary.inside import spooled, window
 from rocwright.binary.kpack import SUFFIX
-from rocwright.binary.view import Mapped, map_handle
+from rocwright.binary.view import Mapped
 from rocwright.check.kpack_report import Log
 from rocwright.check.kpack_sources import HEAD, Source, Tree, device_part, open_path
 from rocwright.check.rules import exact_version
 from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError
-from rocwright.system.files import disk_error
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record
 from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.together import installed_path, installed_together
 
 ENDING = ".whl"
 _STORED = 0
-_SCHEMES = ("platlib", "purelib")
-
-
-@dataclass(frozen=True)
-class Window(Mapped):
-    """A range of a mapped file as a file of its own: a stored member of a wheel."""
-
-    start: int = 0
-    length: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes in the member."""
-        return self.length
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """A copy of `length` bytes from `offset`, fewer only at the end."""
-        return bytes(self.slice(offset, length))
-
-    def slice(self, offset: int, length: int) -> memoryview:
-        """`length` bytes from `offset` without a copy."""
-        offset = max(0, offset)
-        return memoryview(self.data)[
-            self.start + min(offset, self.length) : self.start + min(offset + max(0, length), self.length)
-        ]
 
 
 def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
@@ -66,7 +40,7 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
         except InvalidWheel as error:
             log.add("kpack-wheel", path.name, error.what)
     _records(wheels, log, threads)
-    for together in _installed_together(wheels):
+    for together in installed_together(wheels):
         for wheel in together:
             _stored(wheel, log)
         hosts = [wheel for wheel in together if device_part(wheel.name) is None]
@@ -91,14 +65,10 @@ def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
     stream = stack.enter_context(opened(wheel))
     whole = open_path(wheel.path)
     part = device_part(wheel.name)
-    data = wheel.dist_info.removesuffix(".dist-info") + ".data"
     for member in wheel.members:
         if member.name.startswith(f"{wheel.dist_info}/"):
             continue
-        top, _, rest = member.name.partition("/")
-        scheme, _, below = rest.partition("/")
-        installed = below if top == data and scheme in _SCHEMES else member.name
-        yield _source(_Reader(stream, whole, member), installed, part)
+        yield _source(_Reader(stream, whole, member), installed_path(wheel, member), part)
 
 
 def _source(reader: _Reader, installed: str, part: str | None) -> Source:
@@ -131,17 +101,8 @@ class _Reader:
     def open(self) -> Mapped:
         if self.member.method == _STORED:
             packed = self.stream.packed(self.member)
-            if packed.start + packed.size > self.whole.size:
-                raise InvalidWheel(f"{self.member.name} ends behind its wheel", where=self.whole.path)
-            return Window(self.path, self.whole.data, packed.start, packed.size)
-        try:
-            with tempfile.TemporaryFile() as out:
-                for piece in self._pieces():
-                    out.write(piece)
-                out.flush()
-                return Mapped(self.path, map_handle(out.fileno()))
-        except OSError as error:
-            raise disk_error(error, self.path) from error
+            return window(self.whole, self.path, packed.start, packed.size)
+        return spooled(self.path, self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
         try:
@@ -164,16 +125,6 @@ def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
     for wheel, found in in_order(verify, ((wheel, 0) for wheel in wheels), threads=threads, window=1):
         for problem in found:
             log.add("kpack-record", wheel.path.name, problem)
-
-
-def _installed_together(wheels: Sequence[Wheel]) -> list[list[Wheel]]:
-    """All wheels, unless a project is there for several Pythons: then those with the same tags."""
-    if max(Counter(wheel.name for wheel in wheels).values(), default=1) == 1:
-        return [list(wheels)] if wheels else []
-    by_tags: dict[str, list[Wheel]] = {}
-    for wheel in wheels:
-        by_tags.setdefault(" ".join(sorted(wheel.tags)), []).append(wheel)
-    return list(by_tags.values())
 
 
 def _stored(wheel: Wheel, log: Log) -> None:
