@@ -10,9 +10,10 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.binary.split import DEFAULT_LEVEL
+from rocwright.build.wheel_merge import merge_wheels
 from rocwright.build.wheel_split import WheelSplit, split_wheel
 from rocwright.check.kpack import verify as verify_paths
-from rocwright.cli.show_split import show_parts, show_split
+from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets, parse_targets
 from rocwright.pipeline.options import available_cores
@@ -103,32 +104,60 @@ def merge(
     *paths: Path,
     output_dir: Path = Path("merged"),
     families: str | None = None,
+    jobs: int | None = None,
     json: Json = False,
 ) -> None:
-    """Merge what was split: device parts of several builds, or the parts of one family into one tree.
+    """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
 
-    What several inputs have, above all the generic part, must be the same in all of them.
+    What several inputs have, above all generic parts and host wheels, must be the same in all of them; host
+    wheels may offer different device wheels.
 
     Parameters
     ----------
     paths
-        Directories that `kpack split` wrote.
+        Directories that `kpack split` wrote, or wheels that `wheel split` wrote: hosts and device wheels.
     output_dir
         Where the result goes.
     families
-        Families or targets, separated by commas: each becomes one tree with host files and device code.
-        Without it the result has the layout of a split, with the parts of all inputs.
+        Families or targets, separated by commas: each becomes one tree with host files and device code, or
+        a directory with one wheel for each host. Without it the result has the layout of a split, with the
+        parts of all inputs.
+    jobs
+        Threads for wheels (default: this machine's cores).
     json
         Print the result as JSON.
     """
+    paths = _given(paths)
     names = families.split(",") if families else None
-    done = merge_trees(_given(paths), output_dir, families=names, note=console.say)
+    directories = [path for path in paths if path.is_dir()]
+    if not directories:
+        _require_wheels(paths)
+        wheels = merge_wheels(
+            paths, output_dir, families=names, threads=jobs or available_cores(), note=console.say
+        )
+        if json:
+            console.out_json(wheels)
+        else:
+            show_merged(wheels, output_dir)
+        return
+    if len(directories) < len(paths):
+        raise UsageError(
+            "both directories and files are given",
+            next_step="merge split directories and wheels one after another",
+        )
+    done = merge_trees(paths, output_dir, families=names, note=console.say)
     if json:
         console.out_json(done)
         return
     show_parts(done.parts)
     for remark in done.absent:
         console.out(f"{remark.path}: {remark.reason}")
+
+
+def _require_wheels(paths: tuple[Path, ...]) -> None:
+    for path in paths:
+        if path.suffix != ".whl":
+            raise UsageError(f"{path.name} is neither a wheel nor a directory that a split wrote")
 
 
 @app.command

@@ -1,10 +1,11 @@
-"""How the outcome of a split is printed."""
+"""How the outcome of a split or merge is printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rocwright.build.wheel_merge import WheelMerge
 from rocwright.build.wheel_split import WheelSplit
 from rocwright.sdk.device_split import TreeSplit
 from rocwright.sdk.device_tree import Part
@@ -50,6 +51,13 @@ def show_parts(parts: Mapping[str, Part]) -> None:
     """Print directories with their sizes."""
     rows = [(name, str(part.files), console.human_bytes(part.bytes)) for name, part in parts.items()]
     console.table("", ("directory", "files", "size"), rows, right=(1, 2))
+
+
+def show_merged(done: WheelMerge, output_dir: Path) -> None:
+    """Print merged wheels with their sizes, and what they offer but nobody gave."""
+    _sizes("wheel", ((str(Path(one.path).relative_to(output_dir)), one.size) for one in done.wheels))
+    for name in done.missing:
+        console.out(f"offered, but not given: {name}")
 
 
 def _library(done: LibrarySplit, seconds: float) -> None:
