@@ -7,6 +7,7 @@ from what lies on the disk afterwards.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from pathlib import Path
 from oracle import elf_compare, fatbin_walk, loader
 from oracle.elf_image import INTERP, read_image
 from oracle.kpack_reader import Kpack, read_kpack
+from rocwright.binary.archives import Stored, store
 from rocwright.binary.kpack import Marker
-from rocwright.binary.split import Kept, Stored, plan_library, store
+from rocwright.binary.split import Kept, plan_library
 from rocwright.binary.view import mapped
 
 GROUP = "fat"
@@ -64,6 +66,16 @@ def findings(done: Split) -> list[str]:
     return found + archive_findings(done)
 
 
+def new_findings(done: Split) -> list[str]:
+    """`findings`, without the kinds that the original, a damaged file, has itself."""
+    own = {_kind(fault) for fault in elf_compare.faults(done.original)}
+    return [found for found in findings(done) if _kind(found) not in own]
+
+
+def _kind(finding: str) -> str:
+    return re.sub(r"0x[0-9a-f]+|[0-9]+|\b[r-][w-][x-]", "#", finding)
+
+
 def archive_findings(done: Split) -> list[str]:
     """What differs between the archives and the original's bundles, wrapper by wrapper."""
     wanted: dict[tuple[str, int, str], bytes] = {}
@@ -71,7 +83,7 @@ def archive_findings(done: Split) -> list[str]:
         for name, code in wrapper.device.items():
             assert code.data is not None
             if code.data:
-                wanted[(done.kernel, wrapper.index, name.rpartition("--")[2] or name)] = code.data
+                wanted[done.kernel, wrapper.index, "gfx" + name.partition("-gfx")[2]] = code.data
     there = {file for path in done.archives.values() for file in path.parent.iterdir()}
     found = [f"unexpected file {file.name}" for file in there - set(done.archives.values())]
     wanted |= _repeated(wanted)
@@ -173,6 +185,13 @@ def _registrations(
         elif not old.reason and old.read() != new.read():
             found.append(f"{what}: other code is loaded")
     return found
+
+
+def host_is_known(done: Split) -> bool:
+    """Whether a second split leaves the host alone."""
+    with mapped(done.host) as file:
+        again = plan_library(file, Marker((SEARCH,), done.kernel))
+    return isinstance(again, Kept) and again.already
 
 
 def room(done: Split) -> str:

@@ -2,19 +2,18 @@
 
 The section `.hip_fatbin` becomes `.rocm_kpack_ref`, under its index and inside its addresses, and holds the
 marker; the rest of its addresses is left as a hole between two load segments. Nothing else moves in memory.
-What lay behind in the file moves forward by a multiple of the segments' alignment. The load segment that
-held the code is cut, and where other sections follow it there, they need a program header. `_room` says
-where that comes from; the header table itself never moves, since GNU strip and patchelf cannot lay out a
-file again whose table is elsewhere.
+What lay behind in the file moves forward by a multiple of the segments' alignment, and the load segment that
+held the code is cut, as `cut` decides.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rocwright.binary import elf as fmt
+from rocwright.binary.cut import JOIN, SLOT, Cut, next_load, plan_cut, unit
 from rocwright.binary.dynamic import pack_segment, up
 from rocwright.binary.elf import Elf, Section, Segment, read_elf
 from rocwright.binary.new_segment import expendable
@@ -26,35 +25,8 @@ from rocwright.binary.wrappers import RELATIVE, SPLIT_MAGIC, WRAPPER, Unsplittab
 from rocwright.errors import InvalidElf
 
 MARKER_SECTION = ".rocm_kpack_ref"
-_PAGE = 0x1000
 _SHOFF_FIELD, _PHNUM_FIELD = 40, 56  # in the ELF header
 _INFO_AT = 8  # in a RELA entry; the addend follows
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What leaves the file and where the rest goes.
-
-    `fat` is the section with the device code, `load` its segment. `marker` is the marker's address; `block`
-    the first address of what is put there (the marker, or program notes and then the marker), `notes` those
-    notes as a range of addresses. `tail` is the address from which `load` goes on behind the code, None when
-    it ends there. `room` says where the tail's program header comes from.
-    """
-
-    fat: Section
-    load: Segment
-    marker: int
-    block: int
-    tail: int | None
-    room: str
-    notes: tuple[int, int] | None = None
-
-
-# Where the program header of the part behind the device code comes from.
-_NOT_NEEDED = "not needed"  # nothing lies behind, nothing lies before, or nothing can be cut
-_SLOT = "slot"  # another program header is dispensable
-_JOIN = "join"  # the next, writable segment begins earlier; RELRO makes that part read-only again
-_NOTES = "notes"  # interpreter and notes behind the header table make room and move beside the marker
 
 
 def plan_host(elf: Elf, file: View, fat: Section, wrappers: tuple[Wrapper, ...], marker: bytes) -> Splice:
@@ -63,7 +35,7 @@ def plan_host(elf: Elf, file: View, fat: Section, wrappers: tuple[Wrapper, ...],
     Raises `Unsplittable` when the file has no room for what is needed, `InvalidElf` when its headers
     contradict each other.
     """
-    cut = _cut(elf, fat, len(marker))
+    cut = plan_cut(elf, fat, len(marker))
     try:
         host = _Host(elf, file, cut, wrappers, marker).splice()
     except (ValueError, struct.error) as error:
@@ -75,123 +47,13 @@ def plan_host(elf: Elf, file: View, fat: Section, wrappers: tuple[Wrapper, ...],
     return host
 
 
-def _unit(elf: Elf) -> int:
-    """What the file may be shortened by: offset and address of every segment stay congruent."""
-    return max(_PAGE, *(load.align for load in elf.segments_of(fmt.PT_LOAD)))
-
-
-def _cut(elf: Elf, fat: Section, length: int) -> Cut:
-    loads = elf.segments_of(fmt.PT_LOAD)
-    start, end = fat.addr, fat.addr + fat.size
-    load = next((s for s in loads if s.vaddr <= start and end <= s.vaddr + s.filesz), None)
-    if load is None or start - load.vaddr + load.offset != fat.offset:
-        raise Unsplittable("its device code lies in no load segment")
-    if fat.size < length:
-        raise Unsplittable(f"its device code of {fat.size} bytes leaves no room for a marker of {length}")
-    tail = _tail(elf, load, end)
-    kept = Cut(fat, load, start, start, tail, _NOT_NEEDED)
-    if tail is None:
-        return kept
-    if tail - (start + length) < _unit(elf):
-        return replace(kept, tail=None)
-    if load.vaddr == start:
-        return replace(kept, marker=end - length, block=end - length, tail=end - length)
-    return _room(elf, kept, length)
-
-
-def _tail(elf: Elf, load: Segment, end: int) -> int | None:
-    """Where the segment goes on behind `end`: at its next section, or at once where none is described."""
-    stop = load.vaddr + load.memsz
-    if stop <= end:
-        return None
-    behind = [
-        s.addr for s in elf.section_table if s.flags & fmt.SHF_ALLOC and s.size and end <= s.addr < stop
-    ]
-    first = min(behind, default=end)
-    return first if first < load.vaddr + load.filesz and first - end < _PAGE else end
-
-
-def _room(elf: Elf, cut: Cut, length: int) -> Cut:
-    if expendable(elf) is not None:
-        return replace(cut, room=_SLOT)
-    if _can_join(elf, cut):
-        return replace(cut, room=_JOIN)
-    # Notes are read-only, so they move to nowhere else.
-    notes = _notes_behind_headers(elf) if cut.load.flags == fmt.PF_R else None
-    if notes is not None:
-        base = cut.fat.addr + notes[0] % 16
-        block_end = base + notes[1] - notes[0]
-        if block_end + length <= cut.fat.addr + cut.fat.size:
-            return replace(cut, room=_NOTES, notes=notes, block=base, marker=block_end)
-    raise Unsplittable("its program header table has no room for one more segment")
-
-
-def _next_load(elf: Elf, load: Segment) -> Segment | None:
-    later = [s for s in elf.segments_of(fmt.PT_LOAD) if s.vaddr > load.vaddr]
-    return min(later, key=lambda s: s.vaddr, default=None)
-
-
-def _can_join(elf: Elf, cut: Cut) -> bool:
-    """Whether the next load segment may begin earlier, in memory and in the file.
-
-    Behind the device code lies read-only data. In a writable segment it stays read-only when RELRO, which
-    the loader protects after relocation, starts with that segment and can start earlier too.
-    """
-    load, following = cut.load, _next_load(elf, cut.load)
-    if following is None or not following.flags & fmt.PF_W or following.filesz == 0:
-        return False
-    end = load.offset + load.filesz
-    between = [
-        s
-        for s in elf.section_table
-        if s.type != fmt.SHT_NOBITS and s.offset < following.offset and end < s.offset + s.size
-    ]
-    if between or load.memsz != load.filesz or following.offset < end:
-        return False
-    if load.flags & ~following.flags & fmt.PF_X and not (
-        cut.tail and _is_described_data(elf, load, cut.tail)
-    ):
-        return False
-    relro = elf.segments_of(fmt.PT_GNU_RELRO)
-    gap = following.vaddr - (load.vaddr + load.memsz)
-    return (
-        (bool(load.flags & fmt.PF_W) or (len(relro) == 1 and relro[0].vaddr == following.vaddr))
-        and gap < cut.fat.size // 2
-        and not any(end <= s.offset < following.offset for s in elf.segments_of(fmt.PT_LOAD) if s != load)
-    )
-
-
-def _is_described_data(elf: Elf, load: Segment, tail: int) -> bool:
-    """Whether sections say that nothing behind the device code is run as a program."""
-    stop = load.vaddr + load.memsz
-    behind = [s for s in elf.section_table if s.flags & fmt.SHF_ALLOC and tail <= s.addr < stop]
-    return bool(behind) and not any(s.flags & fmt.SHF_EXECINSTR for s in behind)
-
-
-def _notes_behind_headers(elf: Elf) -> tuple[int, int] | None:
-    """Addresses of the interpreter's name and the notes right behind the header table, when moving them
-    makes room for one more header. Nothing but program headers refers to them."""
-    first = elf.segments_of(fmt.PT_LOAD)[0]
-    free = first.vaddr + elf.phoff - first.offset + len(elf.segments) * fmt.PHDR.size
-    start = end = free
-    sections = sorted((s for s in elf.section_table if s.flags & fmt.SHF_ALLOC), key=lambda s: s.addr)
-    for section in sections:
-        if section.addr < free:
-            continue
-        if not (section.type == fmt.SHT_NOTE or section.name == ".interp"):
-            return (start, end) if section.addr >= free + fmt.PHDR.size and end > start else None
-        start = section.addr if start == free and end == free else start
-        end = section.addr + section.size
-    return None
-
-
 class _Host:
     """Works out one file; every method only computes."""
 
     def __init__(self, elf: Elf, file: View, cut: Cut, wrappers: tuple[Wrapper, ...], marker: bytes) -> None:
         self.elf, self.file, self.cut, self.wrappers, self.marker = elf, file, cut, wrappers, marker
-        self.following = _next_load(elf, cut.load) if cut.room == _JOIN else None
-        self.dropped = expendable(elf) if cut.room == _SLOT else None
+        self.following = next_load(elf, cut.load) if cut.room == JOIN else None
+        self.dropped = expendable(elf) if cut.room == SLOT else None
         self.old_end, self.names = self._trailer()
         self.block_end = cut.marker + len(marker)
         self.moves = self._moves()
@@ -240,21 +102,21 @@ class _Host:
         """Ranges of the old file and by how much each moves: `(start, stop, shift)`, sorted."""
         cut, fat, end = self.cut, self.cut.fat, self.old_end
         fat_end = fat.offset + fat.size
-        unit = _unit(self.elf)
+        step = unit(self.elf)
         before = (0, fat.offset, 0)
         if cut.tail == cut.marker:
-            return [before, (fat_end, end, -((fat.size - len(self.marker)) // unit * unit))]
+            return [before, (fat_end, end, -((fat.size - len(self.marker)) // step * step))]
         block_end = fat.offset + self.block_end - fat.addr
         if cut.tail is None:
             keeps_size = self._ends_behind_code()
-            shift = 0 if keeps_size else -((fat_end - block_end) // unit * unit)
+            shift = 0 if keeps_size else -((fat_end - block_end) // step * step)
             return [before, (fat_end, end, shift)]
         tail_at = cut.tail - fat.addr + fat.offset
-        shift = -((tail_at - block_end) // unit * unit)
+        shift = -((tail_at - block_end) // step * step)
         if self.following is None:
             return [before, (tail_at, end, shift)]
         # Congruent to its address for both segments, whose alignments may differ.
-        new = block_end + (cut.tail - block_end) % unit
+        new = block_end + (cut.tail - block_end) % step
         stop = cut.load.offset + cut.load.filesz
         following = self.following
         there = new + following.vaddr - cut.tail - following.offset

@@ -190,10 +190,7 @@ def code_object(archive: Archive, entry: Entry) -> bytes:
     """The code object's bytes; raises `InvalidArchive` unless they are exactly as long as recorded."""
     offset, size = archive.blobs[entry.ordinal]
     blob = archive.file.slice(offset, size)
-    if archive.scheme == PLAIN:
-        data = bytes(blob)
-    else:
-        data = _unpacked(archive, offset, blob, entry.size)
+    data = bytes(blob) if archive.scheme == PLAIN else _unpacked(archive, offset, blob, entry.size)
     if len(data) != entry.size:
         raise _invalid(archive.file, offset, f"a code object has {len(data)} bytes, not {entry.size}")
     return data

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from rocwright.binary.archives import DEFAULT_LEVEL, store
 from rocwright.binary.kpack import SUFFIX, Marker
-from rocwright.binary.split import DEFAULT_LEVEL, Kept, LibraryPlan, plan_library, store
+from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import Mapped
 from rocwright.build.device_wheel import (
     TARGET_WORD,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from rocwright.binary.split import DEFAULT_LEVEL
+from rocwright.binary.archives import DEFAULT_LEVEL
 from rocwright.build.wheel_merge import merge_wheels
 from rocwright.build.wheel_split import WheelSplit, split_wheel
 from rocwright.check.kpack import verify as verify_paths
@@ -214,7 +214,7 @@ def list_(*paths: Path, json: Json = False) -> None:
         console.out_json([_summary(file) for file in listing.files])
     else:
         for file in listing.files:
-            console.out(_line(file))
+            console.out(_plain(_line(file)))
     _finish(listing)
 
 
@@ -260,9 +260,11 @@ def extract(
     wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
     done = extract_code(_given(paths), output_dir, targets=wanted)
     for name in done.absent:
-        console.say(f"{name}: its archives are not beside it")
+        console.say(f"{_plain(name)}: archives not beside it")
+    if wanted and not done.written:
+        console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
     if json:
-        console.out_json([{**asdict(one), "path": str(one.path)} for one in done.written])
+        console.out_json([{**asdict(one), "path": printable(one.path)} for one in done.written])
         return
     console.out(f"{len(done.written)} code objects in {output_dir}")
 
@@ -278,24 +280,26 @@ def _line(file: DeviceFile) -> str:
 
 
 def _show(file: DeviceFile) -> None:
-    console.out(f"{file.name}: {file.kind}, {file.size} bytes, {file.wrappers} wrappers")
+    lines = [f"{file.name}: {file.kind}, {file.size} bytes, {file.wrappers} wrappers"]
     if file.remark:
-        console.out(f"wrapper numbers are unknown: {file.remark}")
+        lines.append(f"wrapper numbers are unknown: {file.remark}")
     if file.marker:
-        console.out(f"name in archives: {file.marker.kernel}")
-        for search in file.marker.search_paths:
-            console.out(f"search path: {search}")
-        for archive in file.archives:
-            console.out(f"archive: {archive}")
-        if not file.archives:
-            console.out("archives not beside it")
-    for target, (count, size) in file.targets.items():
-        console.out(f"{target}: {count} code objects, {size} bytes")
+        lines.append(f"name in archives: {file.marker.kernel}")
+        lines += [f"search path: {search}" for search in file.marker.search_paths]
+        lines += [f"archive: {archive}" for archive in file.archives] or ["archives not beside it"]
+    lines += [f"{t}: {count} code objects, {size} bytes" for t, (count, size) in file.targets.items()]
     for code in file.code:
         index = "?" if code.index is None else code.index
-        console.out(
+        lines.append(
             f"  {code.kernel}#{index} {code.target} {code.size} bytes at {code.place:#x}, {code.form}"
         )
+    for line in lines:
+        console.out(_plain(line))
+
+
+def _plain(text: str) -> str:
+    """Text that changes nothing on a terminal; names in files may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _finish(listing: Listing) -> None:

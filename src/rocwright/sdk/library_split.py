@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.binary.archives import DEFAULT_LEVEL, Stored, store
 from rocwright.binary.kpack import SUFFIX, Marker
-from rocwright.binary.split import DEFAULT_LEVEL, Kept, LibraryPlan, Stored, plan_library, store
+from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import parse_target

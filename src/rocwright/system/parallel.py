@@ -25,8 +25,10 @@ def in_order(
         for item, weight in items:
             while pending and held + weight > window:
                 future, released = pending.popleft()
-                yield future.result()
                 held -= released
+                yield future.result()
+                # Or the outcome would live until the next one, beside it.
+                del future
             pending.append((pool.submit(work, item), weight))
             held += weight
         while pending:

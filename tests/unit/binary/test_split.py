@@ -17,8 +17,9 @@ from oracle import loader, splitting
 from oracle.fat_library import build_library, bundle, ccob, code_object, needs_lld
 from oracle.kpack_reader import read_kpack
 from oracle.splitting import SEARCH, Split
+from rocwright.binary.archives import store
 from rocwright.binary.kpack import Marker
-from rocwright.binary.split import Kept, plan_library, store
+from rocwright.binary.split import Kept, plan_library
 from rocwright.binary.view import mapped
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")

@@ -13,9 +13,10 @@ import zstandard
 
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, code_object
+from rocwright.binary.archives import store
 from rocwright.binary.elf import Section, read_elf
 from rocwright.binary.kpack import ArchiveWriter, Entry, Marker, pack_marker
-from rocwright.binary.split import LibraryPlan, plan_library, store
+from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 
 KERNEL = "lib/libfat.so"
