@@ -26,9 +26,9 @@ from rocwright.system.parallel import in_order
 
 DEFAULT_LEVEL = 3
 # What waits for a thread, in bytes. Code that lies in a file takes no memory, but its frame will: it counts
-# by a part of its size, so that all threads have work and the frames of what does not compress stay few.
+# by a part of its size, and so that each thread has one at work and two that wait or are done.
 _WINDOW = 24 << 20
-_LIGHT, _SHARE = 1 << 20, 3
+_SHARE, _EACH = 3, 3
 _LARGE = 1 << 20
 _PIECE = 256 << 10
 _HASH_LOG, _CHAIN_LOG = 16, 15
@@ -87,7 +87,7 @@ def store(
     with ExitStack() as open_files:
         archives: dict[str, ArchiveWriter] = {}
         work = _Packer(level, prove)
-        with closing(in_order(work, _items(plans), threads=threads, window=_WINDOW)) as outcomes:
+        with closing(in_order(work, _items(plans, threads), threads=threads, window=_WINDOW)) as outcomes:
             for frame in filter(None, outcomes):
                 target = frame.code.target
                 if target not in archives:
@@ -145,13 +145,13 @@ def _enter(archive: ArchiveWriter, frame: _Frame, stored: Stored) -> None:
     stored.unpacked[code.target] += code.size
 
 
-def _items(plans: Iterable[LibraryPlan]) -> Iterator[tuple[_Item | None, int]]:
+def _items(plans: Iterable[LibraryPlan], threads: int) -> Iterator[tuple[_Item | None, int]]:
     """Code objects with their weight in bytes.
 
     An unpacked bundle stays in memory until its last code object is done. Before the next one is unpacked a
     weight that fills the window makes the threads finish, unless both fit beside each other.
     """
-    unpacked = 0
+    unpacked, least = 0, _WINDOW // (_EACH * threads)
     for plan in plans:
         largest = max(bundle.memory for bundle, _ in plan.bundles)
         for bundle, indices in plan.bundles:
@@ -159,14 +159,14 @@ def _items(plans: Iterable[LibraryPlan]) -> Iterator[tuple[_Item | None, int]]:
                 yield None, _WINDOW
             unpacked = bundle.memory
             # In a frame of its own, whose variables do not hold this bundle while the next is unpacked.
-            yield from _code_of(plan, bundle, indices)
+            yield from _code_of(plan, bundle, indices, least)
 
 
 def _code_of(
-    plan: LibraryPlan, bundle: Bundle, indices: tuple[int, ...]
+    plan: LibraryPlan, bundle: Bundle, indices: tuple[int, ...], least: int
 ) -> Iterator[tuple[_Item | None, int]]:
     for code, data in device_code(plan.file, bundle):
-        weight = code.size if bundle.memory else max(_LIGHT, code.size // _SHARE)
+        weight = code.size if bundle.memory else max(least, code.size // _SHARE)
         yield _Item(plan, indices, code, data), weight
 
 
