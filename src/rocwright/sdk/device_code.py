@@ -21,6 +21,14 @@ from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput
 from rocwright.sdk.device_sources import Source, find_sources
 
 FAT, SPLIT, ARCHIVE = "fat", "split", "archive"
+# Names of sections, bundles, and wrappers with their version.
+_TRACES = (
+    fatbin.SECTION.encode(),
+    MARKER_SECTION.encode(),
+    RAW_MAGIC,
+    *(fatbin.PACKED_MAGIC + bytes([version, 0]) for version in (1, 2, 3)),
+    *(magic.to_bytes(4, "little") + b"\1\0\0\0" for magic in (FAT_MAGIC, SPLIT_MAGIC)),
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +151,7 @@ def look(
         elf = read_elf(file)
     except InvalidElf:
         # Directories hold damaged and foreign files that have nothing to do with device code.
-        if source.given or _mentions(file, (fatbin.SECTION, MARKER_SECTION)):
+        if source.given or _speaks_of_code(file):
             raise
         return None
     if MARKER_SECTION in elf.sections:
@@ -167,11 +175,12 @@ def archived(archive: Archive) -> Iterator[Code]:
         yield Code(entry.kernel, entry.index, entry.target, entry.size, place, archive.scheme)
 
 
-def _mentions(file: Mapped, names: Iterable[str]) -> bool:
+def _speaks_of_code(file: Mapped) -> bool:
+    """Whether a file that cannot be read, perhaps cut, has anything of device code in it."""
     step = 16 << 20
-    words = [name.encode() for name in names]
-    pieces = (file.read_at(at, step + max(map(len, words))) for at in range(0, file.size, step))
-    return any(word in piece for piece in pieces for word in words)
+    longest = max(map(len, _TRACES))
+    pieces = (file.read_at(at, step + longest) for at in range(0, file.size, step))
+    return any(trace in piece for piece in pieces for trace in _TRACES)
 
 
 def _fat(source: Source, file: Mapped, elf: Elf, start: int, end: int) -> DeviceFile:

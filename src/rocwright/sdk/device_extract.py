@@ -50,8 +50,8 @@ def extract(paths: Iterable[Path], dest: Path, *, targets: frozenset[str] | None
 
     The archives of a split file are followed; each of their objects is written once. `targets` limits it to
     those, spelled in full. In a name `/` becomes `__`, other unusual characters `_`; what would collide gets
-    `~2`, `~3`. Stops at the first damaged file: raises `InvalidInput` and its children, also where there is
-    no device code at all.
+    `~2`, `~3`. Stops at the first damaged file: raises `InvalidInput` and its children, also where no file
+    with device code is at hand.
     """
     paths = list(paths)
     names = _Names()
@@ -65,9 +65,8 @@ def extract(paths: Iterable[Path], dest: Path, *, targets: frozenset[str] | None
             with atomic_write(path) as stream:
                 stream.write(data)
             written.append(Extracted(path, source, code.kernel, code.index, code.target, code.size))
-    if not walk.files:
-        given = " ".join(printable(path.name) for path in paths)
-        raise InvalidInput(f"{given}: no device code")
+    if not walk.read:
+        raise _nothing(paths, walk.absent)
     return Extraction(tuple(written), tuple(walk.absent))
 
 
@@ -100,11 +99,14 @@ def safe(text: str) -> str:
 
 
 class _Walk:
-    """One way through all sources; no code object of an archive is met twice."""
+    """One way through all sources; no code object of an archive is met twice.
+
+    `read` counts the fat files and archives that were read, `absent` names split files without archives.
+    """
 
     def __init__(self, stack: ExitStack) -> None:
         self.stack = stack
-        self.files = 0
+        self.read = 0
         self.absent: list[str] = []
         self.done: set[tuple[object, ...]] = set()
 
@@ -114,9 +116,9 @@ class _Walk:
             looked = look(source, _unread)
             if looked is None:
                 continue
-            self.files += 1
             found, file, archives = looked
             if found.kind == FAT:
+                self.read += 1
                 yield from _fat(found, file)
             elif found.marker is None:
                 yield from self._archived(source, None)
@@ -126,12 +128,22 @@ class _Walk:
                 yield from self._archived(archive, kernel_of(found))
 
     def _archived(self, source: Source, kernel: str | None) -> Iterator[tuple[str, Code, bytes]]:
+        self.read += 1
         archive = read_archive(source.open())
         for entry, code in zip(archive.entries, archived(archive), strict=True):
             mark = (source.key, code.kernel, code.index, code.target)
             if kernel in (None, code.kernel) and mark not in self.done:
                 self.done.add(mark)
                 yield source.name, code, code_object(archive, entry)
+
+
+def _nothing(paths: list[Path], absent: list[str]) -> InvalidInput:
+    if not absent:
+        return InvalidInput(f"{' '.join(printable(path.name) for path in paths)}: no device code")
+    return InvalidInput(
+        f"{absent[0]} is split, and its archives are not beside it",
+        next_step="give the archives, the whole directory, or the device wheels besides their host wheel",
+    )
 
 
 def _stop(error: InvalidInput) -> None:
