@@ -448,6 +448,8 @@ def _relocations(old: Image, new: Image, fatbin: Section, marker: Section) -> It
         yield from _into_hole(at, value, start, end, at in slots and value == marker.addr)
     for at in new.packed():
         (value,) = struct.unpack("<Q", new.read(at, 8))
+        if at not in slots and old.read(at, 8) != new.read(at, 8):
+            continue  # no pointer: judged as content
         yield from _into_hole(at, value, start, end, at in slots and value == marker.addr)
 
 

@@ -113,10 +113,7 @@ def test_interpreter_and_notes_move_beside_the_marker(tmp_path: Path, kind: str)
 
 @needs_lld
 @pytest.mark.parametrize("kind", ["pie", "exec"])
-@pytest.mark.parametrize(
-    "flags",
-    ["aw", pytest.param("ax", marks=pytest.mark.xfail(strict=True, reason="notes become executable"))],
-)
+@pytest.mark.parametrize("flags", ["aw", "ax"])
 def test_notes_gain_no_rights(tmp_path: Path, kind: str, flags: str) -> None:
     done = split(tmp_path, linker="lld", kind=kind, fatbin_flags=flags)
     assert done == NO_ROOM or right(done, tmp_path)

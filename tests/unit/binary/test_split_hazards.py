@@ -288,8 +288,15 @@ def test_the_same_code_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_section_too_short_for_the_marker(tmp_path: Path) -> None:
-    tiny = BUNDLE + struct.pack("<Q", 0)
-    assert kept(tmp_path, [tiny]) == "its device code of 32 bytes leaves no room for a marker of 77"
+    tiny = bundle([("gfx942", b"x")], host=None, align=1)
+    name = f"lib{'x' * 100}.so"
+    reason = f"its device code of {len(tiny)} bytes leaves no room for a marker of 175"
+    assert kept(tmp_path, [tiny], name=name) == reason
+
+
+@pytest.mark.parametrize("data", [BUNDLE + bytes(8), bundle([]), bundle([]) + bytes(9000)])
+def test_bundles_without_any_code(tmp_path: Path, data: bytes) -> None:
+    assert kept(tmp_path, [data]) == "its bundles hold no code for any target"
 
 
 def test_no_device_code(tmp_path: Path) -> None:
