@@ -11,9 +11,11 @@ from rocwright.system.files import PARTIAL, disk_error, remove_tree
 
 
 def require_elsewhere(path: Path, output_dir: Path) -> None:
-    """Raise `UsageError` when an output of the same name would replace the input."""
-    target = output_dir / path.name
-    if target.exists() and target.samefile(path):
+    """Raise `UsageError` when an output of the same name would replace the input.
+
+    Another name of the same file is no obstacle: an earlier run links what it does not change.
+    """
+    if (output_dir / path.name).resolve() == path.resolve():
         raise UsageError(
             f"the host wheel would replace {path.name} itself",
             next_step="choose another output directory than the wheel's",

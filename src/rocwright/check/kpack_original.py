@@ -10,8 +10,9 @@ from rocwright.binary.view import Mapped
 from rocwright.check.kpack_compare import same_bytes
 from rocwright.check.kpack_report import Log
 from rocwright.check.kpack_sources import Source, Tree, directory_trees, from_file
-from rocwright.check.kpack_wheels import ENDING, read_wheel, wheel_sources
+from rocwright.check.kpack_wheels import ENDING, wheel_sources
 from rocwright.errors import InvalidInput
+from rocwright.wheel.read import open_wheel
 
 
 class Original:
@@ -25,7 +26,7 @@ class Original:
         elif path.is_dir():
             self.sources = [source for tree in directory_trees([path], log) for source in tree.sources]
         else:
-            self.sources = list(wheel_sources(read_wheel(path), stack))
+            self.sources = list(wheel_sources(open_wheel(path), stack))
         self.by_path = {source.path: source for source in self.sources}
 
     def source_of(self, source: Source) -> Source | None:

@@ -36,7 +36,7 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
     wheels = []
     for path in paths:
         try:
-            wheels.append(read_wheel(path))
+            wheels.append(open_wheel(path))
         except InvalidWheel as error:
             log.add("kpack-wheel", path.name, error.what)
     _records(wheels, log, threads)
@@ -49,15 +49,15 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
         for host in hosts:
             _extras(host, devices, log)
         sources = tuple(source for wheel in together for source in wheel_sources(wheel, stack))
-        yield Tree(sources, parts=True, whole=bool(hosts))
+        # A wheel that holds archives and offers no device wheels was merged for a family: it has no parts.
+        apart = bool(devices) or any(_offers(host) for host in hosts)
+        yield Tree(sources, parts=apart, whole=bool(hosts))
 
 
-def read_wheel(path: Path) -> Wheel:
-    """A wheel's structure; raises `InvalidWheel`."""
-    try:
-        return open_wheel(path)
-    except IndexError as error:  # what zipfile of Python 3.11 and older makes of a member without a name
-        raise InvalidWheel(f"{path.name} has a member without a name", where=path) from error
+def _offers(host: Wheel) -> bool:
+    """Whether a host's extras bring device wheels."""
+    names = (canonicalize_name(Requirement(text).name) for text in host.metadata.requires_dist)
+    return any(device_part(name) is not None for name in names)
 
 
 def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:

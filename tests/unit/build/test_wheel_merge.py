@@ -19,6 +19,7 @@ from fat_wheels import write as write_fat
 from oracle import loader
 from rocwright.build.wheel_merge import MergedWheel, WheelMerge, merge_wheels
 from rocwright.build.wheel_split import split_wheel
+from rocwright.check.kpack import verify
 from rocwright.cli import main
 from rocwright.errors import InvalidInput, InvalidWheel, UsageError
 from rocwright.wheel.read import open_wheel, verify_record
@@ -175,6 +176,14 @@ def test_its_libraries_find_their_code(
     site = unpack(merged / family / HOST, tmp_path / "site")
     assert objects(site / "torch/lib/libraw.so", isa, tmp_path / "a") == raw
     assert objects(site / "torch/_C.so", isa, tmp_path / "b") == packed
+
+
+@pytest.mark.parametrize("family", ["gfx94X-dcgpu", "gfx1100", "gfx90a-dcgpu"])
+def test_a_wheel_for_a_family_has_no_parts_to_be_in(merged: Path, family: str) -> None:
+    report = verify([merged / family / HOST])
+    # The code in these wheels is made up: only that its headers name no target may be found.
+    assert {finding.rule for finding in report.findings} <= {"kpack-machine"}
+    assert report.libraries and report.archives
 
 
 def test_pip_installs_it(merged: Path, tmp_path: Path) -> None:

@@ -472,6 +472,14 @@ def test_the_output_never_replaces_the_wheel(fat: Path, tmp_path: Path) -> None:
     assert source.read_bytes() == fat.read_bytes()
 
 
+def test_a_wheel_without_device_code_can_be_taken_again(tmp_path: Path) -> None:
+    plain = write_fat(tmp_path / "in", {"torch/__init__.py": b""})
+    for _ in range(2):
+        done = split_wheel(plain, tmp_path / "out")
+        assert not done.changed
+    assert (tmp_path / "out" / plain.name).read_bytes() == plain.read_bytes()
+
+
 def test_requirements_and_prefixes_that_make_no_names(fat: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no requirement"):
         split_wheel(fat, tmp_path / "out", device_requires=["rocm device"])
