@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
 from rocwright.binary.fatbin import SECTION
 from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.view import Mapped, map_handle
+from rocwright.binary.inside import spooled
+from rocwright.binary.view import Mapped
 from rocwright.data import load_table
 from rocwright.errors import InvalidElf, InvalidWheel
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
@@ -179,14 +178,14 @@ class _Reader:
                 digest.update(piece)
             return digest.hexdigest(), None
         path = self.source.wheel.path / member.name
+        seen = _seen(pieces, digest.update)
         if self.held + member.size <= _IN_MEMORY:
             memory = io.BytesIO()
-            _copy(pieces, digest.update, memory)
-            return digest.hexdigest(), Mapped(path, memory.getvalue())
-        with tempfile.TemporaryFile(dir=self.directory) as stream:
-            _copy(pieces, digest.update, stream)
-            stream.flush()
-            return digest.hexdigest(), Mapped(path, map_handle(stream.fileno()))
+            memory.writelines(seen)
+            file = Mapped(path, memory.getvalue())
+        else:
+            file = spooled(path, seen, self.directory)
+        return digest.hexdigest(), file
 
     def _compare(self, member: WheelMember, sha256: str) -> bool:
         """Whether RECORD has a digest for the member, which then is right."""
@@ -201,10 +200,10 @@ class _Reader:
         return row.sha256 is not None
 
 
-def _copy(pieces: Iterator[bytes], see: Callable[[bytes], object], stream: IO[bytes]) -> None:
+def _seen(pieces: Iterator[bytes], see: Callable[[bytes], object]) -> Iterator[bytes]:
     for piece in pieces:
         see(piece)
-        stream.write(piece)
+        yield piece
 
 
 def _device_code(file: Mapped) -> bool | None:
