@@ -13,7 +13,10 @@ import zstandard
 from split_trees import GFX942, code, fat, library, original_code, write
 
 from oracle.fat_library import build_library, bundle, ccob
-from rocwright.binary.kpack import ArchiveWriter, Entry
+from rocwright.binary.archives import store
+from rocwright.binary.kpack import ArchiveWriter, Entry, Marker
+from rocwright.binary.split import LibraryPlan, plan_library
+from rocwright.binary.view import mapped
 from rocwright.build.wheel_split import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel
 from rocwright.sdk.device_code import DeviceFile, Listing, list_device_code
@@ -184,6 +187,17 @@ def test_only_code_of_its_own_name_belongs_to_a_library(built: Path, tmp_path: P
     assert len(extract([tmp_path / "libfat.so"], tmp_path / "out").written) == 5
 
 
+def test_a_backslash_in_a_name_is_a_slash_to_readers_of_archives(built: Path, tmp_path: Path) -> None:
+    marker = Marker((".kpack/w_@GFXARCH@.kpack",), "lib\\libfat.so")
+    with mapped(built) as file:
+        plan = plan_library(file, marker)
+        assert isinstance(plan, LibraryPlan)
+        store([plan], lambda target: tmp_path / ".kpack" / f"w_{target}.kpack", "w")
+        (tmp_path / "libfat.so").write_bytes(b"".join(plan.host.pieces()))
+    assert numbered(only(list_device_code([tmp_path / "libfat.so"]))) == FAT_CODE
+    assert by_number(extract([tmp_path / "libfat.so"], tmp_path / "out")) == original_code(built)
+
+
 def test_a_split_library_alone_says_so(built: Path, tmp_path: Path) -> None:
     split_library(built, tmp_path / "split")
     host = Path(shutil.move(tmp_path / "split" / "libfat.so", tmp_path / "libfat.so"))
@@ -269,6 +283,15 @@ def test_artifacts_whose_prefixes_are_laid_over_each_other(built: Path, tmp_path
     assert len(extract([tmp_path / "split"], tmp_path / "all").written) == 10
 
 
+def test_an_archive_in_another_prefix_of_the_same_artifact(built: Path, tmp_path: Path) -> None:
+    whole = tmp_path / "blas_lib_generic"
+    split_library(built, tmp_path / "s")
+    put(tmp_path / "s" / "libfat.so", whole / "math" / "stage" / "libfat.so")
+    shutil.copytree(tmp_path / "s" / ".kpack", whole / "a" / "stage" / ".kpack")
+    write(whole / "artifact_manifest.txt", "a/stage\nmath/stage\n")
+    assert numbered(only(list_device_code([whole / "math"]))) == FAT_CODE
+
+
 def test_an_archive_that_libraries_share_is_written_once(built: Path, tmp_path: Path) -> None:
     split_library(built, tmp_path / "s")
     done = extract([tmp_path / "s", tmp_path / "s" / "libfat.so", tmp_path / "s"], tmp_path / "out")
@@ -330,15 +353,29 @@ def test_a_host_wheel_alone_has_no_code(wheels: Path, tmp_path: Path) -> None:
 
 
 def test_wheels_for_two_pythons_keep_their_own_code(wheels: Path, tmp_path: Path) -> None:
-    other = {
-        "torch/lib/libraw.so": (library(tmp_path / "l.so", [bundle([("gfx942", b"O" * 500)])])).read_bytes()
-    }
+    alone = library(tmp_path / "l.so", [bundle([("gfx942", code(GFX942, 9))])])
+    members = {"torch/lib/libraw.so": alone.read_bytes()}
     filename = fat_wheels.FILENAME.replace("cp311-cp311", "cp312-cp312")
-    split_wheel(fat_wheels.write(tmp_path / "fat", other, filename=filename), tmp_path, overlay_root="torch")
-    listing = list_device_code([wheels / "split", *tmp_path.glob("*.whl")])
-    found = {one.path.name: one for one in listing.files if one.member == "torch/lib/libraw.so"}
-    assert set(found[fat_wheels.FILENAME].targets) == {"gfx90a:xnack-", "gfx90a:xnack+", "gfx942", "gfx1100"}
-    assert [(one.index, one.target, one.size) for one in found[filename].code] == [(0, "gfx942", 500)]
+    place = fat_wheels.write(tmp_path / "fat", members, filename=filename)
+    split_wheel(place, tmp_path / "split", overlay_root="torch")
+    listing = list_device_code([wheels / "split", tmp_path / "split"])
+    found = {one.path.name: one for one in listing.files if one.kind == "split"}
+    assert len(listing.files) == 2 + 4 + 1 + 1 and set(found) == {fat_wheels.FILENAME, filename}
+    assert [(c.index, c.target, c.size) for c in found[filename].code] == [
+        (0, "gfx942", len(code(GFX942, 9)))
+    ]
+    assert len(found[filename].archives) == 1
+
+
+def test_a_library_in_the_data_directory_is_where_it_gets_installed(tmp_path: Path, built: Path) -> None:
+    split_library(built, tmp_path / "s")
+    data = fat_wheels.INFO.replace(".dist-info", ".data")
+    members = {f"{data}/platlib/torch/libfat.so": (tmp_path / "s" / "libfat.so").read_bytes()}
+    for place in sorted((tmp_path / "s" / ".kpack").iterdir()):
+        members[f"torch/.kpack/{place.name}"] = place.read_bytes()
+    wheel = fat_wheels.write(tmp_path / "w", members)
+    (host,) = (one for one in list_device_code([wheel]).files if one.kind == "split")
+    assert numbered(host) == FAT_CODE
 
 
 def test_stored_members_are_read_where_they_lie(wheels: Path, tmp_path: Path) -> None:
