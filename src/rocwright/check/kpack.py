@@ -85,7 +85,7 @@ class _Run:
         with closing(in_order(self.unpacker, work.jobs(), threads=self.threads, window=_WINDOW)) as outcomes:
             for outcome in outcomes:
                 self._count(outcome)
-        check_together(work.libraries, shelves, work.index, tree.whole, self.log)
+        check_together(work.libraries, shelves, work.index, tree, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
         if self.original is not None and not self.original.single and tree.whole:
             split = {library.source.path for library in work.libraries}

@@ -65,12 +65,13 @@ class Tree:
     """Sources that are installed together.
 
     `parts` says that host and targets are apart, so each file must be in the right one; `whole` that every
-    library of the archives is there to be seen.
+    library of the archives is there to be seen; `merged` that it may be for some of the targets only.
     """
 
     sources: tuple[Source, ...]
     parts: bool = False
     whole: bool = False
+    merged: bool = False
 
 
 def open_path(path: Path) -> Mapped:

@@ -10,7 +10,7 @@ from rocwright.binary.kpack import Entry, Marker
 from rocwright.binary.search import PLACEHOLDER, installed_at
 from rocwright.check.kpack_archive import Shelf, label
 from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source
+from rocwright.check.kpack_sources import Source, Tree
 
 # (wrapper, target) → where the code is.
 Spots = dict[tuple[int, str], tuple[Shelf, Entry]]
@@ -42,9 +42,13 @@ def index_code(shelves: Sequence[Shelf], log: Log) -> dict[str, Spots]:
 
 
 def check_together(
-    libraries: Sequence[Known], shelves: Sequence[Shelf], index: dict[str, Spots], whole: bool, log: Log
+    libraries: Sequence[Known], shelves: Sequence[Shelf], index: dict[str, Spots], tree: Tree, log: Log
 ) -> None:
-    """Report what the runtime would not find and, when all libraries are seen, code that none asks for."""
+    """Report what the runtime would not find and, when all libraries are seen, code that none asks for.
+
+    In a tree that was merged for some targets it is no error when something has no code for any of these.
+    """
+    missing = "kpack-partial" if tree.merged and shelves else "kpack-missing"
     targets = sorted({shelf.target for shelf in shelves})
     owners: dict[str, Known] = {}
     for library in libraries:
@@ -57,12 +61,12 @@ def check_together(
             )
         spots = index.get(library.kernel, {})
         if not spots:
-            log.add("kpack-missing", library.source.name, f"no archive has code of {library.kernel}")
+            log.add(missing, library.source.name, f"no archive has code of {library.kernel}")
             continue
         _reachable(library, [shelf for shelf in shelves if library.kernel in shelf.kernels], log)
-        _complete(library, spots, targets, log)
+        _complete(library, spots, targets, missing, log)
         _no_more(library, spots, log)
-    if whole and libraries:
+    if tree.whole and libraries:
         for shelf in shelves:
             for kernel in sorted(shelf.kernels - set(owners)):
                 log.add("kpack-orphan", shelf.source.name, f"it has code of {kernel}, and no library is it")
@@ -91,13 +95,13 @@ def _reachable(library: Known, shelves: Sequence[Shelf], log: Log) -> None:
             )
 
 
-def _complete(library: Known, spots: Spots, targets: Sequence[str], log: Log) -> None:
+def _complete(library: Known, spots: Spots, targets: Sequence[str], missing: str, log: Log) -> None:
     there: defaultdict[int, set[str]] = defaultdict(set)
     for number, target in spots:
         there[number].add(target)
     none = [number for number in range(library.wrappers) if not there[number]]
     if none:
-        log.add("kpack-missing", library.source.name, f"no archive has code for {_some(none)}")
+        log.add(missing, library.source.name, f"no archive has code for {_some(none)}")
     lacking: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
     for target in targets:
         lacking[tuple(n for n in range(library.wrappers) if there[n] and target not in there[n])].append(

@@ -51,13 +51,15 @@ def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int)
         sources = tuple(source for wheel in together for source in wheel_sources(wheel, stack))
         # A wheel that holds archives and offers no device wheels was merged for a family: it has no parts.
         apart = bool(devices) or any(_offers(host) for host in hosts)
-        yield Tree(sources, parts=apart, whole=bool(hosts))
+        yield Tree(sources, parts=apart, whole=bool(hosts), merged=not apart)
 
 
 def _offers(host: Wheel) -> bool:
     """Whether a host's extras bring device wheels."""
-    names = (canonicalize_name(Requirement(text).name) for text in host.metadata.requires_dist)
-    return any(device_part(name) is not None for name in names)
+    requirements = map(Requirement, host.metadata.requires_dist)
+    return any(
+        device_part(canonicalize_name(r.name)) is not None and r.marker is not None for r in requirements
+    )
 
 
 def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
