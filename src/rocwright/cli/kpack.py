@@ -13,11 +13,12 @@ from rocwright.binary.archives import DEFAULT_LEVEL
 from rocwright.build.wheel_merge import merge_wheels
 from rocwright.build.wheel_split import WheelSplit, split_wheel
 from rocwright.check.kpack import verify as verify_paths
+from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets, parse_targets
 from rocwright.pipeline.options import available_cores
-from rocwright.sdk.device_code import SPLIT, DeviceFile, Listing, list_device_code
+from rocwright.sdk.device_code import Listing, list_device_code
 from rocwright.sdk.device_extract import extract as extract_code
 from rocwright.sdk.device_merge import merge_trees
 from rocwright.sdk.device_names import printable
@@ -211,10 +212,10 @@ def list_(*paths: Path, json: Json = False) -> None:
     """
     listing = list_device_code(_given(paths))
     if json:
-        console.out_json([_summary(file) for file in listing.files])
+        console.out_json([code_summary(file) for file in listing.files])
     else:
         for file in listing.files:
-            console.out(_plain(_line(file)))
+            console.out(code_line(file))
     _finish(listing)
 
 
@@ -231,10 +232,10 @@ def show(*paths: Path, json: Json = False) -> None:
     """
     listing = list_device_code(_given(paths))
     if json:
-        console.out_json([{**_summary(file), "code": file.code} for file in listing.files])
+        console.out_json([{**code_summary(file), "code": file.code} for file in listing.files])
     else:
         for file in listing.files:
-            _show(file)
+            show_code(file)
     _finish(listing)
 
 
@@ -260,46 +261,13 @@ def extract(
     wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
     done = extract_code(_given(paths), output_dir, targets=wanted)
     for name in done.absent:
-        console.say(f"{_plain(name)}: archives not beside it")
+        console.say(f"{plain(name)}: archives not beside it")
     if wanted and not done.written:
         console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
     if json:
         console.out_json([{**asdict(one), "path": printable(one.path)} for one in done.written])
         return
     console.out(f"{len(done.written)} code objects in {output_dir}")
-
-
-def _line(file: DeviceFile) -> str:
-    count = sum(number for number, _ in file.targets.values())
-    size = console.human_bytes(sum(size for _, size in file.targets.values()))
-    if count or file.archives or file.kind != SPLIT:
-        what = f"{count} code objects, {size}, targets {' '.join(file.targets) or 'none'}"
-    else:
-        what = "archives not beside it"
-    return f"{file.name}: {file.kind}, {what}"
-
-
-def _show(file: DeviceFile) -> None:
-    lines = [f"{file.name}: {file.kind}, {file.size} bytes, {file.wrappers} wrappers"]
-    if file.remark:
-        lines.append(f"wrapper numbers are unknown: {file.remark}")
-    if file.marker:
-        lines.append(f"name in archives: {file.marker.kernel}")
-        lines += [f"search path: {search}" for search in file.marker.search_paths]
-        lines += [f"archive: {archive}" for archive in file.archives] or ["archives not beside it"]
-    lines += [f"{t}: {count} code objects, {size} bytes" for t, (count, size) in file.targets.items()]
-    for code in file.code:
-        index = "?" if code.index is None else code.index
-        lines.append(
-            f"  {code.kernel}#{index} {code.target} {code.size} bytes at {code.place:#x}, {code.form}"
-        )
-    for line in lines:
-        console.out(_plain(line))
-
-
-def _plain(text: str) -> str:
-    """Text that changes nothing on a terminal; names in files may hold anything."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _finish(listing: Listing) -> None:
@@ -328,18 +296,3 @@ def _require_exists(path: Path) -> None:
 def _require_level(level: int) -> None:
     if not 1 <= level <= 22:
         raise UsageError(f"--level {level} is no level of zstd", next_step="give 1 to 22; 3 is the default")
-
-
-def _summary(file: DeviceFile) -> dict[str, object]:
-    return {
-        "name": file.name,
-        "path": printable(file.path),
-        "member": file.member,
-        "kind": file.kind,
-        "size": file.size,
-        "wrappers": file.wrappers,
-        "targets": {t: {"objects": number, "bytes": size} for t, (number, size) in file.targets.items()},
-        "marker": file.marker,
-        "archives": file.archives,
-        "remark": file.remark,
-    }
