@@ -253,6 +253,33 @@ def test_a_forged_section_costs_nothing(
     assert peak() - before < 100 << 20
 
 
+@pytest.mark.xfail(strict=True, raises=struct.error, reason="a cut .dynsym is not noticed")
+def test_a_symbol_table_that_ends_behind_the_file(library: Path, tmp_path: Path) -> None:
+    end = library.stat().st_size - 100
+    (bad := tmp_path / "libbad.so").write_bytes(section_edit(library, ".dynsym", 24, end))
+    refused(bad, tmp_path, InvalidElf)
+
+
+@pytest.mark.xfail(strict=True, raises=struct.error, reason="a cut data section is not noticed")
+def test_data_of_a_program_that_ends_behind_the_file(tmp_path: Path) -> None:
+    program = build(tmp_path, kind="exec")
+    end = program.stat().st_size - 100
+    (bad := tmp_path / "bad").write_bytes(section_edit(program, ".data", 24, end - end % 8 + 4))
+    refused(bad, tmp_path, InvalidElf)
+
+
+def test_wrappers_that_are_loaded_from_elsewhere(library: Path, tmp_path: Path) -> None:
+    """The loader reads what its segment says; patching other bytes would split nothing."""
+    image = read_image(library)
+    wrappers = next(section for section in image.sections if section.name == ".hipFatBinSegment")
+    bad_bytes = section_edit(library, ".hipFatBinSegment", 24, wrappers.offset - 48)
+    data = bytearray(bad_bytes)
+    data[wrappers.offset - 48 : wrappers.offset] = data[wrappers.offset : wrappers.offset + 48]
+    (bad := tmp_path / "libbad.so").write_bytes(data)
+    found = splitting.split(bad, tmp_path / "out")
+    assert isinstance(found, Kept) and found.reason.startswith("it would not be sound")
+
+
 @pytest.mark.parametrize("tag", [7, 8], ids=["DT_RELA", "DT_RELASZ"])
 @pytest.mark.parametrize("value", [0, 25, 1 << 20, 1 << 40, HUGE])
 def test_a_relocation_table_elsewhere(library: Path, tmp_path: Path, tag: int, value: int) -> None:
