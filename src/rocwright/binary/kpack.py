@@ -32,6 +32,7 @@ _MOST_DATA = 4 << 30
 _MOST_FRAMES = 1 << 20
 _MOST_CODE = (4 << 30) - 1
 _MOST_MARKER = 64 << 10
+_MOST_DIGITS = 10  # of an index, which has 32 bits
 # A table of a few hundred bytes for each code object; a guard against a forged offset.
 _MOST_TABLE = 1 << 30
 
@@ -266,7 +267,7 @@ def _plain(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, in
 def _entries(file: Mapped, table: _Table, at: int, count: int) -> Iterator[Entry]:
     for key, rows in table.toc.items():
         kernel, found, number = key.replace("\\", "/").rpartition("#")
-        if not found or not (number.isascii() and number.isdigit()):
+        if not found or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
             raise _invalid(file, at, f"the key {key!r} does not end in #index")
         for target, row in rows.items():
             if not 0 <= row.ordinal < count:

@@ -179,6 +179,8 @@ def verify(*paths: Path, against: Path | None = None, jobs: int | None = None, j
     json
         Print the report as JSON.
     """
+    if against is not None:
+        _require_exists(against)
     report = verify_paths(_given(paths), against=against, threads=jobs or available_cores())
     if json:
         console.out_json(report.predicate())

@@ -160,6 +160,7 @@ def row(toc: dict[str, Any], **fields: object) -> None:
         (lambda t: t.update(toc=[]), "malformed"),
         (lambda t: t["toc"].update({"k": t["toc"].pop("k#1")}), "does not end in #index"),
         (lambda t: t["toc"].update({"k#-1": t["toc"].pop("k#1")}), "does not end in #index"),
+        (lambda t: t["toc"].update({"k#" + "9" * 5000: t["toc"].pop("k#1")}), "does not end in #index"),
         (lambda t: t["toc"].update({"k#²": t["toc"].pop("k#1")}), "does not end in #index"),
         (lambda t: t.update(compression_scheme="none"), "ordinal 0 of 0"),
         (lambda t: t.update(compression_scheme="none", blobs=[{"offset": 64, "size": 1 << 62}]), "outside"),

@@ -330,6 +330,12 @@ def test_verifying_what_was_never_split(place: Path) -> None:
     assert "0 split libraries, 0 archives, 0 code objects" in done.stdout
 
 
+def test_verifying_against_what_is_not_there(place: Path) -> None:
+    kpack("split", "rocm", "--output-dir", "split", cwd=place)
+    done = kpack("verify", "split", "--against", "gone", cwd=place, code=USAGE)
+    assert "gone does not exist" in done.stderr
+
+
 def test_verifying_against_something_damaged_is_a_finding(place: Path) -> None:
     kpack("split", "rocm", "--output-dir", "out", cwd=place)
     damage(place / "rocm" / "lib" / "libfat.so")
