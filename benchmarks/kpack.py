@@ -25,7 +25,7 @@ from pathlib import Path
 import zstandard
 
 from rocwright.binary.fatbin import read_bundles
-from rocwright.sdk.library_split import split_library
+from rocwright.sdk.device.library import split_library
 
 MOST_WALL = 0.65  # of the floor, on two threads
 MOST_CPU = 1.3

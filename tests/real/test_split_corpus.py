@@ -13,11 +13,11 @@ import pytest
 from oracle import elf_compare, kpack_reader, loader
 from real import corpus_rows
 from rocwright.build.wheel_split import split_wheel
-from rocwright.check.kpack import verify
+from rocwright.check.kpack.verify import verify
 from rocwright.model.gpu import base_targets
-from rocwright.sdk.device_merge import merge_trees
-from rocwright.sdk.device_split import split_tree
-from rocwright.sdk.library_split import split_library
+from rocwright.sdk.device.library import split_library
+from rocwright.sdk.device.merge import merge_trees
+from rocwright.sdk.device.split import split_tree
 
 
 @pytest.fixture(scope="session")

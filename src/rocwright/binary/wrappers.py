@@ -65,9 +65,7 @@ def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
         return ()
     if section.type == fmt.SHT_NOBITS or section.size % WRAPPER.size:
         raise Unsplittable(f"section {SECTION} of {section.size} bytes holds no whole number of wrappers")
-    if section.offset + section.size > file.size:
-        what = f"{file.path.name}: section {SECTION} at {section.offset:#x} ends behind the file"
-        raise InvalidElf(what, where=file.path)
+    _require_inside(file, section)
     slots = _pointer_slots(elf, file, section)
     wrappers = []
     for index, at in enumerate(range(0, section.size, WRAPPER.size)):
@@ -105,7 +103,7 @@ def _words_between(elf: Elf, file: Mapped, start: int, end: int) -> Iterator[int
         if not is_data or section.type == fmt.SHT_NOBITS or start <= section.addr < end:
             continue
         skip = -section.addr % _WORD.size
-        raw = file.read_at(section.offset + skip, max(0, section.size - skip) // _WORD.size * _WORD.size)
+        raw = _section_bytes(file, section, max(0, section.size - skip) // _WORD.size * _WORD.size, skip)
         for number, (value,) in enumerate(_WORD.iter_unpack(raw)):
             if start <= value < end:
                 yield section.addr + skip + number * _WORD.size
@@ -142,7 +140,7 @@ def _symbols(elf: Elf, file: Mapped) -> list[_Symbol]:
     table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
     if table is None:
         return []
-    raw = file.read_at(table.offset, table.size // fmt.SYM.size * fmt.SYM.size)
+    raw = _section_bytes(file, table, table.size // fmt.SYM.size * fmt.SYM.size)
     return [_Symbol(row[4], row[3], row[2]) for row in fmt.SYM.iter_unpack(raw)]
 
 
@@ -206,6 +204,17 @@ def _relr(elf: Elf, file: Mapped) -> Iterator[int]:
         else:
             yield from (where + bit * _WORD.size for bit in range(_BITS) if word >> (bit + 1) & 1)
             where += _BITS * _WORD.size
+
+
+def _section_bytes(file: Mapped, section: Section, length: int, skip: int = 0) -> bytes:
+    _require_inside(file, section)
+    return file.read_at(section.offset + skip, length)
+
+
+def _require_inside(file: Mapped, section: Section) -> None:
+    if section.offset + section.size > file.size:
+        what = f"{file.path.name}: section {section.name} at {section.offset:#x} ends behind the file"
+        raise InvalidElf(what, where=file.path)
 
 
 def _word(elf: Elf, file: Mapped, vaddr: int) -> int:

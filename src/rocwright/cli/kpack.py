@@ -12,18 +12,18 @@ from cyclopts import App, Parameter
 from rocwright.binary.archives import DEFAULT_LEVEL
 from rocwright.build.wheel_merge import merge_wheels
 from rocwright.build.wheel_split import WheelSplit, split_wheel
-from rocwright.check.kpack import verify as verify_paths
+from rocwright.check.kpack.verify import verify as verify_paths
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets, parse_targets
 from rocwright.pipeline.options import available_cores
-from rocwright.sdk.device_code import Listing, list_device_code
-from rocwright.sdk.device_extract import extract as extract_code
-from rocwright.sdk.device_merge import merge_trees
-from rocwright.sdk.device_names import printable
-from rocwright.sdk.device_split import TreeSplit, split_tree
-from rocwright.sdk.library_split import LibrarySplit, split_library
+from rocwright.sdk.device.code import Listing, list_device_code
+from rocwright.sdk.device.extract import extract as extract_code
+from rocwright.sdk.device.library import LibrarySplit, split_library
+from rocwright.sdk.device.merge import merge_trees
+from rocwright.sdk.device.names import printable
+from rocwright.sdk.device.split import TreeSplit, split_tree
 from rocwright.system import console
 
 app = App(

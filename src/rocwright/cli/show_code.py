@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocwright.sdk.device_code import SPLIT, DeviceFile
-from rocwright.sdk.device_names import printable
+from rocwright.sdk.device.code import SPLIT, DeviceFile
+from rocwright.sdk.device.names import printable
 from rocwright.system import console
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rocwright.build.wheel_merge import WheelMerge
 from rocwright.build.wheel_split import WheelSplit
-from rocwright.sdk.device_split import TreeSplit
-from rocwright.sdk.device_tree import Part
-from rocwright.sdk.library_split import LibrarySplit
+from rocwright.sdk.device.library import LibrarySplit
+from rocwright.sdk.device.split import TreeSplit
+from rocwright.sdk.device.tree import Part
 from rocwright.system import console
 
 

@@ -13,7 +13,7 @@ from oracle.fat_library import bundle, ccob, code_object, find_lld, find_llvm_to
 from rocwright.binary.elf import EM_AARCH64, PT_LOAD, read_elf
 from rocwright.binary.view import mapped
 from rocwright.binary.wrappers import SPLIT_MAGIC, read_wrappers
-from rocwright.sdk.library_split import split_library
+from rocwright.sdk.device.library import split_library
 
 HOST = ("host-aarch64-unknown-linux-gnu-", b"")
 TARGET = "hipv4-amdgcn-amd-amdhsa--gfx942"

@@ -19,7 +19,7 @@ from fat_wheels import write as write_fat
 from oracle import loader
 from rocwright.build.wheel_merge import MergedWheel, WheelMerge, merge_wheels
 from rocwright.build.wheel_split import split_wheel
-from rocwright.check.kpack import verify
+from rocwright.check.kpack.verify import verify
 from rocwright.cli import main
 from rocwright.errors import InvalidInput, InvalidWheel, UsageError
 from rocwright.wheel.read import open_wheel, verify_record

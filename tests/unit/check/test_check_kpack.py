@@ -32,8 +32,8 @@ from kpack_cases import (
 from oracle.fat_library import build_library, linkers
 from rocwright.binary.kpack import Marker, pack_marker, read_archive
 from rocwright.binary.view import mapped
-from rocwright.check.kpack import verify
-from rocwright.check.kpack_report import KpackReport
+from rocwright.check.kpack.report import KpackReport
+from rocwright.check.kpack.verify import verify
 from rocwright.errors import ContractBroken, InvalidInput
 
 

@@ -31,9 +31,9 @@ from kpack_cases import (
 from oracle.fat_library import bundle, ccob
 from rocwright.binary.kpack import Marker
 from rocwright.build.wheel_split import split_wheel
-from rocwright.check.kpack import verify
-from rocwright.check.kpack_report import RULES, KpackReport
-from rocwright.sdk.device_split import split_tree
+from rocwright.check.kpack.report import RULES, KpackReport
+from rocwright.check.kpack.verify import verify
+from rocwright.sdk.device.split import split_tree
 
 DATABASE = "lib/rocblas/library/TensileLibrary_Type_HH_gfx942.co"
 IMAGE = "lib/aotriton.images/amd-gfx11xx/flash.aks2"

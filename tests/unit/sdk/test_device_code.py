@@ -19,10 +19,10 @@ from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 from rocwright.build.wheel_split import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel
-from rocwright.sdk.device_code import DeviceFile, Listing, list_device_code
-from rocwright.sdk.device_extract import Extraction, extract, safe
-from rocwright.sdk.device_split import split_tree
-from rocwright.sdk.library_split import split_library
+from rocwright.sdk.device.code import DeviceFile, Listing, list_device_code
+from rocwright.sdk.device.extract import Extraction, extract, safe
+from rocwright.sdk.device.library import split_library
+from rocwright.sdk.device.split import split_tree
 from rocwright.system.files import walk_files
 from unit.build import fat_wheels
 

@@ -21,8 +21,8 @@ from split_trees import (
 from oracle.fat_library import bundle
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
-from rocwright.sdk.device_merge import merge_trees
-from rocwright.sdk.device_split import split_tree
+from rocwright.sdk.device.merge import merge_trees
+from rocwright.sdk.device.split import split_tree
 
 
 @pytest.fixture(scope="module")

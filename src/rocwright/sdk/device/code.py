@@ -18,7 +18,7 @@ from rocwright.binary.unpack import RAW_MAGIC
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput
-from rocwright.sdk.device_sources import Source, find_sources
+from rocwright.sdk.device.sources import Source, find_sources
 
 FAT, SPLIT, ARCHIVE = "fat", "split", "archive"
 # Names of sections, bundles, and wrappers with their version.

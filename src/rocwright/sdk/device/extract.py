@@ -16,9 +16,9 @@ from rocwright.binary.fatbin import device_code, scan_bundles
 from rocwright.binary.kpack import code_object, read_archive
 from rocwright.binary.view import Mapped
 from rocwright.errors import InvalidInput
-from rocwright.sdk.device_code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
-from rocwright.sdk.device_names import printable
-from rocwright.sdk.device_sources import Source, find_sources
+from rocwright.sdk.device.code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
+from rocwright.sdk.device.names import printable
+from rocwright.sdk.device.sources import Source, find_sources
 from rocwright.system.files import atomic_write
 
 _UNSAFE = re.compile(r"[^0-9A-Za-z.+:@=#-]")

@@ -22,8 +22,8 @@ from rocwright.binary.wrappers import (
     foreign_references,
     read_wrappers,
 )
-from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source
+from rocwright.check.kpack.report import Log
+from rocwright.check.kpack.sources import Source
 from rocwright.errors import InvalidInput
 
 _SPLIT_WRAPPER = SPLIT_MAGIC.to_bytes(4, "little") + b"\1\0\0\0"

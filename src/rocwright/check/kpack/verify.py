@@ -13,15 +13,15 @@ from pathlib import Path
 
 from rocwright.binary.fatbin import Bundle, CodeObject, device_code
 from rocwright.binary.wrappers import Unsplittable
-from rocwright.check.kpack_archive import Job, Outcome, Shelf, Unpacker, read_shelf
-from rocwright.check.kpack_compare import Fat, host_differences, stand_ins
-from rocwright.check.kpack_library import Library, check_library, is_host_elf
-from rocwright.check.kpack_original import Original, compare_trees
-from rocwright.check.kpack_report import KpackReport, Log
-from rocwright.check.kpack_sources import Tree, directory_trees, file_tree
-from rocwright.check.kpack_together import Known, Spots, check_together, index_code
-from rocwright.check.kpack_tree import check_parts
-from rocwright.check.kpack_wheels import ENDING, wheel_trees, wheels_in
+from rocwright.check.kpack.archive import Job, Outcome, Shelf, Unpacker, read_shelf
+from rocwright.check.kpack.compare import Fat, host_differences, stand_ins
+from rocwright.check.kpack.library import Library, check_library, is_host_elf
+from rocwright.check.kpack.original import Original, compare_trees
+from rocwright.check.kpack.report import KpackReport, Log
+from rocwright.check.kpack.sources import Tree, directory_trees, file_tree
+from rocwright.check.kpack.together import Known, Spots, check_together, index_code
+from rocwright.check.kpack.tree import check_parts
+from rocwright.check.kpack.wheels import ENDING, wheel_trees, wheels_in
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.machines import Machines

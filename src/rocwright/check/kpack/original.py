@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rocwright.binary.view import Mapped
-from rocwright.check.kpack_compare import same_bytes
-from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source, Tree, directory_trees, from_file
-from rocwright.check.kpack_wheels import ENDING, wheel_sources
+from rocwright.check.kpack.compare import same_bytes
+from rocwright.check.kpack.report import Log
+from rocwright.check.kpack.sources import Source, Tree, directory_trees, from_file
+from rocwright.check.kpack.wheels import ENDING, wheel_sources
 from rocwright.errors import InvalidInput
 from rocwright.wheel.read import open_wheel
 

@@ -10,10 +10,10 @@ from rocwright.binary import fatbin
 from rocwright.binary.elf import read_elf
 from rocwright.binary.fatbin import PACKED_MAGIC, scan_bundles
 from rocwright.binary.unpack import RAW_MAGIC
-from rocwright.check.kpack_archive import Shelf
-from rocwright.check.kpack_library import is_host_elf
-from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source, Tree
+from rocwright.check.kpack.archive import Shelf
+from rocwright.check.kpack.library import is_host_elf
+from rocwright.check.kpack.report import Log
+from rocwright.check.kpack.sources import Source, Tree
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets

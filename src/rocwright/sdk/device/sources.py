@@ -18,7 +18,7 @@ from rocwright.binary.kpack import SUFFIX, Marker
 from rocwright.binary.search import archives_among, archives_on_disk
 from rocwright.binary.view import Mapped, mapped
 from rocwright.errors import InvalidInput
-from rocwright.sdk.device_names import GENERIC, is_artifact, printable, read_artifact, served
+from rocwright.sdk.device.names import GENERIC, is_artifact, printable, read_artifact, served
 from rocwright.system.files import walk_files
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.stream import WheelStream, opened

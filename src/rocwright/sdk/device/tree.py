@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.sdk.device_names import GENERIC, MANIFEST, in_order, manifest, printable, served
+from rocwright.sdk.device.names import GENERIC, MANIFEST, in_order, manifest, printable, served
 from rocwright.system.files import CHUNK, atomic_directory, remove_tree
 
 _NO_RANGE_COPY = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF)

@@ -21,7 +21,7 @@ from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.kpack import SUFFIX, Marker, parse_marker
 from rocwright.binary.search import archives_on_disk, is_target
 from rocwright.binary.view import Mapped, mapped
-from rocwright.check.kpack_report import Log
+from rocwright.check.kpack.report import Log
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFiles, known_targets

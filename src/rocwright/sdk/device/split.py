@@ -17,13 +17,14 @@ from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, parse_target
-from rocwright.sdk.device_names import (
+from rocwright.sdk.device.library import ARCHIVES
+from rocwright.sdk.device.names import (
     GENERIC,
     MANIFEST,
     printable,
     served,
 )
-from rocwright.sdk.device_place import (
+from rocwright.sdk.device.place import (
     Group,
     Input,
     Placed,
@@ -33,14 +34,13 @@ from rocwright.sdk.device_place import (
     place_all,
     safe_name,
 )
-from rocwright.sdk.device_tree import (
+from rocwright.sdk.device.tree import (
     Outputs,
     Part,
     Remark,
     require_apart,
     split_layout,
 )
-from rocwright.sdk.library_split import ARCHIVES
 
 # Hosts of HIP programs are 64-bit and little-endian; compilers bring objects for other machines with them.
 _HOST = b"\x7fELF\x02\x01"

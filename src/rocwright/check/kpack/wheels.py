@@ -15,8 +15,8 @@ from packaging.version import Version
 from rocwright.binary.inside import spooled, window
 from rocwright.binary.kpack import SUFFIX
 from rocwright.binary.view import Mapped
-from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import HEAD, Source, Tree, device_part, open_path
+from rocwright.check.kpack.report import Log
+from rocwright.check.kpack.sources import HEAD, Source, Tree, device_part, open_path
 from rocwright.check.rules import exact_version
 from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError
 from rocwright.system.parallel import in_order

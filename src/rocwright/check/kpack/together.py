@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from rocwright.binary.kpack import Entry, Marker
 from rocwright.binary.search import PLACEHOLDER, installed_at
-from rocwright.check.kpack_archive import Shelf, label
-from rocwright.check.kpack_report import Log
-from rocwright.check.kpack_sources import Source, Tree
+from rocwright.check.kpack.archive import Shelf, label
+from rocwright.check.kpack.report import Log
+from rocwright.check.kpack.sources import Source, Tree
 
 # (wrapper, target) → where the code is.
 Spots = dict[tuple[int, str], tuple[Shelf, Entry]]

@@ -12,7 +12,8 @@ from rocwright.binary.kpack import SUFFIX, read_archive
 from rocwright.binary.view import mapped
 from rocwright.model.device_files import DeviceFile, Unplaced, classify
 from rocwright.model.gpu import InvalidTarget, base_targets
-from rocwright.sdk.device_names import (
+from rocwright.sdk.device.library import ARCHIVES
+from rocwright.sdk.device.names import (
     GENERIC,
     MANIFEST,
     Artifact,
@@ -21,8 +22,7 @@ from rocwright.sdk.device_names import (
     read_artifact,
     tables,
 )
-from rocwright.sdk.device_tree import Node, read_tree
-from rocwright.sdk.library_split import ARCHIVES
+from rocwright.sdk.device.tree import Node, read_tree
 
 _UNSAFE = re.compile(r"[^0-9A-Za-z.+-]+")
 

@@ -12,7 +12,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, expand
-from rocwright.sdk.device_names import (
+from rocwright.sdk.device.names import (
     GENERIC,
     MANIFEST,
     in_order,
@@ -22,7 +22,7 @@ from rocwright.sdk.device_names import (
     served,
     tables,
 )
-from rocwright.sdk.device_tree import (
+from rocwright.sdk.device.tree import (
     Node,
     Part,
     Remark,

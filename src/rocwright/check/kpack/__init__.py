@@ -1,0 +1,1 @@
+"""Verify split device code: libraries, archives, trees and wheels, alone and against the original."""

@@ -1,0 +1,1 @@
+"""Device code of libraries and ROCm trees: split, merge, list and extract."""
