@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import subprocess
 import zipfile
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle import elf_compare, kpack_reader, loader
+from oracle import elf_compare, fatbin_walk, kpack_reader, loader
+from oracle.fat_library import find_llvm_tool
 from real import corpus_rows
 from rocwright.build.wheel_split import split_wheel
 from rocwright.check.kpack.verify import verify
@@ -59,6 +61,22 @@ def test_archives_hold_exactly_the_code_objects_of_the_table(split):
         assert len(found) == library.objects
         assert tuple(sorted({target for _, target, _, _ in found})) == library.targets
         assert corpus_rows.digest_of(found) == library.sha256
+
+
+@pytest.mark.skipif(find_llvm_tool("clang-offload-bundler") is None, reason="no clang-offload-bundler here")
+def test_the_compilers_own_tool_takes_the_same_objects_out(split):
+    """clang-offload-bundler sees one raw bundle at a time; a few of each library are enough to compare."""
+    tool = find_llvm_tool("clang-offload-bundler")
+    for _, original, directory, _ in split:
+        stored = {
+            (index, target): code
+            for path in (directory / ".kpack").iterdir()
+            for (_, index, target), code in kpack_reader.read_kpack(path).entries.items()
+        }
+        for wrapper in itertools.islice(fatbin_walk.walk(original), 2):
+            for entry in itertools.islice(wrapper.device, 4):
+                target = corpus_rows.target_of_entry(entry)
+                assert fatbin_walk.bundler(tool, wrapper.bundle, entry) == stored[wrapper.index, target]
 
 
 def test_host_files_differ_only_where_they_must(split):
