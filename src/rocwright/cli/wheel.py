@@ -8,7 +8,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from rocwright.build.wheel_split import WheelSplit, split_wheel
+from rocwright.build.wheel_split import split_wheel
+from rocwright.cli.show_split import show_wheel
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores
 from rocwright.system import console
@@ -68,7 +69,7 @@ def split(
         seconds = round(time.monotonic() - began, 2)
         results.append({"seconds": seconds, "split": done})
         if not json:
-            _show(done, seconds)
+            show_wheel(done, seconds)
     if json:
         console.out_json({"wheels": results})
 
@@ -89,23 +90,3 @@ def _require_sense(wheels: tuple[Path, ...], prefix: str | None, level: int) -> 
         )
     if not 1 <= level <= 22:
         raise UsageError(f"--level {level} is not between 1 and 22")
-
-
-def _show(done: WheelSplit, seconds: float) -> None:
-    name = Path(done.source).name
-    fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
-    if done.changed:
-        device = console.human_bytes(sum(one.size for one in done.device))
-        console.out(f"{name}: {fat} -> host {host} + {len(done.device)} device wheels {device}, {seconds} s")
-        rows = [(Path(one.path).name, console.human_bytes(one.size)) for one in done.device]
-        console.table("", ("device wheel", "size"), rows, right=(1,))
-        console.out(f"{done.identical}/{done.objects} code objects identical, {done.libraries} libraries")
-    else:
-        state = "is split already" if done.already_split else "has no device code to split"
-        console.out(f"{name}: {fat}, {state}; copied as it is, {seconds} s")
-    for left in done.kept:
-        console.out(f"kept whole: {left.member}: {left.reason}")
-    for left in done.unplaced:
-        console.out(f"left in the host: {left.member}: {left.reason}")
-    if done.undigested:
-        console.out(f"without a digest in the wheel's RECORD: {done.undigested} files; their CRC is right")
