@@ -103,6 +103,20 @@ def test_the_loader_finds_the_same_code_through_the_marker(split, tmp_path):
         tmp_path.mkdir()
 
 
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+def test_archives_are_found_through_links(split, tmp_path, kind):
+    """A mapping has the path of the hard link, but the target's path behind a symbolic one."""
+    for number, (library, original, directory, _) in enumerate(split):
+        host, place = directory / original.name, _new(tmp_path / str(number))
+        link = place / host.name if kind == "symbolic" else directory / f"hard-{host.name}"
+        link.symlink_to(host) if kind == "symbolic" else link.hardlink_to(host)
+        found = loader.load(link, isa=library.targets[0], workdir=_new(place / "work"))
+        if "not found (required by" not in found.error:
+            assert [registration.reason for registration in found] == [""] * library.bundles
+        if kind == "hard":
+            link.unlink()
+
+
 @pytest.mark.parametrize("tool", ["strip", "llvm-strip", "patchelf"])
 def test_split_libraries_survive_the_next_tools(split, tmp_path, tool):
     command = {
