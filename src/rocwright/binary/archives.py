@@ -20,7 +20,7 @@ from rocwright.binary.fatbin import Bundle, CodeObject, device_code
 from rocwright.binary.kpack import ArchiveWriter, Entry
 from rocwright.binary.split import LibraryPlan
 from rocwright.errors import IntegrityError
-from rocwright.model.gpu import Target, parse_target
+from rocwright.model.gpu import less_specific, parse_target
 from rocwright.system.files import atomic_write
 from rocwright.system.parallel import in_order
 
@@ -112,7 +112,7 @@ def _complete(archives: dict[str, ArchiveWriter]) -> int:
     for text, archive in sorted(archives.items()):
         target = parse_target(text)
         have = {(entry.kernel, entry.index) for entry in archive.entries}
-        for other in _less_specific(target, archives):
+        for other in map(str, less_specific(target, map(parse_target, archives))):
             ordinals: dict[int, int] = {}
             for entry in list(archives[other].entries):
                 if (entry.kernel, entry.index) in have:
@@ -123,13 +123,6 @@ def _complete(archives: dict[str, ArchiveWriter]) -> int:
                 have.add((entry.kernel, entry.index))
                 repeated += 1
     return repeated
-
-
-def _less_specific(target: Target, archives: Iterable[str]) -> list[str]:
-    """Archives whose code also runs on `target`: its base with some of its features, most features first."""
-    others = (parse_target(text) for text in archives)
-    fitting = [o for o in others if o.base == target.base and set(o.features) < set(target.features)]
-    return [str(o) for o in sorted(fitting, key=lambda o: (-len(o.features), str(o)))]
 
 
 def _length(stream: IO[bytes]) -> int:

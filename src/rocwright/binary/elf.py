@@ -17,6 +17,7 @@ from rocwright.binary.view import View
 from rocwright.errors import InvalidElf
 
 MAGIC = b"\x7fELF"
+SUPPORTED = MAGIC + b"\2\1"  # 64-bit, little-endian
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 PHDR = struct.Struct("<IIQQQQQQ")
 SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -233,7 +234,7 @@ class _Reader:
             raise self.invalid("this is no ELF file")
         if len(data) < EHDR.size:
             raise self.invalid("the file ends inside the ELF header")
-        if data[4:6] != b"\x02\x01":
+        if not data.startswith(SUPPORTED):
             raise self.invalid("only 64-bit little-endian ELF is supported")
         return EHDR.unpack(data)
 

@@ -13,24 +13,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.binary.elf import MAGIC, SHT_NOBITS, read_elf
-from rocwright.binary.unpack import RAW_MAGIC, Packed, header_complete, unpack, unpack_head
+from rocwright.binary.elf import MAGIC, SHT_NOBITS, Elf, Section, read_elf
+from rocwright.binary.unpack import (
+    COUNT,
+    ENTRY,
+    HEADER_LIMIT,
+    MOST_ENTRIES,
+    RAW_MAGIC,
+    Packed,
+    header_complete,
+    invalid_bundle,
+    unpack,
+    unpack_head,
+)
 from rocwright.binary.view import Mapped, mapped
 from rocwright.errors import InvalidBundle
-from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.model.gpu import is_target
 
 PACKED_MAGIC = b"CCOB"
 SECTION = ".hip_fatbin"
 
-_COUNT = struct.Struct("<Q")
-_ENTRY = struct.Struct("<QQQ")
 _PREFIX = struct.Struct("<4sHH")
 # Behind magic, version and method: total size of the bundle where it is told, unpacked size, hash.
 _HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
-_MOST_ENTRIES = 4096
 _LONGEST_ID = 4096
-# Enough for the entries of any real bundle; keeps a bomb in a compressed one from filling the memory.
-_HEADER_LIMIT = 4 << 20
 _PIECE = 64 << 10
 _HOST = "host"
 
@@ -78,9 +84,8 @@ def read_bundles(path: Path) -> tuple[Bundle, ...]:
     """
     with mapped(path) as file:
         if file.read_at(0, len(MAGIC)) == MAGIC:
-            section = read_elf(file).sections.get(SECTION)
-            # A split library keeps the section's addresses and has none of its bytes.
-            if section is None or section.size == 0 or section.type == SHT_NOBITS:
+            section = fat_section(read_elf(file))
+            if section is None:
                 return ()
             start, end = section.offset, section.offset + section.size
         else:
@@ -88,6 +93,15 @@ def read_bundles(path: Path) -> tuple[Bundle, ...]:
             if not file.read_at(0, len(RAW_MAGIC)).startswith((RAW_MAGIC, PACKED_MAGIC)):
                 return ()
         return scan_bundles(file, start, end)
+
+
+def fat_section(elf: Elf) -> Section | None:
+    """The section with a library's device code; None where there is none, or no more.
+
+    AMD's own splitter leaves the section's addresses and none of its bytes.
+    """
+    section = elf.sections.get(SECTION)
+    return section if section is not None and section.size and section.type != SHT_NOBITS else None
 
 
 def targets(path: Path) -> frozenset[str]:
@@ -120,14 +134,6 @@ def device_code(file: Mapped, bundle: Bundle) -> list[tuple[CodeObject, memoryvi
     return [(e, data[e.offset : e.offset + e.size]) for e in bundle.entries if e.target]
 
 
-def _invalid(path: Path, offset: int, what: str) -> InvalidBundle:
-    return InvalidBundle(
-        f"{path.name}: device code bundle at offset {offset:#x}: {what}",
-        where=path,
-        next_step="the file is damaged or was cut; build or download it again",
-    )
-
-
 def _scan(file: Mapped, start: int, end: int) -> Iterator[Bundle]:
     place = start
     while (place := _next(file, place, end)) < end:
@@ -147,14 +153,14 @@ def _next(file: Mapped, place: int, end: int) -> int:
             break
     head = file.read_at(place, min(len(RAW_MAGIC), end - place))
     if place < end and not head.startswith((RAW_MAGIC, PACKED_MAGIC)):
-        raise _invalid(file.path, place, "neither a bundle nor padding")
+        raise invalid_bundle(file.path, place, "neither a bundle nor padding")
     return place
 
 
 def _raw(file: Mapped, place: int, end: int) -> Bundle:
     header = file.read_at(place, min(_PIECE, end - place))
     if not header_complete(header):
-        header = file.read_at(place, min(_HEADER_LIMIT, end - place))
+        header = file.read_at(place, min(HEADER_LIMIT, end - place))
     entries, size = _entries(header, end - place, place, file.path)
     inside = tuple(CodeObject(e.id, e.target, place + e.offset, e.size) for e in entries)
     return Bundle(place, size, None, inside)
@@ -163,27 +169,27 @@ def _raw(file: Mapped, place: int, end: int) -> Bundle:
 def _entries(header: bytes, room: int, place: int, path: Path) -> tuple[list[CodeObject], int]:
     """Entries of a raw bundle from its first bytes, and the bundle's extent; `room` bounds it."""
     at = len(RAW_MAGIC)
-    if len(header) < at + _COUNT.size:
-        raise _invalid(path, place, "it ends inside its header")
-    (count,) = _COUNT.unpack_from(header, at)
-    at += _COUNT.size
-    if count > _MOST_ENTRIES:
-        raise _invalid(path, place, f"it claims {count} entries")
+    if len(header) < at + COUNT.size:
+        raise invalid_bundle(path, place, "it ends inside its header")
+    (count,) = COUNT.unpack_from(header, at)
+    at += COUNT.size
+    if count > MOST_ENTRIES:
+        raise invalid_bundle(path, place, f"it claims {count} entries")
     entries = []
     for _ in range(count):
-        if at + _ENTRY.size > len(header):
-            raise _invalid(path, place, "it ends inside its header")
-        offset, size, length = _ENTRY.unpack_from(header, at)
-        at += _ENTRY.size
+        if at + ENTRY.size > len(header):
+            raise invalid_bundle(path, place, "it ends inside its header")
+        offset, size, length = ENTRY.unpack_from(header, at)
+        at += ENTRY.size
         if length > _LONGEST_ID or at + length > len(header):
-            raise _invalid(path, place, f"an entry's id of {length} bytes does not fit")
+            raise invalid_bundle(path, place, f"an entry's id of {length} bytes does not fit")
         try:
             text = header[at : at + length].decode("ascii")
         except UnicodeDecodeError:
-            raise _invalid(path, place, "an entry's id is not ASCII") from None
+            raise invalid_bundle(path, place, "an entry's id is not ASCII") from None
         at += length
         if offset + size > room:
-            raise _invalid(path, place, f"the code of {text} ends behind the data")
+            raise invalid_bundle(path, place, f"the code of {text} ends behind the data")
         entries.append(CodeObject(text, _target(text), offset, size))
     _require_apart(entries, at, place, path)
     return entries, max([at, *(entry.offset + entry.size for entry in entries)])
@@ -194,7 +200,7 @@ def _require_apart(entries: list[CodeObject], header_end: int, place: int, path:
     free, before = header_end, "the header"
     for entry in sorted((e for e in entries if e.size), key=lambda e: e.offset):
         if entry.offset < free:
-            raise _invalid(path, place, f"the code of {entry.id} overlaps {before}")
+            raise invalid_bundle(path, place, f"the code of {entry.id} overlaps {before}")
         free, before = entry.offset + entry.size, entry.id
 
 
@@ -208,36 +214,28 @@ def _target(text: str) -> str:
     # arch-vendor-os-environment-target, and old ids lack the environment; targets may contain '-'.
     parts = triple.split("-", 3)
     last = parts[-1]
-    return last if _is_target(last) else last.partition("-")[2] or last
-
-
-def _is_target(text: str) -> bool:
-    try:
-        parse_target(text)
-    except InvalidTarget:
-        return False
-    return True
+    return last if is_target(last) else last.partition("-")[2] or last
 
 
 def _packed(file: Mapped, place: int, end: int) -> Bundle:
     path = file.path
     head = file.read_at(place, min(_PREFIX.size, end - place))
     if len(head) < _PREFIX.size:
-        raise _invalid(path, place, "it ends inside its header")
+        raise invalid_bundle(path, place, "it ends inside its header")
     _, version, method = _PREFIX.unpack(head)
     layout = _HEADERS.get(version)
     if layout is None:
-        raise _invalid(path, place, f"compressed with header version {version}; 1, 2 and 3 are known")
+        raise invalid_bundle(path, place, f"compressed with header version {version}; 1, 2 and 3 are known")
     body = place + _PREFIX.size + layout.size
     if body > end:
-        raise _invalid(path, place, "it ends inside its header")
+        raise invalid_bundle(path, place, "it ends inside its header")
     *total, unpacked, digest = layout.unpack(file.read_at(place + _PREFIX.size, layout.size))
     # Version 1 does not say how long the compressed data is; the stream itself knows where it ends.
     stop = place + total[0] if total else None
     if stop is not None and not body < stop <= end:
-        raise _invalid(path, place, f"its {stop - place} bytes do not fit into the data")
+        raise invalid_bundle(path, place, f"its {stop - place} bytes do not fit into the data")
     packed, head = unpack_head(file, Packed(place, body, stop or end, method, unpacked, digest), stop is None)
     entries, extent = _entries(head, unpacked, place, path)
     if extent > unpacked:
-        raise _invalid(path, place, "its header is longer than its unpacked size")
+        raise invalid_bundle(path, place, "its header is longer than its unpacked size")
     return Bundle(place, packed.stop - place, packed, tuple(entries))

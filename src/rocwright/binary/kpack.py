@@ -22,6 +22,8 @@ from rocwright.errors import InvalidArchive, InvalidInput
 
 MAGIC = b"KPAK"
 SUFFIX = ".kpack"
+DIRECTORY = ".kpack"  # where archives lie, at the root of what is installed
+PLACEHOLDER = "@GFXARCH@"  # in a search path; the runtime puts a target here, only the first one counts
 ZSTD, PLAIN = "zstd-per-kernel", "none"
 _HEADER = struct.Struct("<4sIQ")
 _COUNT = struct.Struct("<I")

@@ -8,10 +8,8 @@ import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
-from rocwright.binary.kpack import Marker
-from rocwright.model.gpu import InvalidTarget, parse_target
-
-PLACEHOLDER = "@GFXARCH@"  # the runtime puts a target here; only the first one counts
+from rocwright.binary.kpack import PLACEHOLDER, Marker
+from rocwright.model.gpu import is_target
 
 
 def installed_at(library: str, search_path: str) -> str:
@@ -37,15 +35,6 @@ def archives_on_disk(library: Path, marker: Marker) -> list[str]:
             if _fits(match, before, placeholder, after) and os.path.isfile(match):  # noqa: PTH113
                 found[match] = None
     return list(found)
-
-
-def is_target(text: str) -> bool:
-    """Whether text names a target, with or without features."""
-    try:
-        parse_target(text)
-    except InvalidTarget:
-        return False
-    return True
 
 
 def _fits(path: str, before: str, placeholder: str, after: str) -> bool:

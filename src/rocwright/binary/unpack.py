@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import zstandard
 
@@ -15,15 +16,14 @@ from rocwright.errors import InvalidBundle
 
 RAW_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 
-_COUNT = struct.Struct("<Q")
-_ENTRY = struct.Struct("<QQQ")
+COUNT = struct.Struct("<Q")
+ENTRY = struct.Struct("<QQQ")
 _ZLIB, _ZSTD = 0, 1
-_MOST_ENTRIES = 4096
+MOST_ENTRIES = 4096
 # Enough for the entries of any real bundle; keeps a bomb in a compressed one from filling the memory.
-_HEADER_LIMIT = 4 << 20
+HEADER_LIMIT = 4 << 20
 _PIECE = 64 << 10
-# Above any bundle that a compiler can link today (addresses of device code are 32 bit apart from each
-# other); real ones have up to 120 MB, and header version 3 exists for those above 4 GiB.
+# Real bundles have up to 120 MB; header version 3 exists for those above the 4 GiB of the older ones.
 _MOST_UNPACKED = 16 << 30
 # zstd's own limit is about 1:32000; real bundles of 27 nearly equal code objects reach 1:90.
 _MOST_RATIO = 40_000
@@ -62,7 +62,7 @@ def unpack_head(file: Mapped, packed: Packed, open_end: bool) -> tuple[Packed, b
         # Looked at again when it has grown by half, so that long headers in small pieces stay cheap.
         if len(gathered) * 2 >= looked_at * 3:
             looked_at = len(gathered)
-            if looked_at >= _HEADER_LIMIT or header_complete(gathered):
+            if looked_at >= HEADER_LIMIT or header_complete(gathered):
                 break
     head = bytes(gathered)
     if not head:
@@ -96,25 +96,30 @@ def unpack(file: Mapped, packed: Packed) -> bytes:
 def header_complete(head: bytes | bytearray) -> bool:
     """Whether these bytes reach behind the last entry's id (or are plainly no bundle)."""
     at = len(RAW_MAGIC)
-    if len(head) < at + _COUNT.size:
+    if len(head) < at + COUNT.size:
         return False
     if not head.startswith(RAW_MAGIC):
         return True
-    (count,) = _COUNT.unpack_from(head, at)
-    at += _COUNT.size
-    for _ in range(min(count, _MOST_ENTRIES)):
-        if at + _ENTRY.size > len(head):
+    (count,) = COUNT.unpack_from(head, at)
+    at += COUNT.size
+    for _ in range(min(count, MOST_ENTRIES)):
+        if at + ENTRY.size > len(head):
             return False
-        at += _ENTRY.size + _ENTRY.unpack_from(head, at)[2]
+        at += ENTRY.size + ENTRY.unpack_from(head, at)[2]
     return at <= len(head)
 
 
-def _invalid(file: Mapped, packed: Packed, what: str) -> InvalidBundle:
+def invalid_bundle(path: Path, offset: int, what: str) -> InvalidBundle:
+    """The error for a bundle that begins at a file offset."""
     return InvalidBundle(
-        f"{file.path.name}: device code bundle at offset {packed.place:#x}: {what}",
-        where=file.path,
+        f"{path.name}: device code bundle at offset {offset:#x}: {what}",
+        where=path,
         next_step="the file is damaged or was cut; build or download it again",
     )
+
+
+def _invalid(file: Mapped, packed: Packed, what: str) -> InvalidBundle:
+    return invalid_bundle(file.path, packed.place, what)
 
 
 def _check_frame(file: Mapped, packed: Packed, stream: memoryview) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright import __version__
+from rocwright.binary.kpack import PLACEHOLDER
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.device_files import DeviceFile
 from rocwright.model.gpu import base_targets, parse_target
 from rocwright.wheel.metadata import add_headers, header_fields, normalized_name, wheel_stem
 from rocwright.wheel.read import Wheel
 
-TARGET_WORD = "@GFXARCH@"
 _ALL = "all"
 # What the licence asks to be passed on, and who answers for the files.
 _PASSED_ON = frozenset(
@@ -98,7 +98,7 @@ def _name(prefix: str, target: str) -> str:
 
 
 def _requirement(text: str, target: str) -> str:
-    filled = text.replace(TARGET_WORD, target)
+    filled = text.replace(PLACEHOLDER, target)
     try:
         return str(Requirement(filled))
     except InvalidRequirement as error:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
-from rocwright.binary.fatbin import SECTION
-from rocwright.binary.view import Mapped, map_handle
+from rocwright.binary.fatbin import fat_section
+from rocwright.binary.inside import spooled
 from rocwright.build.device_extras import offered, without_offers
 from rocwright.errors import InvalidElf, InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
@@ -121,14 +121,7 @@ def _is_fat(one: VerifiedWheel, name: str, work: Path) -> bool:
     head = next(pieces, b"")
     if not head.startswith(fmt.MAGIC):
         return False
-    with tempfile.TemporaryFile(dir=work) as stream:
-        stream.write(head)
-        for piece in pieces:
-            stream.write(piece)
-        stream.flush()
-        try:
-            sections = read_elf(Mapped(Path(name), map_handle(stream.fileno()))).sections
-        except InvalidElf:
-            return False
-    fat = sections.get(SECTION)
-    return fat is not None and fat.size > 0 and fat.type != fmt.SHT_NOBITS
+    try:
+        return fat_section(read_elf(spooled(Path(name), chain([head], pieces), work))) is not None
+    except InvalidElf:
+        return False

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from rocwright.binary.archives import DEFAULT_LEVEL, store
-from rocwright.binary.kpack import SUFFIX, Marker
+from rocwright.binary.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
 from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import Mapped
 from rocwright.build.device_wheel import (
-    TARGET_WORD,
     DevicePackage,
     device_dist_info,
     device_filename,
@@ -33,7 +32,6 @@ from rocwright.wheel.read import Wheel, open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.write import BytesSource, FileSource, Member, Taken, check_names, write_members
 
-_DIRECTORY = ".kpack"
 _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 
 
@@ -176,7 +174,7 @@ class _Split:
 
     def _marker(self, name: str, file: Mapped) -> Marker:
         below = name.removeprefix(f"{self.root}/") if self.root else name
-        path = f"{'../' * below.count('/')}{_DIRECTORY}/{self.group}_{TARGET_WORD}{SUFFIX}"
+        path = f"{'../' * below.count('/')}{DIRECTORY}/{self.group}_{PLACEHOLDER}{SUFFIX}"
         return Marker((path,), below)
 
     def _require_within(self, name: str) -> None:
@@ -220,7 +218,7 @@ class _Split:
                 self._file(target).unlink()
 
     def _archive(self, target: str) -> str:
-        name = f"{_DIRECTORY}/{self.group}_{target}{SUFFIX}"
+        name = f"{DIRECTORY}/{self.group}_{target}{SUFFIX}"
         return f"{self.root}/{name}" if self.root else name
 
     def _file(self, target: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -25,6 +26,17 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.severity} [{self.rule}] {self.file}: {self.cause}\n  next: {self.next_step}"
 
 
+def count(findings: Iterable[Finding], severity: Severity) -> int:
+    """How many findings are of one severity."""
+    return sum(finding.severity == severity for finding in findings)
+
+
+def refusal(findings: Iterable[Finding], where: str, next_step: str) -> ContractBroken:
+    """The error that lists every finding that is one."""
+    broken = [str(finding) for finding in findings if finding.severity == "error"]
+    return ContractBroken(f"{len(broken)} errors in {where}:\n" + "\n".join(broken), next_step=next_step)
+
+
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All findings over some files; holds file names, no folders, so it is the same on every machine."""
 
@@ -37,12 +49,12 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def errors(self) -> int:
         """How many findings are errors."""
-        return sum(finding.severity == "error" for finding in self.findings)
+        return count(self.findings, "error")
 
     @property
     def warnings(self) -> int:
         """How many findings are warnings."""
-        return sum(finding.severity == "warning" for finding in self.findings)
+        return count(self.findings, "warning")
 
     @property
     def passed(self) -> bool:
@@ -59,8 +71,5 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise `ContractBroken` that lists every error; do nothing when there is none."""
         if self.passed:
             return
-        broken = [str(finding) for finding in self.findings if finding.severity == "error"]
-        raise ContractBroken(
-            f"{self.errors} errors in {len(self.files)} files:\n" + "\n".join(broken),
-            next_step="resolve every finding and build again; nothing was published",
-        )
+        next_step = "resolve every finding and build again; nothing was published"
+        raise refusal(self.findings, f"{len(self.files)} files", next_step)

@@ -63,9 +63,24 @@ def parse_target(text: str) -> Target:
     return Target(match["base"], features)
 
 
+def is_target(text: str) -> bool:
+    """Whether text names a target, with or without features."""
+    try:
+        parse_target(text)
+    except InvalidTarget:
+        return False
+    return True
+
+
 def parse_targets(text: str) -> tuple[Target, ...]:
     """Parse a list separated by spaces, `,` or `;`, keeping order, dropping repeats."""
     return tuple(dict.fromkeys(parse_target(word) for word in re.split(r"[\s,;]+", text) if word))
+
+
+def less_specific(target: Target, among: Iterable[Target]) -> list[Target]:
+    """Those whose code also runs on `target`: its base with some of its features, most features first."""
+    fitting = [o for o in among if o.base == target.base and set(o.features) < set(target.features)]
+    return sorted(fitting, key=lambda other: (-len(other.features), str(other)))
 
 
 def base_targets(targets: Iterable[str]) -> tuple[str, ...]:

@@ -10,11 +10,10 @@ from functools import cached_property
 import zstandard
 
 from rocwright.binary.kpack import PLAIN, SUFFIX, Archive, Entry, read_archive
-from rocwright.binary.search import is_target
 from rocwright.check.kpack.report import Log
 from rocwright.check.kpack.sources import Source
 from rocwright.errors import InvalidInput
-from rocwright.model.gpu import Target, parse_target
+from rocwright.model.gpu import Target, is_target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch
 
 # What a thread unpacks at a time; any real code object at once.

@@ -10,11 +10,10 @@ from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.fatbin import Bundle, scan_bundles
 from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.search import is_target
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidBundle
-from rocwright.model.gpu import parse_target
+from rocwright.model.gpu import is_target, less_specific, parse_target
 
 _CHUNK = 1 << 20
 _RELA_SIZE = 24
@@ -38,8 +37,8 @@ class Fat:
         self.file = file
         self.elf = read_elf(file)
         self.wrappers = read_wrappers(self.elf, file)
-        section = self.elf.sections.get(fatbin.SECTION)
-        if section is None or section.type == fmt.SHT_NOBITS or not section.size:
+        section = fatbin.fat_section(self.elf)
+        if section is None:
             raise Unsplittable("it holds no device code")
         self.section = section
         self.bundles = self._bundles(section)
@@ -66,15 +65,9 @@ def stand_ins(own: Sequence[str], archived: Iterable[str]) -> dict[str, list[str
     """
     found: dict[str, list[str]] = {}
     for text in sorted(filter(is_target, set(archived) - set(own))):
-        target = parse_target(text)
-        fitting = [
-            other
-            for other in map(parse_target, filter(is_target, own))
-            if other.base == target.base and set(other.features) < set(target.features)
-        ]
+        fitting = less_specific(parse_target(text), map(parse_target, filter(is_target, own)))
         if fitting:
-            best = min(fitting, key=lambda other: (-len(other.features), str(other)))
-            found.setdefault(str(best), []).append(text)
+            found.setdefault(str(fitting[0]), []).append(text)
     return found
 
 

@@ -27,7 +27,6 @@ from rocwright.check.kpack.sources import Source
 from rocwright.errors import InvalidInput
 
 _SPLIT_WRAPPER = SPLIT_MAGIC.to_bytes(4, "little") + b"\1\0\0\0"
-_HOST_HEAD = fmt.MAGIC + b"\x02\x01"
 _MACHINE = slice(18, 20)
 _LOW = 0xFFFFFFFF
 
@@ -46,7 +45,7 @@ class Library:
 def is_host_elf(head: bytes) -> bool:
     """Whether these first bytes are of a library or program of a 64-bit host."""
     machine = int.from_bytes(head[_MACHINE], "little")
-    return head.startswith(_HOST_HEAD) and len(head) >= fmt.EHDR.size and machine != fmt.EM_AMDGPU
+    return head.startswith(fmt.SUPPORTED) and len(head) >= fmt.EHDR.size and machine != fmt.EM_AMDGPU
 
 
 def check_library(source: Source, file: Mapped, log: Log) -> Library | None:
@@ -109,8 +108,8 @@ class _Check:
 
     def _kept(self, problem: str | None) -> None:
         """A library that was left whole is no error: not every one can be split."""
-        fat = self.elf.sections.get(fatbin.SECTION)
-        if fat is None or fat.type == fmt.SHT_NOBITS or not fat.size:
+        fat = fatbin.fat_section(self.elf)
+        if fat is None:
             if problem is not None:
                 self.add("kpack-kept", f"it is not split: {problem}")
             return
@@ -136,8 +135,8 @@ class _Check:
             return None
 
     def _left_over(self) -> None:
-        fat = self.elf.sections.get(fatbin.SECTION)
-        if fat is not None and fat.type != fmt.SHT_NOBITS and fat.size:
+        fat = fatbin.fat_section(self.elf)
+        if fat is not None:
             self.add("kpack-leftover", f"section {fatbin.SECTION} still has {fat.size} bytes in the file")
 
     def _wrappers(self, wrappers: tuple[Wrapper, ...]) -> None:

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rocwright.check.report import Finding, Severity
-from rocwright.errors import ContractBroken
+from rocwright.check.report import Finding, Severity, count, refusal
 
 KPACK_REPORT_SCHEMA = "rocwright.kpack-report/1"
 # Of one rule in one file so many are told in full; a damaged archive breaks one rule a thousand times.
@@ -100,12 +99,12 @@ class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def errors(self) -> int:
         """How many findings are errors."""
-        return sum(finding.severity == "error" for finding in self.findings)
+        return count(self.findings, "error")
 
     @property
     def warnings(self) -> int:
         """How many findings are warnings."""
-        return sum(finding.severity == "warning" for finding in self.findings)
+        return count(self.findings, "warning")
 
     @property
     def passed(self) -> bool:
@@ -121,11 +120,8 @@ class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Raise `ContractBroken` that lists every error; do nothing when there is none."""
         if self.passed:
             return
-        broken = [str(finding) for finding in self.findings if finding.severity == "error"]
-        raise ContractBroken(
-            f"{self.errors} errors in split device code:\n" + "\n".join(broken),
-            next_step="split again from the original; what was verified must not be shipped",
-        )
+        next_step = "split again from the original; what was verified must not be shipped"
+        raise refusal(self.findings, "split device code", next_step)
 
 
 def _printable(text: str) -> str:

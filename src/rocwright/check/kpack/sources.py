@@ -19,13 +19,13 @@ from packaging.utils import canonicalize_name
 from rocwright.binary.elf import read_elf
 from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.kpack import SUFFIX, Marker, parse_marker
-from rocwright.binary.search import archives_on_disk, is_target
+from rocwright.binary.search import archives_on_disk
 from rocwright.binary.view import Mapped, mapped
 from rocwright.check.kpack.report import Log
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFiles, known_targets
-from rocwright.model.gpu import Families
+from rocwright.model.gpu import Families, is_target
 from rocwright.system.files import walk_files
 
 HOST = "generic"

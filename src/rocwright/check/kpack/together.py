@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rocwright.binary.kpack import Entry, Marker
-from rocwright.binary.search import PLACEHOLDER, installed_at
+from rocwright.binary.kpack import PLACEHOLDER, Entry, Marker
+from rocwright.binary.search import installed_at
 from rocwright.check.kpack.archive import Shelf, label
 from rocwright.check.kpack.report import Log
 from rocwright.check.kpack.sources import Source, Tree

@@ -162,10 +162,8 @@ def look(
 
 def fat_range(elf: Elf) -> tuple[int, int] | None:
     """File offsets of start and end of the device code in a library; None without any."""
-    section = elf.sections.get(fatbin.SECTION)
-    if section is None or section.size == 0 or section.type == fmt.SHT_NOBITS:
-        return None
-    return section.offset, section.offset + section.size
+    section = fatbin.fat_section(elf)
+    return None if section is None else (section.offset, section.offset + section.size)
 
 
 def archived(archive: Archive) -> Iterator[Code]:

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.binary.archives import DEFAULT_LEVEL, Stored, store
-from rocwright.binary.kpack import SUFFIX, Marker
+from rocwright.binary.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
 from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.gpu import parse_target
+from rocwright.model.gpu import is_target
 from rocwright.system.files import CHUNK, atomic_write
-
-ARCHIVES = ".kpack"
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def split_library(
     if not path.is_file():
         raise InvalidInput(f"{path} is no file", where=path)
     name = path.name
-    marker = Marker((f"{ARCHIVES}/{name}_@GFXARCH@{SUFFIX}",), name)
+    marker = Marker((f"{DIRECTORY}/{name}_{PLACEHOLDER}{SUFFIX}",), name)
     with mapped(path) as file:
         plan = plan_library(file, marker)
         if plan is None:
@@ -85,7 +83,7 @@ def split_library(
 
 
 def _archive(dest: Path, name: str, target: str) -> Path:
-    return dest / ARCHIVES / f"{name}_{target}{SUFFIX}"
+    return dest / DIRECTORY / f"{name}_{target}{SUFFIX}"
 
 
 def _whole(path: Path) -> Iterable[bytes]:
@@ -98,15 +96,7 @@ def _remove_stale(dest: Path, name: str, stored: Stored) -> None:
     """An archive of an earlier split would hand out code that belongs to another host file."""
     if not stored.packed:
         return
-    for archive in (dest / ARCHIVES).glob(f"*{SUFFIX}"):
+    for archive in (dest / DIRECTORY).glob(f"*{SUFFIX}"):
         prefix, text = archive.name[: len(name) + 1], archive.name[len(name) + 1 : -len(SUFFIX)]
-        if prefix == f"{name}_" and text not in stored.packed and _is_target(text):
+        if prefix == f"{name}_" and text not in stored.packed and is_target(text):
             archive.unlink()
-
-
-def _is_target(text: str) -> bool:
-    try:
-        parse_target(text)
-    except InvalidInput:
-        return False
-    return True

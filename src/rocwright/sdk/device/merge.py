@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.binary import elf as fmt
 from rocwright.binary import fatbin
-from rocwright.binary.elf import read_elf
-from rocwright.binary.view import mapped
+from rocwright.binary.elf import is_elf, read_elf
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, expand
 from rocwright.sdk.device.names import (
@@ -197,15 +195,10 @@ def _same_bytes(mine: Node, theirs: Node) -> bool:
 
 def _is_fat(node: Node) -> bool:
     """Whether a library still has device code inside."""
-    with mapped(node.source) as file:
-        if file.read_at(0, len(fmt.MAGIC)) != fmt.MAGIC:
-            return False
-        try:
-            sections = read_elf(file).sections
-        except InvalidInput:
-            return False
-    fat = sections.get(fatbin.SECTION)
-    return fat is not None and fat.size > 0 and fat.type != fmt.SHT_NOBITS
+    try:
+        return is_elf(node.source) and fatbin.fat_section(read_elf(node.source)) is not None
+    except InvalidInput:
+        return False
 
 
 # Writing.

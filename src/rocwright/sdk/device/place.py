@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocwright.binary.kpack import SUFFIX, read_archive
+from rocwright.binary.kpack import DIRECTORY, SUFFIX, read_archive
 from rocwright.binary.view import mapped
 from rocwright.model.device_files import DeviceFile, Unplaced, classify
 from rocwright.model.gpu import InvalidTarget, base_targets
-from rocwright.sdk.device.library import ARCHIVES
 from rocwright.sdk.device.names import (
     GENERIC,
     MANIFEST,
@@ -105,7 +104,7 @@ def _place(node: Node, item: Input) -> Placed:
     if prefix is None or node.is_directory:
         return placed
     above, _, name = placed.inside.rpartition("/")
-    if above.rpartition("/")[2] == ARCHIVES and name.endswith(SUFFIX) and not node.is_link:
+    if above.rpartition("/")[2] == DIRECTORY and name.endswith(SUFFIX) and not node.is_link:
         word = _archived(node)
         return replace(placed, word=word) if word else replace(placed, unplaced="serves no single target")
     found = classify(placed.inside, tables().device_files, tables().targets)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rocwright.binary.archives import DEFAULT_LEVEL, Stored, store
-from rocwright.binary.kpack import SUFFIX, Marker
+from rocwright.binary.elf import SUPPORTED
+from rocwright.binary.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
 from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import base_targets, parse_target
-from rocwright.sdk.device.library import ARCHIVES
 from rocwright.sdk.device.names import (
     GENERIC,
     MANIFEST,
@@ -41,9 +41,6 @@ from rocwright.sdk.device.tree import (
     require_apart,
     split_layout,
 )
-
-# Hosts of HIP programs are 64-bit and little-endian; compilers bring objects for other machines with them.
-_HOST = b"\x7fELF\x02\x01"
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ def _split(
     placed = place_all(group)
     with split_layout(dest, group.lead, [item.root for item in group.inputs]) as outputs:
         work = _Work(group, outputs, placed, wanted, note)
-        scratch = outputs.writer(GENERIC).root / f"{ARCHIVES}.partial"
+        scratch = outputs.writer(GENERIC).root / f"{DIRECTORY}.partial"
         stored = store(
             work.plans(), lambda t: scratch / (t + SUFFIX), group.name, level=level, threads=threads
         )
@@ -219,9 +216,10 @@ class _Work:
         """What a regular file is split into; None leaves it as it is, remembered if it has device code."""
         # The runtime sees the name that was opened: each depth at which the file has one needs its own path.
         depths = sorted({name.inside.count("/") for name in names})
-        paths = tuple(f"{'../' * n}{ARCHIVES}/{self.group.name}_@GFXARCH@{SUFFIX}" for n in depths)
+        paths = tuple(f"{'../' * n}{DIRECTORY}/{self.group.name}_{PLACEHOLDER}{SUFFIX}" for n in depths)
         with mapped(item.node.source) as file:
-            if file.read_at(0, len(_HOST)) != _HOST:
+            # Compilers bring objects for other machines with them.
+            if file.read_at(0, len(SUPPORTED)) != SUPPORTED:
                 return None
             plan = plan_library(file, Marker(paths, kernel_name(item.node.path)))
         path = printable(item.node.path)
@@ -268,7 +266,7 @@ class _Work:
         """Move the archives to their directories, and write the manifests."""
         for target in sorted(stored.packed):
             prefix, root = self.homes[target]
-            path = f"{prefix}/" * bool(prefix) + f"{ARCHIVES}/{self.group.name}_{target}{SUFFIX}"
+            path = f"{prefix}/" * bool(prefix) + f"{DIRECTORY}/{self.group.name}_{target}{SUFFIX}"
             writer = self.outputs.writer(parse_target(target).base)
             writer.adopt(scratch / (target + SUFFIX), root, path)
         if scratch.exists():
