@@ -18,7 +18,7 @@ from rocwright.binary.view import Mapped
 from rocwright.check.kpack.report import Log
 from rocwright.check.kpack.sources import HEAD, Source, Tree, device_part, open_path
 from rocwright.check.rules import exact_version
-from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError
+from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record
 from rocwright.wheel.stream import WheelStream, opened
@@ -104,20 +104,12 @@ class _Reader:
         if self.member.method == _STORED:
             packed = self.stream.packed(self.member)
             return window(self.whole, self.path, packed.start, packed.size)
-        return spooled(self.path, self._pieces())
-
-    def _pieces(self) -> Iterator[bytes]:
-        try:
-            yield from self.stream.inflated(self.member)
-        except RocwrightError:
-            raise
-        except Exception as error:  # each library that may do the inflating has an error of its own
-            raise self.stream.damaged(self.member, str(error)) from error
+        return spooled(self.path, self.stream.inflated(self.member))
 
     def head(self) -> bytes:
         if self.member.method == _STORED:
             return self.open().read_at(0, HEAD)
-        return b"".join(islice(self._pieces(), 1))[:HEAD]
+        return b"".join(islice(self.stream.inflated(self.member), 1))[:HEAD]
 
 
 def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
