@@ -6,6 +6,7 @@
     ├── UsageError                      2   contradictory or missing options
     ├── InvalidInput                    3   a file or value is not what it claims to be
     │   ├── InvalidElf                  3
+    │   ├── InvalidPe                   3   Windows program or DLL
     │   ├── InvalidBundle               3   device code container
     │   ├── InvalidArchive              3   .kpack archive of device code
     │   ├── InvalidWheel                3
@@ -41,6 +42,7 @@ __all__ = [
     "InvalidData",
     "InvalidElf",
     "InvalidInput",
+    "InvalidPe",
     "InvalidPin",
     "InvalidPrefix",
     "InvalidWheel",
@@ -93,6 +95,10 @@ class InvalidInput(RocwrightError):
 
 class InvalidElf(InvalidInput):
     """A file is no ELF object, or one whose headers contradict each other."""
+
+
+class InvalidPe(InvalidInput):
+    """A file is no Windows program or DLL, or its headers contradict each other."""
 
 
 class InvalidBundle(InvalidInput):

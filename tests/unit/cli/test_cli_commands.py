@@ -176,6 +176,7 @@ CODES = {
     "UsageError": 2,
     "InvalidInput": 3,
     "InvalidElf": 3,
+    "InvalidPe": 3,
     "InvalidBundle": 3,
     "InvalidArchive": 3,
     "InvalidWheel": 3,
