@@ -8,7 +8,7 @@
     │   ├── InvalidElf                  3
     │   ├── InvalidPe                   3   Windows program or DLL
     │   ├── InvalidBundle               3   device code container
-    │   ├── InvalidArchive              3   .kpack archive of device code
+    │   ├── InvalidArchive              3   archive of device code or of an artifact
     │   ├── InvalidWheel                3
     │   ├── InvalidPrefix               3   a directory that is no ROCm
     │   ├── InvalidData                 3   a TOML table or JSON document: file, line, field
@@ -106,7 +106,7 @@ class InvalidBundle(InvalidInput):
 
 
 class InvalidArchive(InvalidInput):
-    """A kpack archive or the marker that leads to it is malformed."""
+    """An archive of device code or of an artifact, or the marker that leads to one, is malformed."""
 
 
 class InvalidWheel(InvalidInput):
