@@ -5,29 +5,16 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 from pathlib import Path
 
 import msgspec
 
 from rocwright.errors import RocwrightError
 from rocwright.pipeline.graph import Step
-from rocwright.system.files import content_digest, fingerprint, sha256_file, write_text
+from rocwright.system.files import write_text
+from rocwright.system.left import CLOCK_TICK_S, Left, leave, room_digest, still_left
 
 SCHEMA = 2
-_CLOCK_TICK_S = 0.02
-
-
-class Output(msgspec.Struct, frozen=True):
-    """An output as its step left it.
-
-    `fingerprint` is cheap to compare. Hard-linking a file into a store changes its ctime and with it the
-    fingerprint, so files have their sha256 recorded too, which decides when fingerprints differ.
-    """
-
-    fingerprint: str
-    sha256: str | None
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -37,7 +24,7 @@ class Stamp(msgspec.Struct, frozen=True):
     step: str
     inputs: str
     value: msgspec.Raw
-    outputs: dict[str, Output]
+    outputs: dict[str, Left]
     wall_s: float
 
 
@@ -58,14 +45,6 @@ def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
     )
 
 
-@cache
-def room_digest(room: str) -> str:
-    """Digest of a room's sources, so that changed code redoes its steps."""
-    package = Path(str(resources.files("rocwright")))
-    path = package / room
-    return content_digest(path if path.exists() else package / f"{room}.py")
-
-
 def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
     """The step's earlier result, if its inputs are the same and its outputs lie as they were left.
 
@@ -78,25 +57,16 @@ def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
         value = msgspec.json.decode(stamp.value, type=step.result)
     except (OSError, msgspec.DecodeError, RocwrightError):
         return None
-    found = {str(path): _same(path, stamp.outputs.get(str(path))) for path in step.outputs(value)}
-    outputs = {path: output for path, output in found.items() if output is not None}
-    if len(outputs) < len(found):
-        return None
+    outputs: dict[str, Left] = {}
+    for path in step.outputs(value):
+        left = stamp.outputs.get(str(path))
+        still = None if left is None else still_left(path, left)
+        if still is None:
+            return None
+        outputs[str(path)] = still
     if outputs != stamp.outputs:
         _write(directory, msgspec.structs.replace(stamp, outputs=outputs))
     return value
-
-
-def _same(path: Path, left: Output | None) -> Output | None:
-    """`left`, its fingerprint renewed, if `path` still has the content that it was left with."""
-    if left is None:
-        return None
-    now = fingerprint(path)
-    if now == left.fingerprint:
-        return left
-    if left.sha256 is None or not path.is_file() or sha256_file(path) != left.sha256:
-        return None
-    return Output(now, left.sha256)
 
 
 def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
@@ -109,12 +79,9 @@ def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s
     read_back = msgspec.json.decode(msgspec.json.format(encoded, indent=1), type=step.result)
     if msgspec.json.encode(read_back) != encoded:
         raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
-    # Past the clock tick of the last write, so that a later one shows in the times (git's racy index).
-    time.sleep(_CLOCK_TICK_S)
-    outputs = {
-        str(path): Output(fingerprint(path), sha256_file(path) if path.is_file() else None)
-        for path in step.outputs(value)
-    }
+    # Past the clock tick of the last write, so that a later one shows in the times.
+    time.sleep(CLOCK_TICK_S)
+    outputs = {str(path): leave(path) for path in step.outputs(value)}
     _write(
         directory,
         Stamp(SCHEMA, step.id, inputs, msgspec.Raw(encoded), outputs, round(wall_s, 3)),

@@ -27,9 +27,8 @@ from rocwright.system.parallel import in_order
 
 SUFFIXES = (".tar.zst", ".tar.xz")
 SIDECAR = ".sha256sum"
-ARTIFACT_NAME = re.compile(
-    r"(?P<name>[A-Za-z0-9.+-]+)_(?P<component>lib|run|dev|dbg|doc|test)_(?P<target>[A-Za-z0-9.:+-]+)"
-)
+# Name, component and target; whether they are known ones is asked when the directories are read.
+_ARTIFACT = re.compile(r"[^_/]+_[^_/]+_[^/]+")
 # How much more than itself an archive at least unpacks to, where it does not say.
 _LEAST_GROWTH = 2
 
@@ -94,7 +93,7 @@ def find_archives(sources: Sequence[Path]) -> tuple[dict[str, Path], tuple[str, 
 def _artifact(path: Path) -> str | None:
     for suffix in SUFFIXES:
         stem = path.name.removesuffix(suffix)
-        if stem != path.name and ARTIFACT_NAME.fullmatch(stem) and path.is_file():
+        if stem != path.name and _ARTIFACT.fullmatch(stem) and path.is_file():
             return stem
     return None
 

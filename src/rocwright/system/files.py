@@ -172,11 +172,7 @@ def walk_files(root: Path) -> Iterator[Path]:
     """
 
     def refuse(error: OSError) -> None:
-        raise InvalidInput(
-            f"cannot list {error.filename}: {error.strerror}",
-            where=error.filename,
-            next_step="make it readable",
-        ) from error
+        raise _not_listed(error) from error
 
     for directory, names, files in os.walk(root, onerror=refuse):
         names.sort()
@@ -186,30 +182,58 @@ def walk_files(root: Path) -> Iterator[Path]:
         yield from (here / name for name in sorted(files))
 
 
-def fingerprint(path: Path) -> str:
-    """A digest that changes when a file or tree changes: names, sizes, mtime, ctime, inodes.
+def _not_listed(error: OSError) -> InvalidInput:
+    return InvalidInput(
+        f"cannot list {error.filename}: {error.strerror}",
+        where=error.filename,
+        next_step="make it readable",
+    )
 
-    No content is read, so it is cheap. ctime and inode are part of it because mtime alone can be
-    restored. Byte code caches, which running a program creates, are left out. `"absent"` when nothing
-    is there.
+
+def stat_files(root: Path) -> list[tuple[str, os.stat_result]]:
+    """What lstat says of every file and link below `root`, by relative path in order; or of a file itself.
+
+    Raises `InvalidInput` for a directory that cannot be listed.
+    """
+    if root.is_symlink() or not root.is_dir():
+        return [(root.name, root.lstat())]
+    found: list[tuple[str, os.stat_result]] = []
+    pending = [("", str(root))]
+    while pending:
+        below, directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((f"{below}{entry.name}/", entry.path))
+                    else:
+                        found.append((below + entry.name, entry.stat(follow_symlinks=False)))
+        except OSError as error:
+            raise _not_listed(error) from error
+    return sorted(found, key=lambda item: item[0])
+
+
+def fact_line(name: str, facts: os.stat_result) -> bytes:
+    """A line that differs whenever a file may: name, size, mtime, ctime, inode, mode.
+
+    ctime and inode are part of it because mtime alone can be restored.
+    """
+    numbers = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode)
+    return ("\0".join((name, *map(str, numbers))) + "\n").encode("utf-8", "surrogateescape")
+
+
+def fingerprint(path: Path) -> str:
+    """A digest that changes when a file or tree changes: names, sizes, mtime, ctime, inodes, modes.
+
+    No content is read, so it is cheap. Byte code caches, which running a program creates, are left out.
+    `"absent"` when nothing is there.
     """
     if not path.exists() and not path.is_symlink():
         return "absent"
     digest = hashlib.sha256()
-
-    def add(name: str, file: Path) -> None:
-        facts = file.lstat()
-        numbers = (facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode)
-        line = "\0".join((name, *map(str, numbers))) + "\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
-
-    if path.is_dir() and not path.is_symlink():
-        for file in walk_files(path):
-            name = file.relative_to(path)
-            if "__pycache__" not in name.parts:
-                add(str(name), file)
-    else:
-        add(path.name, path)
+    for name, facts in stat_files(path):
+        if "__pycache__" not in name.split("/"):
+            digest.update(fact_line(name, facts))
     return digest.hexdigest()
 
 
