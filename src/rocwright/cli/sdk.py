@@ -14,6 +14,7 @@ from rocwright.sdk.distribution import this_distribution
 from rocwright.sdk.fetch import fetch, unpack
 from rocwright.sdk.layout import lay_out
 from rocwright.sdk.prefix import read_prefix
+from rocwright.sdk.release import Packaging
 from rocwright.system import console
 from rocwright.system.files import require_space
 
@@ -49,12 +50,10 @@ def import_(
         Print the result as JSON.
     """
     found = read_prefix(prefix, version=version)
-    size = sum(facts.st_size for facts in found.files.values())
-    require_space(dest_dir.resolve(), size // 3, purpose="the ROCm wheels")
-    console.say(f"ROCm {found.version}, {len(found.files)} files, targets {' '.join(found.targets)}")
-    built = build_packages(
-        found, dest_dir, family=family, threads=jobs or available_cores(), note=console.say
-    )
+    require_space(dest_dir.resolve(), found.size // 3, purpose="the ROCm wheels")
+    console.say(f"ROCm {found.version}, {len(found.host.files)} files, targets {' '.join(found.targets)}")
+    packaging = Packaging(family=family)
+    built = build_packages(found, dest_dir, packaging, threads=jobs or available_cores(), note=console.say)
     _show(built, json=json)
 
 

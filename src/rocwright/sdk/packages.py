@@ -1,4 +1,4 @@
-"""Which file of a ROCm tree belongs into which Python package: the table and its lookups."""
+"""Which file of ROCm belongs into which Python package: the table and its lookups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import msgspec
 from rocwright.data import load_table
 from rocwright.sdk.distribution import compile_pattern
 
-RUNTIME_PACKAGES = ("core", "libraries")
+DEVEL = "devel"
+RUNTIME_PACKAGES = ("core", "libraries", "profiler")
+PLATFORMS = ("linux", "windows")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
@@ -22,13 +24,46 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exc
     exclude: tuple[str, ...] = ()
 
 
+class ArtifactRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
+    """What one package takes out of artifacts.
+
+    Of artifacts called any of `names`, in any of `components`, the paths that match `only` (empty: all) and
+    not `exclude`. Without all of `required` the package cannot be made. `device` are the names whose parts
+    for single targets become device packages.
+    """
+
+    package: str
+    names: tuple[str, ...]
+    components: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
+
+
+class Artifacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which further artifacts devel has, the components that exist, and those without use in a split ROCm."""
+
+    devel: tuple[str, ...]
+    components: tuple[str, ...]
+    not_when_split: tuple[str, ...]
+
+
+class CompilerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
+    """The compiler's files: any of `paths`, none of `exclude`."""
+
+    paths: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
 class LibraryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Short names of libraries that lie in one directory of one package."""
+    """Short names of libraries that lie in one directory of one package, on `platforms`."""
 
     names: tuple[str, ...]
     package: str
     directory: str
     file: str | None = None
+    platforms: tuple[str, ...] = PLATFORMS
 
 
 class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,28 +76,63 @@ class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """The whole table `data/packages.toml`."""
 
+    artifact: tuple[ArtifactRow, ...]
+    artifacts: Artifacts
     rule: tuple[Rule, ...]
+    compiler: CompilerRow
     library: tuple[LibraryRow, ...]
     commands: Commands
+    not_loadable: dict[str, str]
 
     @cached_property
-    def _compiled(self) -> tuple[tuple[str, re.Pattern[str], re.Pattern[str] | None], ...]:
-        def either(patterns: Iterable[str]) -> re.Pattern[str] | None:
-            joined = "|".join(f"(?:{compile_pattern(text, named=False).pattern})" for text in patterns)
-            return re.compile(joined) if joined else None
+    def _rules(self) -> tuple[tuple[str, _Paths], ...]:
+        return tuple((rule.package, _Paths(rule.paths, rule.exclude)) for rule in self.rule)
 
-        return tuple(
-            (rule.package, wanted, either(rule.exclude))
-            for rule in self.rule
-            if (wanted := either(rule.paths)) is not None
-        )
+    @cached_property
+    def _artifacts(self) -> tuple[tuple[ArtifactRow, _Paths], ...]:
+        return tuple((row, _Paths(row.only or ("**",), row.exclude)) for row in self.artifact)
+
+    @cached_property
+    def _compiler(self) -> _Paths:
+        return _Paths(self.compiler.paths, self.compiler.exclude)
 
     def package_of(self, path: str) -> str:
-        """`core`, `libraries` or `devel` for a path of a ROCm tree."""
-        for package, wanted, excluded in self._compiled:
-            if wanted.fullmatch(path) and not (excluded and excluded.fullmatch(path)):
-                return package
-        return "devel"
+        """The package of a path of an installed ROCm: `core`, `libraries`, `profiler` or `devel`."""
+        return next((package for package, paths in self._rules if path in paths), DEVEL)
+
+    def knows_artifact(self, name: str, component: str) -> bool:
+        """Whether any package takes something from artifacts of that name and component."""
+        return component in self.artifacts.components and name in self._artifact_names
+
+    @cached_property
+    def _artifact_names(self) -> frozenset[str]:
+        return frozenset(self.artifacts.devel).union(*(row.names for row in self.artifact))
+
+    def package_in_artifact(self, name: str, component: str, path: str) -> str | None:
+        """The package of a path in an artifact that is known.
+
+        None for what no package has: all that the profiler's artifacts hold besides the profiler.
+        """
+        mine = [pair for pair in self._artifacts if name in pair[0].names]
+        for row, paths in mine:
+            if component in row.components and path in paths:
+                return row.package
+        return None if mine and all(row.package == "profiler" for row, _ in mine) else DEVEL
+
+    @cached_property
+    def device_artifacts(self) -> frozenset[str]:
+        """Names of the artifacts whose parts for single targets become device packages."""
+        return frozenset(name for row in self.artifact for name in row.device)
+
+    def required_artifacts(self, package: str) -> tuple[str, ...]:
+        """Names without which there is no such package; of a package without any, all its names."""
+        rows = [row for row in self.artifact if row.package == package]
+        required = [name for row in rows for name in row.required]
+        return tuple(required or [name for row in rows for name in row.names])
+
+    def is_compiler(self, path: str) -> bool:
+        """Whether a file of core belongs to the compiler."""
+        return path in self._compiler
 
     def is_core_library(self, path: str) -> bool:
         """Whether the table knows the library at `path` by name as one of core."""
@@ -73,24 +143,47 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
             for name in row.names
         )
 
-    def libraries(self, shipped: Iterable[str]) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
-        """Short names for the shared libraries among `shipped` (paths in the runtime trees).
+    @property
+    def known_libraries(self) -> dict[str, str]:
+        """All short names, with the package that has them."""
+        return {name: row.package for row in self.library for name in row.names}
 
-        Returns (present: name to (package, path), absent: name to the package it would be in).
-        """
+    def libraries(self, package: str, shipped: Iterable[str], *, windows: bool = False) -> dict[str, str]:
+        """Short names of the shared libraries among `shipped`, the paths of one package's tree."""
         paths = sorted(shipped)
-        present: dict[str, tuple[str, str]] = {}
-        absent: dict[str, str] = {}
+        found: dict[str, str] = {}
         for row in self.library:
+            if row.package != package or ("windows" if windows else "linux") not in row.platforms:
+                continue
             for name in row.names:
-                stem = f"{row.directory}/lib{row.file or name}.so"
-                # hiprtc must not match hiprtc-builtins, so the name ends where `.so` begins.
-                found = next((path for path in paths if path == stem or path.startswith(stem + ".")), None)
-                if found is None:
-                    absent[name] = row.package
-                else:
-                    present[name] = (row.package, found)
-        return present, absent
+                pattern = _library_file(row.directory, row.file or name, windows=windows)
+                path = next((path for path in paths if pattern.fullmatch(path)), None)
+                if path is not None:
+                    found[name] = path
+        return found
+
+
+def _library_file(directory: str, stem: str, *, windows: bool) -> re.Pattern[str]:
+    """What the file of a library is called: hiprtc is no hiprtc-builtins, hipblas no hipblaslt."""
+    if not windows:
+        return re.compile(rf"{re.escape(directory)}/lib{re.escape(stem)}\.so(\..*)?")
+    place = "bin" if directory == "lib" else rf"{re.escape(directory.removesuffix('/lib'))}/bin"
+    return re.compile(rf"{place}/(lib)?{re.escape(stem)}([-_.]?[0-9][0-9_.]*)?\.dll", re.IGNORECASE)
+
+
+class _Paths:
+    """A set of paths given by patterns."""
+
+    def __init__(self, wanted: Iterable[str], excluded: Iterable[str]) -> None:
+        self._wanted, self._excluded = _either(wanted), _either(excluded)
+
+    def __contains__(self, path: str) -> bool:
+        return bool(self._wanted.fullmatch(path)) and not self._excluded.fullmatch(path)
+
+
+def _either(patterns: Iterable[str]) -> re.Pattern[str]:
+    joined = "|".join(f"(?:{compile_pattern(text, named=False).pattern})" for text in patterns)
+    return re.compile(joined or r"(?!)")
 
 
 def package_table() -> PackageTable:

@@ -1,4 +1,4 @@
-"""Decide the Python packages of a ROCm prefix: pure, from what was read to what will be written.
+"""Decide the Python packages of a ROCm: pure, from what was read to what will be written.
 
 Runtime packages hold no symbolic links: a shared library is shipped once, under its SONAME; a link to a
 program becomes a native launcher; a link to a data file a copy; a link to a directory is left out. The
@@ -8,7 +8,7 @@ devel package brings the original layout back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from rocwright.binary.elf import Elf
@@ -17,9 +17,10 @@ from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.launcher import launcher
 from rocwright.sdk.links import relative_link
-from rocwright.sdk.packages import RUNTIME_PACKAGES, PackageTable
-from rocwright.sdk.prefix import Prefix
+from rocwright.sdk.packages import DEVEL, PackageTable
+from rocwright.sdk.roles import runtime_roles
 from rocwright.sdk.rpaths import Providers, rpath_entries
+from rocwright.sdk.tree import Layer, RocmTree, TreeFile, same_content
 from rocwright.wheel.source import BytesSource, Source
 
 
@@ -27,7 +28,8 @@ from rocwright.wheel.source import BytesSource, Source
 class Shipped:
     """One file of a runtime package: where it lies in the package's tree and where its bytes come from.
 
-    `origin` is the path in the prefix (of the real file), None for a launcher.
+    `origin` is the path in the tree that was read (of the real file), None for a launcher; `artifact` where
+    it comes from, if that is known.
     """
 
     package: str
@@ -35,83 +37,112 @@ class Shipped:
     source: Source
     executable: bool
     origin: str | None
+    artifact: str | None = None
 
 
 @dataclass(frozen=True)
 class RuntimePlan:
-    """All runtime packages of a prefix.
+    """All runtime packages of a ROCm.
 
-    `shipped` maps (package, path in its tree) order-stably; `home` tells for each real file of the prefix
-    which shipped file holds it; `dropped` lists links that are in no runtime package, with the reason.
+    `shipped` maps (package, path in its tree) order-stably, for what all GPUs share; `parts` has the same for
+    each family or target. `home` tells for each real file of the host layer which shipped file holds it;
+    `dropped` lists links that are in no runtime package, with the reason.
     """
 
     shipped: tuple[Shipped, ...]
+    parts: Mapping[str, tuple[Shipped, ...]]
     home: Mapping[str, Shipped]
     dropped: tuple[tuple[str, str], ...]
     rpath_edits: int
 
     def of(self, package: str) -> tuple[Shipped, ...]:
-        """The files of one package."""
+        """The shared files of one package."""
         return tuple(file for file in self.shipped if file.package == package)
 
 
-def plan_runtime(prefix: Prefix, table: PackageTable, modules: Mapping[str, str]) -> RuntimePlan:
+def plan_runtime(
+    tree: RocmTree, table: PackageTable, modules: Mapping[str, str], *, split_compiler: bool = False
+) -> RuntimePlan:
     """Assign every runtime file; `modules` maps package to the directory name in site-packages.
 
-    Raises `InvalidPrefix` when two files would be shipped under one name, or core is empty.
+    With `split_compiler`, the compiler is not among them: devel has it. Raises `InvalidPrefix` when two
+    files would be shipped under one name, when two packages would own one path, when a shared library is
+    none, or when core is empty.
     """
-    places = _places(prefix, table)
-    sonames = [
-        (package, path, elf.soname)
-        for origin, (package, path) in places.items()
-        if (elf := prefix.elves.get(origin)) is not None and elf.soname is not None
+    roles = runtime_roles(tree, table, split_compiler=split_compiler)
+    search = _Search(tree.host, roles, modules)
+    home, edits = search.place_files(tree.host, roles)
+    owners = tree.owners or {path: table.package_of(path) for path in tree.host.links}
+    links, dropped = _links(tree.host, home, {path: owners[path] for path in tree.host.links})
+    parts: dict[str, tuple[Shipped, ...]] = {}
+    for word, layer in tree.parts.items():
+        parts[word], more, left = _plan_part(tree, layer, search)
+        edits += more
+        dropped += [(f"{word}: {path}", reason) for path, reason in left]
+    shipped = [*home.values(), *links]
+    shared, parts = _disjoint(shipped, parts, layers=tree.parts, split=tree.split)
+    if not any(file.package == "core" for file in shared):
+        raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=tree.root)
+    ordered = sorted(shared, key=lambda file: (file.package, file.path))
+    return RuntimePlan(tuple(ordered), parts, home, tuple(dropped), edits)
+
+
+class _Search:
+    """Where libraries are found, and hence what the RPATH of each file is."""
+
+    def __init__(self, layer: Layer, roles: Mapping[str, str], modules: Mapping[str, str]) -> None:
+        self._modules = modules
+        self._sonames = _sonames(layer, roles)
+        self._set(self._sonames)
+
+    def _set(self, sonames: list[tuple[str, str, str]]) -> None:
+        self._providers = Providers.of((f"{self._modules[p]}/{path}", name) for p, path, name in sonames)
+        # The devel tree has everything in one layout, one level deeper; a file that is linked into it must
+        # find there what it needs, too.
+        self._tree = Providers.of((path, name) for _, path, name in sonames)
+
+    def with_part(self, layer: Layer, roles: Mapping[str, str]) -> _Search:
+        """The same, with the libraries of a part."""
+        other = _Search(layer, roles, self._modules)
+        other._set([*self._sonames, *other._sonames])
+        return other
+
+    def place_files(self, layer: Layer, roles: Mapping[str, str]) -> tuple[dict[str, Shipped], int]:
+        """The files of a layer by path, with RPATHs decided, and how many RPATHs change."""
+        home: dict[str, Shipped] = {}
+        taken: dict[tuple[str, str], str] = {}
+        edits = 0
+        for origin, package in roles.items():
+            file, elf = layer.files[origin], layer.elves.get(origin)
+            path = shipped_path(origin, elf)
+            if (package, path) in taken:
+                raise InvalidPrefix(
+                    f"{origin} and {taken[package, path]} would both be shipped as {path}",
+                    where=file.place,
+                    next_step="remove the copy that is not used; both claim the same SONAME",
+                )
+            taken[package, path] = origin
+            source = self._source(package, path, file, elf)
+            edits += source.patch is not None
+            home[origin] = Shipped(package, path, source, file.executable, origin, file.artifact)
+        return home, edits
+
+    def _source(self, package: str, path: str, file: TreeFile, elf: Elf | None) -> PatchedFile:
+        if elf is None or not elf.dynamic:
+            return PatchedFile(file.place)
+        also = (f"{self._modules['core']}/lib",) if package != "core" else ()
+        entries = rpath_entries(f"{self._modules[package]}/{path}", elf, self._providers, also=also)
+        entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, self._tree))))
+        return PatchedFile(file.place, plan_rpath(elf, entries))
+
+
+def _sonames(layer: Layer, roles: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """(package, shipped path, SONAME) of the libraries of a layer."""
+    return [
+        (package, shipped_path(origin, elf), elf.soname)
+        for origin, package in roles.items()
+        if (elf := layer.elves.get(origin)) is not None and elf.soname is not None
     ]
-    providers = Providers.of((f"{modules[package]}/{path}", soname) for package, path, soname in sonames)
-    # The devel tree has everything in one layout, one level deeper; a file that is linked into it must find
-    # there what it needs, too.
-    tree = Providers.of((path, soname) for _, path, soname in sonames)
-    core_lib = f"{modules['core']}/lib"
-    home: dict[str, Shipped] = {}
-    edits = 0
-    for origin, (package, path) in places.items():
-        elf = prefix.elves.get(origin)
-        patch = None
-        if elf is not None and elf.dynamic:
-            also = (core_lib,) if package != "core" else ()
-            entries = rpath_entries(f"{modules[package]}/{path}", elf, providers, also=also)
-            entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, tree))))
-            patch = plan_rpath(elf, entries)
-            edits += patch is not None
-        source = PatchedFile(prefix.root / origin, patch)
-        home[origin] = Shipped(package, path, source, prefix.executable(origin), origin)
-    links, dropped = _plan_links(prefix, table, home)
-    shipped = sorted([*home.values(), *links], key=lambda file: (file.package, file.path))
-    if not any(file.package == "core" for file in shipped):
-        raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=prefix.root)
-    return RuntimePlan(tuple(shipped), home, tuple(dropped), edits)
-
-
-def _places(prefix: Prefix, table: PackageTable) -> dict[str, tuple[str, str]]:
-    """Prefix path to (package, path in the package's tree) for every file of a runtime package."""
-    places: dict[str, tuple[str, str]] = {}
-    taken: dict[tuple[str, str], str] = {}
-    for origin in sorted(prefix.files):
-        package = table.package_of(origin)
-        if package not in RUNTIME_PACKAGES:
-            continue
-        if origin in prefix.device_code and not table.is_core_library(origin):
-            # A library that no rule names: core serves every target, so code for some has no place in it.
-            package = "libraries"
-        place = (package, shipped_path(origin, prefix.elves.get(origin)))
-        if place in taken:
-            raise InvalidPrefix(
-                f"{origin} and {taken[place]} would both be shipped as {place[1]}",
-                where=prefix.root / origin,
-                next_step="remove the copy that is not used; both claim the same SONAME",
-            )
-        taken[place] = origin
-        places[origin] = place
-    return places
 
 
 def shipped_path(origin: str, elf: Elf | None) -> str:
@@ -123,41 +154,94 @@ def shipped_path(origin: str, elf: Elf | None) -> str:
     return str(PurePosixPath(origin).with_name(elf.soname))
 
 
-def _plan_links(
-    prefix: Prefix, table: PackageTable, home: Mapping[str, Shipped]
+def _plan_part(
+    tree: RocmTree, layer: Layer, search: _Search
+) -> tuple[tuple[Shipped, ...], int, list[tuple[str, str]]]:
+    """What one family's libraries, or one target's device package, ship besides the shared files."""
+    roles = dict.fromkeys(sorted(layer.files), "libraries")
+    home, edits = search.with_part(layer, roles).place_files(layer, roles)
+    links, dropped = _links(layer, home, dict.fromkeys(layer.links, "libraries"))
+    files = sorted([*home.values(), *links], key=lambda file: file.path)
+    package = "device" if tree.split else "libraries"
+    return tuple(replace(file, package=package) for file in files), edits, dropped
+
+
+def _disjoint(
+    shipped: list[Shipped],
+    parts: Mapping[str, tuple[Shipped, ...]],
+    *,
+    layers: Mapping[str, Layer],
+    split: bool,
+) -> tuple[list[Shipped], dict[str, tuple[Shipped, ...]]]:
+    """No path has two owners: uninstalling one package would take the other's file away.
+
+    What several targets have alike belongs to all GPUs, hence to the libraries package.
+    """
+    shared = {file.path: file for file in shipped if file.package == "libraries"}
+    seen: dict[str, tuple[str, Shipped]] = {}
+    common: dict[str, Shipped] = {}
+    for word, files in parts.items():
+        for file in files:
+            before = ("all GPUs", shared[file.path]) if file.path in shared else None
+            if split:
+                before = before or seen.setdefault(file.path, (word, file))
+            if before is None or before[1] is file:
+                continue
+            if not _alike(file, before[1], layers[word]):
+                raise InvalidPrefix(
+                    f"{file.path} of {word} and of {before[0]} differ, and only one of them can be installed",
+                    where=layers[word].files[file.origin].place if file.origin else None,
+                    next_step="device files need names of their own; this is a fault of the build of ROCm",
+                )
+            common[file.path] = replace(before[1], package="libraries")
+    kept = {word: tuple(f for f in files if f.path not in common) for word, files in parts.items()}
+    return [*shipped, *(file for path, file in common.items() if path not in shared)], kept
+
+
+def _alike(file: Shipped, other: Shipped, layer: Layer) -> bool:
+    if not (isinstance(file.source, PatchedFile) and isinstance(other.source, PatchedFile) and file.origin):
+        return False
+    here = layer.files[file.origin]
+    there = TreeFile(other.source.path, other.source.path.stat())
+    return file.source.patch == other.source.patch and same_content(here, there)
+
+
+def _links(
+    layer: Layer, home: Mapping[str, Shipped], owners: Mapping[str, str]
 ) -> tuple[list[Shipped], list[tuple[str, str]]]:
     made: list[Shipped] = []
     dropped: list[tuple[str, str]] = []
     taken = {(file.package, file.path) for file in home.values()}
-    for path, link in sorted(prefix.links.items()):
-        package = table.package_of(path)
+    for path, package in sorted(owners.items()):
+        link = layer.links[path]
         if link.kind != "file":
             dropped.append((path, f"{link.kind} link"))
             continue
         target = home.get(link.target)
-        if package not in RUNTIME_PACKAGES or (package, path) in taken:
+        if package == DEVEL or (package, path) in taken:
             continue
-        elf = prefix.elves.get(link.target)
+        elf = layer.elves.get(link.target)
         if target is None:
             dropped.append((path, f"leads to {link.target}, which only the devel package has"))
         elif elf is not None and elf.soname is not None:
             dropped.append((path, "alias of a library that is shipped under its SONAME"))
-        elif not _is_program(prefix, link.target):
-            made.append(Shipped(package, path, target.source, target.executable, link.target))
+        elif not _is_program(layer, link.target):
+            made.append(replace(target, package=package, path=path))
         elif target.package == package:
             program = launcher(relative_link(path, target.path))
-            made.append(Shipped(package, path, BytesSource(program), True, None))
+            made.append(Shipped(package, path, BytesSource(program), True, None, target.artifact))
         else:
             dropped.append((path, f"link into package {target.package}"))
     return made, dropped
 
 
-def _is_program(prefix: Prefix, path: str) -> bool:
+def _is_program(layer: Layer, path: str) -> bool:
     """Whether a file can be started: a program or a script, not a library or data marked executable."""
-    if not prefix.executable(path):
+    file = layer.files[path]
+    if not file.executable:
         return False
-    elf = prefix.elves.get(path)
+    elf = layer.elves.get(path)
     if elf is not None:
         return elf.kind == "exec" or elf.interp is not None or ".so" not in PurePosixPath(path).name
-    with (prefix.root / path).open("rb") as stream:
+    with file.place.open("rb") as stream:
         return stream.read(2) == b"#!"

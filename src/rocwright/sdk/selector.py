@@ -1,55 +1,105 @@
-"""The `rocm` sdist: a few kilobytes that, built where they are installed, choose the target family.
+"""The `rocm` package, which selects the others, and the sdist that refuses to choose a GPU target.
 
-It carries its own build backend and needs no build dependency, so it installs from a closed index.
+Both are sdists with a build backend of their own, so that installing them needs nothing from any index. The
+backend also writes the metadata that a machine-independent sdist carries, so the two cannot differ.
 """
 
 from __future__ import annotations
 
 import gzip
+import importlib.util
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from rocwright.errors import RocwrightError
+from rocwright.sdk.names import REFUSAL
 from rocwright.sdk.tar_source import TarEntry, TarSource
-from rocwright.system.files import atomic_write, shipped_directory
+from rocwright.system.files import atomic_write, link_or_copy, shipped_directory
 from rocwright.wheel.source import BytesSource, FileSource, Source
 
-_PYPROJECT = b"""\
+_PYPROJECT = """\
 [build-system]
 requires = []
-build-backend = "rocm_build_backend"
+build-backend = "{backend}"
 backend-path = ["."]
 """
 
-# Metadata 2.2: what is marked dynamic is known only once the wheel is built. Without these lines uv
-# takes the sdist's empty requirements for the final ones.
-_PKG_INFO = """\
-Metadata-Version: 2.2
-Name: rocm
-Version: {version}
-Summary: Selects and finds the ROCm Python packages
-Requires-Python: >=3.8
-Dynamic: Requires-Dist
-Dynamic: Provides-Extra
-"""
 
-
-def write_selector_sdist(directory: Path, version: str, facts: Mapping[str, object]) -> Path:
-    """Write `rocm-<version>.tar.gz`; the same facts give the same bytes."""
+def write_selector_sdist(directory: Path, facts: Mapping[str, object]) -> Path:
+    """Write `rocm-<version>.tar.gz`; the same facts give the same bytes, on any platform."""
     template = shipped_directory("runtime") / "rocm"
-    root = f"rocm-{version}"
     sources: dict[str, Source] = {
-        "PKG-INFO": BytesSource(_PKG_INFO.format(version=version).encode()),
-        "pyproject.toml": BytesSource(_PYPROJECT),
-        "rocm_set.json": BytesSource(
-            msgspec.json.format(msgspec.json.encode(facts, order="sorted"), indent=1)
-        ),
+        "PKG-INFO": BytesSource("".join(f"{line}\n" for line in _backend().metadata_lines(facts)).encode()),
+        "pyproject.toml": BytesSource(_PYPROJECT.format(backend="rocm_build_backend").encode()),
     }
     for file in sorted(template.rglob("*.py")):
         sources[file.relative_to(template).as_posix()] = FileSource(file)
-    archive = TarSource(TarEntry(f"{root}/{name}", source) for name, source in sorted(sources.items()))
+    return _write_sdist(directory, "rocm", facts, sources)
+
+
+def write_selector_wheel(directory: Path, facts: Mapping[str, object]) -> Path:
+    """Write `rocm-<version>-py3-none-any.whl` instead: for indexes that shall hold no sdist.
+
+    In legacy mode it is for the default family, whatever GPU the machine has.
+    """
+    template = shipped_directory("runtime") / "rocm"
+    with tempfile.TemporaryDirectory(prefix="rocwright-") as scratch:
+        for file in sorted(template.rglob("*.py")):
+            place = Path(scratch) / file.relative_to(template)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            link_or_copy(file, place)
+        (Path(scratch) / "rocm_set.json").write_bytes(_set_json(facts))
+        backend = _load(Path(scratch) / "rocm_build_backend.py")
+        name: str = backend.build_wheel(str(directory), {"selector": "static"})
+    return directory / name
+
+
+def write_refusing_sdist(directory: Path, facts: Mapping[str, object]) -> Path:
+    """Write `rocm-sdk-device-<version>.tar.gz`, which says on installation which targets there are."""
+    template = shipped_directory("runtime") / "rocm_device"
+    version = facts["version"]
+    head = f"Metadata-Version: 2.2\nName: {REFUSAL}\nVersion: {version}\nDynamic: Requires-Dist\n"
+    sources: dict[str, Source] = {
+        "PKG-INFO": BytesSource(head.encode()),
+        "pyproject.toml": BytesSource(_PYPROJECT.format(backend="rocm_device_backend").encode()),
+        "_detect.py": FileSource(shipped_directory("runtime") / "rocm/src/rocm_sdk/_detect.py"),
+    }
+    for file in sorted(template.rglob("*.py")):
+        sources[file.relative_to(template).as_posix()] = FileSource(file)
+    return _write_sdist(directory, REFUSAL.replace("-", "_"), facts, sources)
+
+
+def _write_sdist(
+    directory: Path, name: str, facts: Mapping[str, object], sources: Mapping[str, Source]
+) -> Path:
+    root = f"{name}-{facts['version']}"
+    members = {**sources, "rocm_set.json": BytesSource(_set_json(facts))}
+    archive = TarSource(TarEntry(f"{root}/{path}", source) for path, source in sorted(members.items()))
     target = directory / f"{root}.tar.gz"
     with atomic_write(target) as stream, gzip.GzipFile("", "wb", 9, stream, mtime=0) as packed:
         packed.write(archive.read_at(0, archive.size))
     return target
+
+
+def _set_json(facts: Mapping[str, object]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(facts, order="sorted"), indent=1)
+
+
+@cache
+def _backend() -> Any:
+    return _load(shipped_directory("runtime") / "rocm" / "rocm_build_backend.py")
+
+
+def _load(path: Path) -> Any:
+    """A module that ships to users and is no part of this package, by its file."""
+    spec = importlib.util.spec_from_file_location(f"rocwright_shipped_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise RocwrightError(f"{path} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

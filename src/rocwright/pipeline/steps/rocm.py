@@ -13,6 +13,7 @@ from rocwright.sdk.distribution import Distribution, this_distribution
 from rocwright.sdk.fetch import Fetched, fetch, unpack
 from rocwright.sdk.layout import LaidOut, lay_out
 from rocwright.sdk.prefix import read_prefix
+from rocwright.sdk.release import Packaging
 from rocwright.system.console import human_bytes
 from rocwright.system.files import (
     content_digest,
@@ -105,12 +106,12 @@ def _identity(fetched: Fetched) -> str:
 def _given_prefix(options: RunOptions, prefix: Path) -> Step:
     def act(_: Inputs, note: Note) -> PrefixReady:
         found = read_prefix(prefix, version=options.rocm_version)
-        size = sum(facts.st_size for facts in found.files.values())
+        size = found.size
         return PrefixReady(
             prefix=str(found.root),
             identity=fingerprint(found.root),
             size=size,
-            mended=f"{len(found.files)} files, used as it is",
+            mended=f"{len(found.host.files)} files, used as it is",
             family=options.family,
             version=found.version,
         )
@@ -137,9 +138,8 @@ def _packages(options: RunOptions) -> Step:
         require_space(workspace.root, ready.size // 3, purpose="the ROCm wheels")
         note("reading the prefix")
         prefix = read_prefix(Path(ready.prefix), version=ready.version)
-        return build_packages(
-            prefix, workspace.rocm_wheels, family=ready.family, threads=options.jobs, note=note
-        )
+        packaging = Packaging(family=None if prefix.split else ready.family)
+        return build_packages(prefix, workspace.rocm_wheels, packaging, threads=options.jobs, note=note)
 
     def summary(value: BuiltPackages) -> str:
         names = ", ".join(sorted(file.name.split("-")[0] for file in value.files))

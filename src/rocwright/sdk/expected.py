@@ -1,0 +1,108 @@
+"""Compare the families or targets a release promises with those that were built, and say who gets what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rocwright.data import load_table
+from rocwright.errors import InvalidInput
+from rocwright.model.gpu import Families, InvalidTarget, base_targets
+from rocwright.sdk.device.names import served
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Family or target names that each platform gets; None: what was built, where it was built for."""
+
+    linux: tuple[str, ...] | None = None
+    windows: tuple[str, ...] | None = None
+
+    def of(self, platform: str) -> tuple[str, ...] | None:
+        """The names for `linux` or `windows`."""
+        return self.linux if platform == "linux" else self.windows
+
+
+def family_targets(word: str) -> tuple[str, ...]:
+    """Base targets of a family or target name; raises `InvalidTarget` naming the known families."""
+    families = load_table("families", Families).families
+    found = families.get(word) or served(word)
+    if found:
+        return tuple(found)
+    raise InvalidTarget(
+        f"{word!r} is no known family or target",
+        next_step="known families: " + " ".join(sorted(families)),
+    )
+
+
+def device_platforms(words: Iterable[str], expected: Expected, *, here: str) -> dict[str, tuple[str, ...]]:
+    """For each device package of the release, its platforms (`linux`, `windows`), in the hardware's order.
+
+    `words` are the targets and groups built for the platform `here`; the release has more where only the
+    other platform gets a target. Raises `InvalidInput` when an expected target was not built, or one was
+    built that is not expected: it would be a package that no extra leads to.
+    """
+    built = tuple(words)
+    found: dict[str, list[str]] = {word: [here] for word in built}
+    for platform in ("linux", "windows"):
+        names = expected.of(platform)
+        if names is None:
+            continue
+        targets = base_targets(target for name in names for target in family_targets(name))
+        if platform == here:
+            _compare(built, targets, platform)
+            continue
+        for target in targets:
+            found.setdefault(target, []).append(platform)
+        for word in built:
+            # A group travels with the targets that it serves.
+            if word not in targets and set(served(word)) & set(targets):
+                found[word].append(platform)
+    return {word: tuple(sorted(found[word])) for word in _ordered(found)}
+
+
+def _compare(built: tuple[str, ...], targets: tuple[str, ...], platform: str) -> None:
+    there = {target for word in built for target in served(word)}
+    missing = [target for target in targets if target not in built]
+    surplus = [word for word in built if not set(served(word)) & set(targets)]
+    option = f"--{platform}-amdgpu-families"
+    if missing:
+        raise InvalidInput(
+            f"{option} promises {' '.join(missing)}, for which nothing was built",
+            next_step=f"fetch their artifacts, or leave them out; there is {' '.join(sorted(there))}",
+        )
+    if surplus:
+        raise InvalidInput(
+            f"device files for {' '.join(surplus)} were built, which {option} does not list",
+            next_step="list the targets, or leave their artifacts out: no extra would lead to the package",
+        )
+
+
+def _ordered(words: Mapping[str, object]) -> list[str]:
+    hardware = base_targets(target for word in words for target in served(word)[:1])
+    return sorted(words, key=lambda word: (hardware.index(served(word)[0]), word))
+
+
+def family_platforms(words: Iterable[str], expected: Expected, *, here: str) -> dict[str, tuple[str, ...]]:
+    """As `device_platforms`, for the families of libraries with their device code inside."""
+    built = tuple(words)
+    found: dict[str, list[str]] = {word: [here] for word in built}
+    for platform in ("linux", "windows"):
+        names = expected.of(platform)
+        if names is None:
+            continue
+        for name in names:
+            family_targets(name)
+        if platform != here:
+            for name in names:
+                found.setdefault(name, []).append(platform)
+            continue
+        missing = [name for name in names if name not in built]
+        surplus = [word for word in built if word not in names]
+        option = f"--{platform}-amdgpu-families"
+        if missing or surplus:
+            raise InvalidInput(
+                f"{option} lists {' '.join(names)}, built were {' '.join(built)}",
+                next_step="make both the same: a listed family needs its package, a package its extra",
+            )
+    return {word: tuple(sorted(platforms)) for word, platforms in sorted(found.items())}

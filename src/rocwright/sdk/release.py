@@ -1,0 +1,230 @@
+"""Decide all packages of a ROCm together, and what the `rocm` package says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rocwright.binary.kpack import SUFFIX, read_archive
+from rocwright.binary.view import mapped
+from rocwright.data import load_table
+from rocwright.errors import InvalidPrefix, UsageError
+from rocwright.model.gpu import Families, base_targets, matching_family
+from rocwright.model.version import parse_version
+from rocwright.sdk.devel import DevelPayload, plan_devel
+from rocwright.sdk.expected import Expected, device_platforms, family_platforms, family_targets
+from rocwright.sdk.legal import Legal
+from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
+from rocwright.sdk.packages import package_table
+from rocwright.sdk.plan import RuntimePlan, plan_runtime
+from rocwright.sdk.tree import RocmTree
+from rocwright.sdk.wheels import Maker, console_commands
+from rocwright.wheel.source import Source
+from rocwright.wheel.write import WheelPlan
+
+MULTI_ARCH = "multi-arch"
+"""What stands for the family where a release serves every target with packages of its own."""
+
+
+class Packaging(msgspec.Struct, frozen=True):
+    """How a ROCm is to be packaged.
+
+    `family` names the libraries package of a single tree with its device code inside; without it, a known
+    family with exactly the targets found is taken. `linux` and `windows` are the families or targets that a
+    release promises (see `expected`). `selector` is `sdist` or `wheel`, `compression` a name of
+    `wheel.deflate`; `devel_xz` compresses the devel tree once more, smaller and slower to expand. `without`
+    are packages that shall not be made.
+    """
+
+    family: str | None = None
+    version_suffix: str = ""
+    linux: tuple[str, ...] | None = None
+    windows: tuple[str, ...] | None = None
+    split_compiler: bool = False
+    devel_xz: bool = False
+    selector: str = "sdist"
+    compression: str = "balanced"
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SdkPlan:
+    """Everything that will be written, decided.
+
+    `wheels` lacks only devel's, whose archive may be compressed on the way (`devel_wheel`). `facts` are what
+    the `rocm` package says of the set.
+    """
+
+    version: str
+    mode: str
+    family: str
+    targets: tuple[str, ...]
+    wheels: tuple[WheelPlan, ...]
+    devel: DevelPayload
+    maker: Maker
+    compiler: Mapping[str, str]
+    facts: Mapping[str, object]
+    rpath_edits: int
+    notes: tuple[str, ...]
+
+    def devel_wheel(self, member: str, archive: Source) -> WheelPlan:
+        """The devel wheel around its archive."""
+        return self.maker.devel(self.devel, (member, archive), self.compiler)
+
+
+def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan:
+    """Decide the packages of a ROCm.
+
+    Raises `UsageError` when no family fits, `InvalidPrefix` when no library holds device code or nothing
+    belongs to a needed package, `InvalidInput` when the release promises other targets than there are.
+    """
+    packaging = packaging or Packaging()
+    table = package_table()
+    modules = {
+        "core": CORE.module,
+        "libraries": LIBRARIES.module,
+        "profiler": PROFILER.module,
+        "devel": DEVEL.module,
+    }
+    runtime = plan_runtime(tree, table, modules, split_compiler=packaging.split_compiler)
+    devel = plan_devel(tree, runtime, modules)
+    version = str(parse_version(tree.version + packaging.version_suffix))
+    maker = Maker(version, "win_amd64" if tree.windows else "linux_x86_64", table, Legal.of_tree(tree))
+    kind = _kpack if tree.split else _legacy
+    chosen = kind(tree, runtime, maker, packaging)
+    wheels = [maker.core(runtime), *chosen.wheels]
+    packages = {"core": CORE.facts, "devel": DEVEL.facts, **chosen.packages}
+    if runtime.of("profiler") and "profiler" not in packaging.without:
+        wheels.append(maker.profiler(runtime))
+        packages["profiler"] = {**PROFILER.facts, "platforms": ["linux"]}
+    mode = "kpack" if tree.split else "legacy"
+    facts = {
+        "version": version,
+        "mode": mode,
+        "packages": packages,
+        "known_libraries": table.known_libraries,
+        **chosen.facts,
+    }
+    return SdkPlan(
+        version=version,
+        mode=mode,
+        family=chosen.family,
+        targets=chosen.targets,
+        wheels=tuple(wheels),
+        devel=devel,
+        maker=maker,
+        compiler=console_commands(devel.files, table, "rocm_sdk_devel") if packaging.split_compiler else {},
+        facts=facts,
+        rpath_edits=runtime.rpath_edits,
+        notes=tuple(f"{path}: {reason}" for path, reason in (*tree.left_out, *devel.left_out)),
+    )
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What differs between the modes."""
+
+    family: str
+    targets: tuple[str, ...]
+    wheels: list[WheelPlan]
+    packages: dict[str, object]
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+def _here(tree: RocmTree) -> str:
+    return "windows" if tree.windows else "linux"
+
+
+def _kpack(tree: RocmTree, runtime: RuntimePlan, maker: Maker, packaging: Packaging) -> _Chosen:
+    """Libraries for all GPUs, and one device package for each target or group."""
+    if not runtime.parts:
+        raise InvalidPrefix(
+            "no target has device files", where=tree.root, next_step="fetch the artifacts of the targets, too"
+        )
+    expected = Expected(packaging.linux, packaging.windows)
+    platforms = device_platforms(runtime.parts, expected, here=_here(tree))
+    wheels = [maker.libraries(LIBRARIES, runtime.of("libraries"), ())]
+    wheels += [
+        maker.device(word, files, _archived_code(tree, word), runtime.parts)
+        for word, files in runtime.parts.items()
+    ]
+    devices = {
+        word: {
+            "distribution": device(word).distribution,
+            "serves": list(family_targets(word)),
+            "platforms": list(where),
+        }
+        for word, where in platforms.items()
+    }
+    packages: dict[str, object] = {"libraries": LIBRARIES.facts, "device_refusal": {"distribution": REFUSAL}}
+    return _Chosen(MULTI_ARCH, tuple(platforms), wheels, packages, {"devices": devices})
+
+
+def _archived_code(tree: RocmTree, word: str) -> set[str]:
+    """Full targets of the archives in a part."""
+    found: set[str] = set()
+    for path, file in tree.parts[word].files.items():
+        if path.endswith(SUFFIX):
+            with mapped(file.place) as archive:
+                found.update(read_archive(archive).targets)
+    return found
+
+
+def _legacy(tree: RocmTree, runtime: RuntimePlan, maker: Maker, packaging: Packaging) -> _Chosen:
+    """Libraries with their device code inside, one package for each family."""
+    families = {word: _part_targets(tree, word) for word in runtime.parts}
+    if not families:
+        chosen = choose_family(tree, packaging.family)
+        families = {chosen: tree.targets or family_targets(chosen)}
+    elif packaging.family is not None:
+        raise UsageError(
+            "the artifacts name their families themselves", next_step="leave --family out, or the artifacts"
+        )
+    expected = Expected(packaging.linux, packaging.windows)
+    platforms = family_platforms(families, expected, here=_here(tree))
+    shared = runtime.of("libraries")
+    wheels = [
+        maker.libraries(libraries_of(word), (*shared, *runtime.parts.get(word, ())), targets)
+        for word, targets in families.items()
+    ]
+    libraries = {
+        word: {**libraries_of(word).facts, "platforms": list(where)} for word, where in platforms.items()
+    }
+    served = {word: list(families.get(word) or family_targets(word)) for word in platforms}
+    default = next(iter(families))
+    return _Chosen(
+        default,
+        base_targets(target for targets in families.values() for target in targets),
+        wheels,
+        {"libraries": libraries},
+        {"families": served, "default_family": default},
+    )
+
+
+def _part_targets(tree: RocmTree, word: str) -> tuple[str, ...]:
+    """What the code of a family's libraries is for; without any, what the family's name says."""
+    layer = tree.parts[word]
+    return base_targets({target for path in layer.elves for target in layer.code(path)}) or family_targets(
+        word
+    )
+
+
+def choose_family(tree: RocmTree, family: str | None) -> str:
+    """The family that the libraries package of a single tree is named after; see `plan_packages`."""
+    if family is not None:
+        libraries_of(family)  # its name must do as part of a package's
+    if not tree.targets and not (tree.windows and family):
+        raise InvalidPrefix(
+            "no library of the prefix holds device code",
+            where=tree.root,
+            next_step="is this a ROCm with rocBLAS, rocSPARSE or another math library?",
+        )
+    known = family or matching_family(tree.targets, load_table("families", Families).families)
+    if known is None:
+        raise UsageError(
+            f"the targets of this ROCm ({' '.join(tree.targets)}) are no known family",
+            next_step="name one with --family NAME; it becomes part of rocm-sdk-libraries-NAME",
+        )
+    return known

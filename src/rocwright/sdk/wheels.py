@@ -1,0 +1,227 @@
+"""The wheels of ROCm as plans: members, metadata, commands; licences and the bill of materials of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+
+import msgspec
+
+from rocwright.sdk.devel import DevelPayload
+from rocwright.sdk.device.names import served
+from rocwright.sdk.legal import Legal
+from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
+from rocwright.sdk.packages import PackageTable
+from rocwright.sdk.plan import RuntimePlan, Shipped
+from rocwright.system.files import shipped_directory
+from rocwright.wheel.metadata import Metadata
+from rocwright.wheel.source import BytesSource, FileSource, Source
+from rocwright.wheel.write import Member, WheelPlan
+
+# Programs are looked for in these directories of a tree, by the packages' command modules too.
+_PROGRAM_DIRECTORIES = ("bin", "lib/llvm/bin")
+_SUMMARIES = {
+    "core": "ROCm runtime, compiler and tools",
+    "libraries": "ROCm math and communication libraries",
+    "device": "ROCm device code and kernel databases for {}",
+    "devel": "ROCm headers, CMake packages and static libraries; expands beside the runtime packages",
+    "profiler": "ROCm Systems Profiler and ROCm Compute Profiler",
+}
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the plans of one version for one platform (`linux_x86_64`, `win_amd64`)."""
+
+    version: str
+    platform: str
+    table: PackageTable
+    legal: Legal
+
+    @property
+    def _windows(self) -> bool:
+        return self.platform.startswith("win")
+
+    def core(self, runtime: RuntimePlan) -> WheelPlan:
+        """rocm-sdk-core: everything that needs no particular GPU, and the console commands."""
+        shipped = runtime.of("core")
+        data = {"version": self.version, "sources": self.legal.sources}
+        facts = msgspec.json.format(msgspec.json.encode(data, order="sorted"), indent=1) + b"\n"
+        extra = [Member(f"{CORE.module}/_sources.json", BytesSource(facts))]
+        commands = console_commands(shipped, self.table, "rocm_sdk_core")
+        return self._runtime("core", CORE, shipped, extra=extra, scripts=commands)
+
+    def libraries(self, named: Named, shipped: Sequence[Shipped], targets: Sequence[str]) -> WheelPlan:
+        """The libraries; `targets` are those of the code inside them, none where it was split off."""
+        summary = _SUMMARIES["libraries"]
+        if targets:
+            summary += f" with device code for {' '.join(targets)}"
+        return self._runtime(
+            "libraries", named, shipped, targets=targets, requires=(CORE.distribution,), summary=summary
+        )
+
+    def profiler(self, runtime: RuntimePlan) -> WheelPlan:
+        """rocm-profiler; it declares no requirements, the extra `profiler` of `rocm` does."""
+        shipped = runtime.of("profiler")
+        programs = _programs(shipped, ("bin",))
+        commands = {name: f"rocm_profiler._cli:{_attribute(name)}" for name in programs}
+        return self._runtime("profiler", PROFILER, shipped, scripts=commands)
+
+    def device(
+        self, word: str, shipped: Sequence[Shipped], code: Iterable[str], among: Iterable[str]
+    ) -> WheelPlan:
+        """A device package; `code` are the full targets in it, `among` the words of all device packages.
+
+        A single target requires the groups among them that serve it.
+        """
+        named = device(word)
+        groups = [device(o).distribution for o in among if o != word and word in served(o)]
+        marker = {
+            "code": sorted(code),
+            "serves": list(served(word)),
+            "target": word,
+            "version": self.version,
+        }
+        place = f"{LIBRARIES.module}/_devices/{normal(word)}.json"
+        members = [
+            *_members(LIBRARIES, shipped),
+            Member(place, BytesSource(msgspec.json.encode(marker) + b"\n")),
+        ]
+        return self._wheel(
+            "device",
+            named,
+            members,
+            shipped,
+            requires=(LIBRARIES.distribution, *groups),
+            summary=_SUMMARIES["device"].format(word),
+        )
+
+    def devel(
+        self, payload: DevelPayload, archive: tuple[str, Source], compiler: Mapping[str, str]
+    ) -> WheelPlan:
+        """rocm-sdk-devel with its archive (member name, bytes); `compiler` are its console commands."""
+        members = [
+            Member(f"{DEVEL.module}/__init__.py", BytesSource(self._init("devel", ()))),
+            Member(f"{DEVEL.module}/{archive[0]}", archive[1]),
+            Member(f"{DEVEL.module}/_devel.json", BytesSource(payload.manifest)),
+            *_pure("devel", DEVEL),
+        ]
+        points: dict[str, Mapping[str, str]] = {"cmake.prefix": {"rocm": "rocm_sdk_devel.cmake"}}
+        if compiler:
+            points["console_scripts"] = compiler
+        return self._wheel(
+            "devel", DEVEL, members, payload.files, requires=(CORE.distribution,), points=points
+        )
+
+    def _runtime(
+        self,
+        role: str,
+        named: Named,
+        shipped: Sequence[Shipped],
+        *,
+        targets: Sequence[str] = (),
+        requires: tuple[str, ...] = (),
+        summary: str | None = None,
+        extra: Iterable[Member] = (),
+        scripts: Mapping[str, str] | None = None,
+    ) -> WheelPlan:
+        members = [
+            *_members(named, shipped),
+            Member(f"{named.module}/__init__.py", BytesSource(self._init(role, shipped, targets))),
+            *_pure(role, named),
+            *extra,
+        ]
+        points = {"console_scripts": scripts} if scripts else {}
+        return self._wheel(role, named, members, shipped, requires=requires, summary=summary, points=points)
+
+    def _init(self, role: str, shipped: Sequence[Shipped], targets: Sequence[str] = ()) -> bytes:
+        """`__init__.py` of a package with files: plain facts, so that importing it costs nothing."""
+        paths = [file.path for file in shipped]
+        facts: dict[str, object] = {
+            "LIBRARIES": self.table.libraries(role, paths, windows=self._windows),
+            "NOT_LOADABLE": {
+                pattern: why
+                for pattern, why in self.table.not_loadable.items()
+                if any(fnmatch(path, pattern) for path in paths)
+            },
+            "TARGETS": tuple(targets),
+        }
+        lines = [
+            '"""Files of ROCm; found through the package rocm_sdk."""',
+            "",
+            f"__version__ = {self.version!r}",
+        ]
+        lines += [f"{name} = {value!r}" for name, value in facts.items() if value]
+        return ("\n".join(lines) + "\n").encode()
+
+    def _wheel(
+        self,
+        role: str,
+        named: Named,
+        members: Sequence[Member],
+        shipped: Sequence[Shipped],
+        *,
+        requires: tuple[str, ...] = (),
+        summary: str | None = None,
+        points: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> WheelPlan:
+        terms = self.legal.of(named.distribution, self.version, shipped)
+        plan = WheelPlan(
+            name=named.distribution,
+            version=self.version,
+            metadata=Metadata(
+                name=named.distribution,
+                version=self.version,
+                summary=summary or _SUMMARIES[role],
+                requires_python=">=3.8",
+                requires_dist=tuple(f"{name}=={self.version}" for name in requires),
+                license_expression=terms.expression,
+                license_files=tuple(name for name, _ in terms.texts),
+            ),
+            members=(),
+            tag=f"py3-none-{self.platform}",
+            entry_points=points or {},
+        )
+        texts = [Member(f"{plan.dist_info}/licenses/{name}", source) for name, source in terms.texts]
+        bill = Member(f"{plan.dist_info}/sboms/rocwright.cdx.json", BytesSource(terms.bill))
+        return replace(plan, members=(*members, *texts, bill))
+
+
+def _members(named: Named, shipped: Sequence[Shipped]) -> list[Member]:
+    return [Member(f"{named.module}/{file.path}", file.source, file.executable) for file in shipped]
+
+
+def _pure(role: str, named: Named) -> list[Member]:
+    """The public package of a distribution, under its own name."""
+    source = (
+        shipped_directory("runtime") / role / ("rocm_profiler" if role == "profiler" else f"rocm_sdk_{role}")
+    )
+    return [
+        Member(f"{named.pure}/{file.relative_to(source).as_posix()}", FileSource(file))
+        for file in sorted(source.rglob("*.py"))
+    ]
+
+
+def _attribute(command: str) -> str:
+    # An attribute cannot hold these characters; the command modules reverse the spelling.
+    return command.replace("-", "_").replace(".", "_").replace("+", "p")
+
+
+def _programs(shipped: Iterable[Shipped], directories: Iterable[str]) -> list[str]:
+    """Names of the programs in some directories, without `.exe`."""
+    places = tuple(directories)
+    return sorted(
+        {
+            file.path.rpartition("/")[2].removesuffix(".exe")
+            for file in shipped
+            if file.path.rpartition("/")[0] in places and (file.executable or file.path.endswith(".exe"))
+        }
+    )
+
+
+def console_commands(shipped: Iterable[Shipped], table: PackageTable, module: str) -> dict[str, str]:
+    """Console commands whose program is in a tree: name to entry point in `<module>._cli`."""
+    programs = set(_programs(shipped, _PROGRAM_DIRECTORIES))
+    wanted = (*table.commands.compiler, *table.commands.system)
+    return {name: f"{module}._cli:{_attribute(name)}" for name in sorted(wanted) if name in programs}
