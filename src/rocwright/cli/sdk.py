@@ -2,59 +2,137 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores, default_cache
-from rocwright.sdk.build import BuiltPackages, build_packages
+from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.distribution import this_distribution
 from rocwright.sdk.fetch import fetch, unpack
+from rocwright.sdk.intake import Made, make_packages
 from rocwright.sdk.layout import lay_out
-from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.release import Packaging
 from rocwright.system import console
-from rocwright.system.files import require_space
 
 app = App(name="sdk", help="Make Python packages of ROCm.")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Shape:
+    """What the packages shall be like; the same for every way to get at a ROCm."""
+
+    version: str | None = None
+    """ROCm's version, instead of what it says itself."""
+
+    version_suffix: str = ""
+    """Appended to the version, such as rc1 or +abcdef."""
+
+    linux_amdgpu_families: str | None = None
+    """Families or targets of the release on Linux, separated by ; , or spaces: all must have been built."""
+
+    windows_amdgpu_families: str | None = None
+    """The same for Windows."""
+
+    split_compiler: bool = False
+    """Move clang, lld and LLVM from rocm-sdk-core to rocm-sdk-devel."""
+
+    devel_tarball_compression: bool = False
+    """Compress the devel tree with xz: smaller, slower to expand."""
+
+    wheel_compression: Literal["fast", "balanced", "small", "none"] = "balanced"
+    """How hard to compress the wheels."""
+
+    selector: Literal["sdist", "wheel"] = "sdist"
+    """Form of the rocm package: a source distribution, or a wheel for indexes without those."""
+
+    without: str = ""
+    """Packages not to make, separated by commas: profiler."""
+
+    jobs: int | None = None
+    """Compressors at once (default: this machine's cores)."""
+
+    def packaging(self, family: str | None = None) -> Packaging:
+        """The same as the packager takes it."""
+        without = tuple(_words(self.without) or ())
+        if set(without) - {"profiler"}:
+            raise UsageError(f"--without {self.without}: only profiler can be left out")
+        return Packaging(
+            family=family,
+            version_suffix=self.version_suffix,
+            linux=_words(self.linux_amdgpu_families),
+            windows=_words(self.windows_amdgpu_families),
+            split_compiler=self.split_compiler,
+            devel_xz=self.devel_tarball_compression,
+            selector=self.selector,
+            compression=self.wheel_compression,
+            without=without,
+        )
+
+
+_DEFAULT = Shape()
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(word for word in re.split(r"[\s,;]+", text) if word)
+
+
+@app.command
+def build(
+    *,
+    artifact_dir: Path,
+    dest_dir: Path,
+    shape: Shape = _DEFAULT,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Make the Python packages of ROCm's artifacts, in DEST_DIR/dist.
+
+    Whether device code lies inside the libraries or in packages of its own is what the artifacts say
+    (KPACK_SPLIT_ARTIFACTS in therock_manifest.json).
+
+    Parameters
+    ----------
+    artifact_dir
+        Directory of artifacts, as directories or archives: NAME_COMPONENT_TARGET[.tar.zst|.tar.xz].
+    dest_dir
+        The packages go to dist/ in it; ROCm packages of earlier runs there are removed.
+    json
+        Print the result as JSON.
+    """
+    _make([artifact_dir], dest_dir / "dist", shape, shape.packaging(), json=json, artifacts=True)
+
+
 @app.command(name="import")
 def import_(
-    prefix: Path,
+    sources: list[Path],
     /,
     *,
     dest_dir: Path = Path("dist"),
     family: str | None = None,
-    version: str | None = None,
-    jobs: int | None = None,
+    shape: Shape = _DEFAULT,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """Make rocm, rocm-sdk-core, rocm-sdk-libraries-FAMILY and rocm-sdk-devel of any ROCm installation.
+    """Make the Python packages of any ROCm: an installation, one that was split, artifacts, archives of them.
 
     Parameters
     ----------
-    prefix
-        Root of a ROCm installation: the directory with bin/, include/ and lib/.
+    sources
+        Root of a ROCm installation (with bin/, include/ and lib/), what `rocwright kpack split` made of one,
+        a directory of artifacts, or archives of artifacts.
     dest_dir
         Where the packages go; ROCm packages of earlier runs in it are removed.
     family
-        Name of the target family. Without it, the known family with exactly the targets found inside.
-    version
-        ROCm's version, where the installation does not say.
-    jobs
-        Compressors at once (default: this machine's cores).
+        Name of the target family, for an installation with its device code inside. Without it, the known
+        family with exactly the targets found inside.
     json
         Print the result as JSON.
     """
-    found = read_prefix(prefix, version=version)
-    require_space(dest_dir.resolve(), found.size // 3, purpose="the ROCm wheels")
-    console.say(f"ROCm {found.version}, {len(found.host.files)} files, targets {' '.join(found.targets)}")
-    packaging = Packaging(family=family)
-    built = build_packages(found, dest_dir, packaging, threads=jobs or available_cores(), note=console.say)
-    _show(built, json=json)
+    _make(sources, dest_dir, shape, shape.packaging(family), json=json)
 
 
 @app.command(name="fetch")
@@ -95,10 +173,36 @@ def fetch_(
     )
 
 
-def _show(built: BuiltPackages, *, json: bool) -> None:
+def _make(
+    sources: list[Path],
+    dest_dir: Path,
+    shape: Shape,
+    packaging: Packaging,
+    *,
+    json: bool,
+    artifacts: bool = False,
+) -> None:
+    made = make_packages(
+        sources,
+        dest_dir,
+        packaging,
+        version=shape.version,
+        artifacts=artifacts,
+        threads=shape.jobs or available_cores(),
+        note=console.say,
+    )
     if json:
-        console.out_json(built)
-        return
+        console.out_json({**_as_dict(made.built), "unchanged": made.unchanged})
+    else:
+        _show(made)
+
+
+def _as_dict(built: BuiltPackages) -> dict[str, object]:
+    return {name: getattr(built, name) for name in built.__struct_fields__}
+
+
+def _show(made: Made) -> None:
+    built = made.built
     rows = [
         (
             file.name,
@@ -107,11 +211,9 @@ def _show(built: BuiltPackages, *, json: bool) -> None:
         )
         for file in built.files
     ]
-    console.table(
-        f"ROCm {built.version} for {built.family}", ("package", "size", "installed"), rows, right=(1, 2)
-    )
+    title = f"ROCm {built.version} for {built.family}" + (", unchanged" if made.unchanged else "")
+    console.table(title, ("package", "size", "installed"), rows, right=(1, 2))
     for note in built.notes:
         console.out(f"left out: {note}")
-    console.out(
-        f'install: pip install --find-links {built.directory} "rocm[libraries,devel]=={built.version}"'
-    )
+    extras = "libraries,devel" if built.mode == "legacy" else f"libraries,device-{built.targets[0]}"
+    console.out(f'install: pip install --find-links {built.directory} "rocm[{extras}]=={built.version}"')

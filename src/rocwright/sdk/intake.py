@@ -1,0 +1,109 @@
+"""From any form of ROCm to its packages: an installed tree, split or not, artifacts, archives of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from rocwright.errors import InvalidInput, UsageError
+from rocwright.sdk import stamp
+from rocwright.sdk.archives import find_archives, unpack_artifacts
+from rocwright.sdk.artifacts import has_artifacts, read_artifacts
+from rocwright.sdk.build import BuiltPackages, build_packages
+from rocwright.sdk.packages import package_table
+from rocwright.sdk.prefix import read_prefix
+from rocwright.sdk.release import Packaging
+from rocwright.sdk.tree import RocmTree
+from rocwright.system.files import remove_tree, require_space
+
+# Where archives are unpacked; a killed run's is replaced by the next one.
+_UNPACKED = ".rocwright-artifacts"
+
+
+class Made(msgspec.Struct, frozen=True):
+    """The packages, and whether they were there already, made of the same."""
+
+    built: BuiltPackages
+    unchanged: bool
+
+
+def make_packages(
+    sources: Sequence[Path],
+    directory: Path,
+    packaging: Packaging,
+    *,
+    version: str | None = None,
+    artifacts: bool = False,
+    threads: int = 2,
+    note: Callable[[str], None] = lambda _: None,
+) -> Made:
+    """Make the packages of a ROCm in `directory`, unless they lie there, made of the same by the same.
+
+    `sources` is one installed tree (split or not), one directory of artifacts, or archives of artifacts and
+    directories of them; with `artifacts`, an installed tree is refused. `version` overrides what the ROCm
+    says of itself. Raises as the readers and `build_packages`; `NoSpace` before anything is written.
+    """
+    if artifacts:
+        _require_artifacts(sources)
+    options = {"packaging": packaging, "version": version, "directory": str(directory.resolve())}
+    record = directory / stamp.NAME
+    before = stamp.unchanged(record, options, sources, BuiltPackages)
+    if before is not None:
+        return Made(before, unchanged=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    begun = stamp.begin(record, options, sources)
+    with opened(sources, directory, version=version, without=packaging.without, threads=threads) as tree:
+        require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
+        words = f"{len(tree.parts)} {'targets' if tree.split else 'families'}" if tree.parts else "one tree"
+        note(f"ROCm {tree.version}: {len(tree.host.files)} files, {words}")
+        built = build_packages(tree, directory, packaging, threads=threads, note=note)
+    stamp.finish(begun, built, {Path(built.directory) / file.name: file.sha256 for file in built.files})
+    return Made(built, unchanged=False)
+
+
+@contextmanager
+def opened(
+    sources: Sequence[Path],
+    scratch: Path,
+    *,
+    version: str | None = None,
+    without: Sequence[str] = (),
+    threads: int = 2,
+) -> Iterator[RocmTree]:
+    """The ROCm that `sources` are; archives are unpacked below `scratch` for as long as it is open."""
+    table = package_table()
+    if not sources:
+        raise UsageError("there is no ROCm to package", next_step="name its directory")
+    if len(sources) == 1 and has_artifacts(sources[0]):
+        yield read_artifacts(sources[0], table, version=version, without=without)
+    elif all(_holds_archives(source) for source in sources):
+        place = scratch / _UNPACKED
+        try:
+            unpack_artifacts(sources, place, threads=threads)
+            yield read_artifacts(place, table, version=version, without=without)
+        finally:
+            remove_tree(place)
+    elif len(sources) == 1:
+        yield read_prefix(sources[0], version=version)
+    else:
+        raise UsageError(
+            "several inputs must all be archives of artifacts",
+            next_step="name one ROCm installation, one directory of artifacts, or archives",
+        )
+
+
+def _require_artifacts(sources: Sequence[Path]) -> None:
+    for source in sources:
+        if not has_artifacts(source):
+            find_archives([source])  # says what is wrong with it
+
+
+def _holds_archives(source: Path) -> bool:
+    try:
+        find_archives([source])
+    except InvalidInput:
+        return False
+    return True
