@@ -2,34 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rocwright.binary.kpack import SUFFIX
+from rocwright.sdk.licences import (
+    LicenceTable,
+    LicenceText,
+    find_texts,
+    libraries_in,
+    licence_table,
+    licences_of,
+)
 from rocwright.sdk.plan import Shipped
+from rocwright.sdk.provenance import Provenance, read_provenance
+from rocwright.sdk.sbom import bundled, sbom
 from rocwright.sdk.tree import RocmTree
-from rocwright.wheel.source import Source
+from rocwright.wheel.source import FileSource, Source
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Of one wheel: SPDX expression, licence texts (name below `licenses/`, bytes), bill of materials."""
+    """Of one wheel: SPDX expression, licence texts (name below `licenses/`, bytes), bill of materials.
+
+    `unknown` names what the expression is left out for.
+    """
 
     expression: str | None
     texts: tuple[tuple[str, Source], ...]
     bill: bytes
+    unknown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Legal:
-    """Knows where the files of a tree come from."""
+    """What a ROCm says of the licences and origins of its files."""
 
-    sources: dict[str, str] = field(default_factory=dict)
+    table: LicenceTable
+    texts: tuple[LicenceText, ...]
+    provenance: Provenance
+    archives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of_tree(cls, tree: RocmTree) -> Legal:
-        """Read what the tree says of its origins."""
-        return cls()
+        """Read the licence texts, the origins and the archives' tables of contents.
 
-    def of(self, distribution: str, version: str, shipped: Sequence[Shipped]) -> Terms:
-        """The terms of one wheel."""
-        return Terms(None, (), b"{}\n")
+        Raises `InvalidData` for a malformed list of origins, `InvalidArchive` for a damaged archive.
+        """
+        table = licence_table()
+        files = {path: file.place for path, file in tree.host.files.items()}
+        return cls(
+            table=table,
+            texts=find_texts(files),
+            provenance=read_provenance(files, table.repositories),
+            archives=_archives(tree),
+        )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Name of each package or repository that ROCm was made of, to its version or commit."""
+        origins = sorted(self.provenance.origins.items())
+        return {name: origin.version for name, origin in origins if origin.version is not None}
+
+    def of(self, distribution: str, version: str, module: str, shipped: Sequence[Shipped]) -> Terms:
+        """The terms of a wheel that ships these files below `module`."""
+        files = {file.origin: file for file in shipped if file.origin is not None}
+        found = licences_of(
+            {path: self.provenance.package_of(path, file.artifact) for path, file in files.items()},
+            self.texts,
+            self.table,
+            archives=self.archives,
+        )
+        members = {path: f"{module}/{file.path}" for path, file in files.items()}
+        parts = bundled(found.parts, members, self.provenance)
+        return Terms(
+            expression=found.expression,
+            texts=tuple((name, FileSource(place)) for name, place in found.files),
+            bill=sbom(distribution, version, parts, licence=found.expression),
+            unknown=found.unknown,
+        )
+
+
+def _archives(tree: RocmTree) -> dict[str, tuple[str, ...]]:
+    return {
+        path: libraries_in(file.place)
+        for part in tree.parts.values()
+        for path, file in part.files.items()
+        if path.endswith(SUFFIX)
+    }

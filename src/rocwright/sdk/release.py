@@ -67,11 +67,16 @@ class SdkPlan:
     compiler: Mapping[str, str]
     facts: Mapping[str, object]
     rpath_edits: int
-    notes: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
 
     def devel_wheel(self, member: str, archive: Source) -> WheelPlan:
         """The devel wheel around its archive."""
         return self.maker.devel(self.devel, (member, archive), self.compiler)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, and what is not known."""
+        return (*(f"{path}: {reason}" for path, reason in self.left_out), *dict.fromkeys(self.maker.remarks))
 
 
 def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan:
@@ -118,7 +123,7 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         compiler=console_commands(devel.files, table, "rocm_sdk_devel") if packaging.split_compiler else {},
         facts=facts,
         rpath_edits=runtime.rpath_edits,
-        notes=tuple(f"{path}: {reason}" for path, reason in (*tree.left_out, *devel.left_out)),
+        left_out=(*tree.left_out, *devel.left_out),
     )
 
 

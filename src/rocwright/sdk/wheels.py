@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
 import msgspec
@@ -14,6 +14,7 @@ from rocwright.sdk.legal import Legal
 from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
 from rocwright.sdk.packages import PackageTable
 from rocwright.sdk.plan import RuntimePlan, Shipped
+from rocwright.sdk.sbom import SBOM_PATH
 from rocwright.system.files import shipped_directory
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource, Source
@@ -32,12 +33,16 @@ _SUMMARIES = {
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes the plans of one version for one platform (`linux_x86_64`, `win_amd64`)."""
+    """Makes the plans of one version for one platform (`linux_x86_64`, `win_amd64`).
+
+    `remarks` collects what is to be told about them.
+    """
 
     version: str
     platform: str
     table: PackageTable
     legal: Legal
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def _windows(self) -> bool:
@@ -166,7 +171,8 @@ class Maker:
         summary: str | None = None,
         points: Mapping[str, Mapping[str, str]] | None = None,
     ) -> WheelPlan:
-        terms = self.legal.of(named.distribution, self.version, shipped)
+        terms = self.legal.of(named.distribution, self.version, named.module, shipped)
+        self.remarks.extend(f"{named.distribution}: licence unknown of {name}" for name in terms.unknown)
         plan = WheelPlan(
             name=named.distribution,
             version=self.version,
@@ -184,7 +190,7 @@ class Maker:
             entry_points=points or {},
         )
         texts = [Member(f"{plan.dist_info}/licenses/{name}", source) for name, source in terms.texts]
-        bill = Member(f"{plan.dist_info}/sboms/rocwright.cdx.json", BytesSource(terms.bill))
+        bill = Member(f"{plan.dist_info}/{SBOM_PATH}", BytesSource(terms.bill))
         return replace(plan, members=(*members, *texts, bill))
 
 
