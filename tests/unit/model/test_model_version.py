@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
@@ -10,8 +13,10 @@ from rocwright.errors import InvalidInput
 from rocwright.model.version import (
     RELEASE_TYPES,
     InvalidVersion,
+    RocmVersions,
     check_pattern,
     parse_version,
+    rocm_package_versions,
     rocm_suffix,
     wheel_version,
 )
@@ -115,3 +120,114 @@ def test_releases_accept_every_patch_of_their_rocm(rocm: str, release_type: str,
 
 def test_release_types() -> None:
     assert {"ci", "dev", "nightly", "prerelease", "release"} <= set(RELEASE_TYPES)
+
+
+SHA = "efed3c3b10a5cce8578f58f8eb288582c26d18c4"
+DATES = {"date": "20251203", "bkc_date": "20260814"}
+
+# What is asked, and the version in the spellings of Python, Debian and RPM packages.
+ROCM_TABLE = [
+    ({"release_type": "release"}, "7.10.0", "7.10.0", "7.10.0"),
+    ({"release_type": "prerelease", "prerelease": 2}, "7.10.0rc2", "7.10.0~pre2", "7.10.0~rc2"),
+    (
+        {"release_type": "nightly", "date": "20251124"},
+        "7.10.0a20251124",
+        "7.10.0~20251124",
+        "7.10.0~20251124",
+    ),
+    ({"release_type": "dev"}, f"7.10.0.dev0+{SHA}", "7.10.0~dev20251203", "7.10.0~20251203gefed3c3b"),
+    ({"release_type": "ci"}, f"7.10.0.dev0+{SHA}", "7.10.0~dev20251203", "7.10.0~20251203gefed3c3b"),
+    ({"release_type": "dev-bkc"}, f"7.10.0.dev0+{SHA}", "7.10.0~dev20251203", "7.10.0~20251203gefed3c3b"),
+    (
+        {"release_type": "nightly-bkc", "date": "20260811"},
+        "7.10.0a20260811+bkc.20260814",
+        "7.10.0~20260811.bkc.20260814",
+        "7.10.0~20260811.bkc.20260814",
+    ),
+    ({"custom_suffix": ".dev1+mine"}, "7.10.0.dev1+mine", "7.10.0~dev1+mine", "7.10.0~dev1+mine"),
+    ({"custom_suffix": "rc3"}, "7.10.0rc3", "7.10.0~rc3", "7.10.0~rc3"),
+    ({"custom_suffix": ".post1"}, "7.10.0.post1", "7.10.0.post1", "7.10.0.post1"),
+    ({"custom_suffix": "+mine.2"}, "7.10.0+mine.2", "7.10.0+mine.2", "7.10.0+mine.2"),
+]
+
+
+def asked(options: dict[str, object]) -> RocmVersions:
+    return rocm_package_versions("7.10.0", **{"sha": SHA, **DATES, **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("options", "python", "deb", "rpm"), ROCM_TABLE, ids=[row[1] for row in ROCM_TABLE])
+def test_the_table_of_rocm_versions(options: dict[str, object], python: str, deb: str, rpm: str) -> None:
+    assert asked(options) == RocmVersions(python, deb, rpm)
+    # The same text in a file name, an index and a pin.
+    assert str(Version(python)) == python
+    assert parse_wheel_filename(f"rocm_sdk_core-{python}-py3-none-linux_x86_64.whl")[1] == Version(python)
+
+
+def test_a_release_has_only_its_base() -> None:
+    assert rocm_package_versions("10.1", release_type="release") == RocmVersions("10.1", "10.1", "10.1")
+
+
+def test_python_sorts_dev_nightly_candidate_and_release_in_this_order() -> None:
+    types = ["dev", "nightly", "nightly-bkc", "prerelease", "release"]
+    versions = [
+        Version(asked({"release_type": t, **({"prerelease": 2} if t == "prerelease" else {})}).python)
+        for t in types
+    ]
+    assert versions == sorted(versions)
+    assert len(set(versions)) == 5
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs dpkg to compare versions as Debian does")
+def test_debian_sorts_everything_before_the_release_and_newer_builds_later() -> None:
+    def older(one: str, other: str) -> bool:
+        return subprocess.run(["dpkg", "--compare-versions", one, "lt", other], check=False).returncode == 0
+
+    for options, _, deb, _ in ROCM_TABLE:
+        if options.get("release_type") == "release" or str(options.get("custom_suffix", "")).startswith(
+            ("+", ".post")
+        ):
+            continue
+        assert older(deb, "7.10.0"), deb
+        assert older("7.9.9", deb), deb
+    for release_type in ("dev", "nightly", "nightly-bkc"):
+        first, second = (
+            asked({"release_type": release_type, "date": day}).deb for day in ("20251203", "20251204")
+        )
+        assert older(first, second)
+    assert older("7.10.0~pre2", asked({"release_type": "prerelease", "prerelease": 10}).deb)
+    # As the table fixes it; nightlies and dev builds live in repositories of their own.
+    assert older("7.10.0~20251204", "7.10.0~dev20251203")
+    assert older("7.10.0~dev20251203", "7.10.0~pre2")
+
+
+@pytest.mark.parametrize(
+    ("base", "options", "named"),
+    [
+        ("7.10.0rc1", {"release_type": "release"}, "'7.10.0rc1' is no plain release"),
+        ("7.10.0+x", {"release_type": "release"}, "no plain release"),
+        ("07.10.0", {"release_type": "release"}, "no plain release"),
+        ("v7.10.0", {"release_type": "release"}, "no plain release"),
+        ("1!7.10.0", {"release_type": "release"}, "no plain release"),
+        ("seven", {"release_type": "release"}, "'seven' is no valid version"),
+        ("7.10.0", {}, "either a release type or a suffix"),
+        ("7.10.0", {"release_type": "dev", "custom_suffix": "+x"}, "either a release type or a suffix"),
+        ("7.10.0", {"release_type": "weekly"}, "'weekly' is not one of"),
+        ("7.10.0", {"release_type": "prerelease"}, "number of a release candidate"),
+        ("7.10.0", {"release_type": "nightly", "prerelease": 1}, "number of a release candidate"),
+        ("7.10.0", {"release_type": "prerelease", "prerelease": -1}, "not in normal form"),
+        ("7.10.0", {"release_type": "nightly", "date": None}, "date of the build must be YYYYMMDD"),
+        ("7.10.0", {"release_type": "nightly", "date": "20251301"}, "not '20251301'"),
+        ("7.10.0", {"release_type": "nightly", "date": "2025121"}, "not '2025121'"),
+        ("7.10.0", {"release_type": "nightly-bkc", "bkc_date": ""}, "date of the bkc"),
+        ("7.10.0", {"release_type": "dev", "sha": None}, "None is no commit"),
+        ("7.10.0", {"release_type": "dev", "sha": "main"}, "'main' is no commit"),
+        # Python reads a local part of digits as a number and drops the zero.
+        ("7.10.0", {"release_type": "dev", "sha": "01234567"}, "not in normal form"),
+        ("7.10.0", {"custom_suffix": ".1"}, "changes the release"),
+        ("7.10.0", {"custom_suffix": "-dev1"}, "not in normal form"),
+        ("7.10.0", {"custom_suffix": "nonsense"}, "no valid version"),
+    ],
+)
+def test_a_rocm_version_that_cannot_be_is_named(base: str, options: dict[str, object], named: str) -> None:
+    with pytest.raises(InvalidVersion, match=named):
+        rocm_package_versions(base, **{"sha": SHA, **DATES, **options})  # type: ignore[arg-type]

@@ -1,0 +1,70 @@
+"""What a version of ROCm's packages is made of, read from where it stands: file, commit, calendar."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+
+from rocwright.errors import CommandFailed, InvalidData, InvalidInput
+from rocwright.system import process
+from rocwright.system.files import disk_error
+
+_KEY = "rocm-version"
+
+
+def base_version(version_file: Path) -> str:
+    """The release that `version.json` names under `rocm-version`; raises `InvalidData`."""
+    advice = "give the release with --override-base-version"
+    try:
+        found = msgspec.json.decode(version_file.read_bytes(), type=dict[str, object])
+    except OSError as error:
+        raise InvalidData(
+            f"{version_file.name} cannot be read: {error.strerror}", where=version_file, next_step=advice
+        ) from error
+    except msgspec.DecodeError as error:
+        raise InvalidData(f"{version_file.name} is no JSON object: {error}", where=version_file) from error
+    base = found.get(_KEY)
+    if not isinstance(base, str):
+        raise InvalidData(f"{version_file.name} has no text {_KEY!r}", where=version_file, next_step=advice)
+    return base
+
+
+def commit(directory: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """The commit that is being built: `GITHUB_SHA`, else HEAD of the repository around `directory`."""
+    said = environment.get("GITHUB_SHA")
+    if said:
+        return said
+    try:
+        return process.run(["git", "rev-parse", "--verify", "HEAD"], cwd=directory).stdout.strip()
+    except CommandFailed as error:
+        raise InvalidInput(
+            f"no commit: {error.tail or error.what}",
+            where=directory,
+            next_step="give it with --override-git-sha",
+        ) from error
+
+
+def today(environment: Mapping[str, str] = os.environ) -> str:
+    """The day in UTC as `YYYYMMDD`: that of `SOURCE_DATE_EPOCH` where set, else today."""
+    said = environment.get("SOURCE_DATE_EPOCH")
+    try:
+        now = datetime.now(timezone.utc) if not said else datetime.fromtimestamp(int(said), timezone.utc)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InvalidInput(f"SOURCE_DATE_EPOCH is {said!r}, which is no number of seconds") from error
+    return now.strftime("%Y%m%d")
+
+
+def tell_workflow(lines: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Append `name=value` lines to the file that `GITHUB_OUTPUT` names, where it is set."""
+    said = environment.get("GITHUB_OUTPUT")
+    if not said:
+        return
+    try:
+        with Path(said).open("a", encoding="utf-8") as stream:
+            stream.writelines(line + "\n" for line in lines)
+    except OSError as error:
+        raise disk_error(error, Path(said)) from error
