@@ -30,6 +30,7 @@ from rocwright.model.gpu import Families
 from rocwright.model.machines import Machines
 from rocwright.model.project import ProjectTable
 from rocwright.sdk import distribution
+from rocwright.sdk.licences import LicenceTable
 from rocwright.sdk.packages import PackageTable
 
 DOCS = Path(__file__).resolve().parent
@@ -254,6 +255,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "families": render_family_names,
     "data-families": lambda: _schema(Families),
     "data-packages": lambda: _schema(PackageTable),
+    "data-licences": lambda: _schema(LicenceTable),
     "data-distributions": lambda: _schema(distribution._Table),
     "data-projects": lambda: _schema(ProjectTable),
     "data-recipes": lambda: _schema(RecipeTable),
