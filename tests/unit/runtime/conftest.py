@@ -24,7 +24,29 @@ def wheels(tmp_path_factory: pytest.TempPathFactory, libraries) -> dict[str, Pat
         "libraries": fake.libraries_wheel(directory, libraries),
         "other": fake.libraries_wheel(directory, libraries, family=fake.OTHER),
         "devel": fake.devel_wheel(directory),
+        "profiler": fake.profiler_wheel(directory),
     }
+
+
+@pytest.fixture(scope="session")
+def kpack_wheels(tmp_path_factory: pytest.TempPathFactory, libraries, wheels) -> dict[str, Path]:
+    """The same ROCm in kpack mode; a device package is known by its word."""
+    directory = tmp_path_factory.mktemp("kpack-wheels")
+    return {
+        "rocm": fake.build_rocm(directory, rocm_set=fake.KPACK_SET),
+        "core": wheels["core"],
+        "profiler": wheels["profiler"],
+        "libraries": fake.libraries_wheel(directory, libraries, family=None),
+        "devel": fake.devel_wheel(directory, entries=fake.KPACK_ENTRIES),
+        **{word: fake.device_wheel(directory, word) for word in fake.KPACK_SET["devices"]},
+    }
+
+
+@pytest.fixture
+def kpack_site(tmp_path: Path, kpack_wheels) -> Path:
+    """site-packages with rocm, core and libraries of kpack mode, without any device package."""
+    names = ("rocm", "core", "libraries")
+    return fake.unpack(tmp_path / "kpack-site", *(kpack_wheels[name] for name in names))
 
 
 @pytest.fixture

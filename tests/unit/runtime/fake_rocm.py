@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime"
 VERSION = "5.2.3"
@@ -23,6 +26,7 @@ SCRIPT = b'#!/bin/sh\necho "$(basename "$0") from $(dirname "$0") $*"\n'
 
 ROCM_SET: dict = {
     "version": VERSION,
+    "mode": "legacy",
     "families": {FAMILY: ["gfx906", "gfx90a"], OTHER: ["gfx1030", "gfx1031"]},
     "default_family": FAMILY,
     "packages": {
@@ -36,13 +40,37 @@ ROCM_SET: dict = {
         },
         "devel": {"distribution": "rocm-sdk-devel", "module": "_rocm_sdk_devel"},
     },
-    "libraries": {
-        "amdhip64": {"package": "core", "path": "lib/libamdhip64.so.5"},
-        "amd_comgr": {"package": "core", "path": "lib/libamd_comgr.so.2"},
-        "rocblas": {"package": "libraries", "path": "lib/librocblas.so.0"},
+    "known_libraries": {
+        "amdhip64": "core",
+        "amd_comgr": "core",
+        "hiprtc": "core",
+        "rocblas": "libraries",
+        "hipblas": "libraries",
+        "rccl": "libraries",
     },
-    "absent_libraries": {"rccl": "libraries"},
-    "not_loadable": {"core": {"lib/libplugin*.so": "a plugin of the compiler"}},
+}
+
+KPACK = "_rocm_sdk_libraries"
+KPACK_SET: dict = {
+    "version": VERSION,
+    "mode": "kpack",
+    "packages": {
+        "core": {"distribution": "rocm-sdk-core", "module": "_rocm_sdk_core"},
+        "libraries": {"distribution": "rocm-sdk-libraries", "module": KPACK},
+        "devel": {"distribution": "rocm-sdk-devel", "module": "_rocm_sdk_devel"},
+        "profiler": {"distribution": "rocm-profiler", "module": "_rocm_profiler", "platforms": ["linux"]},
+        "device_refusal": {"distribution": "rocm-sdk-device"},
+    },
+    "devices": {
+        "gfx906": {
+            "distribution": "rocm-sdk-device-gfx906",
+            "serves": ["gfx906"],
+            "platforms": ["linux", "windows"],
+        },
+        "gfx1030": {"distribution": "rocm-sdk-device-gfx1030", "serves": ["gfx1030"], "platforms": ["linux"]},
+        "gfx11": {"distribution": "rocm-sdk-device-gfx11", "serves": ["gfx1100", "gfx1101"]},
+    },
+    "known_libraries": ROCM_SET["known_libraries"],
 }
 
 # librocblas needs a symbol of libamdhip64 without naming it, so it loads only after a global preload.
@@ -63,7 +91,9 @@ def compile_libraries(directory: Path) -> dict[str, bytes]:
     return made
 
 
-def write_wheel(directory, distribution, files, *, entry_points=None, requires=(), version=VERSION) -> Path:
+def write_wheel(
+    directory, distribution, files, *, entry_points=None, requires=(), version=VERSION, other_points=""
+) -> Path:
     """A wheel from {path: bytes or (bytes, mode)}."""
     stem = f"{distribution.replace('-', '_').lower()}-{version}"
     info = f"{stem}.dist-info"
@@ -73,9 +103,10 @@ def write_wheel(directory, distribution, files, *, entry_points=None, requires=(
     members[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    if entry_points:
-        lines = [f"{name} = {value}" for name, value in entry_points.items()]
-        members[f"{info}/entry_points.txt"] = ("[console_scripts]\n" + "\n".join(lines) + "\n").encode()
+    if entry_points or other_points:
+        lines = [f"{name} = {value}" for name, value in (entry_points or {}).items()]
+        text = "\n".join(["[console_scripts]", *lines, other_points])
+        members[f"{info}/entry_points.txt"] = text.encode()
     path = Path(directory) / f"{stem}-py3-none-any.whl"
     record = ""
     with zipfile.ZipFile(path, "w") as archive:
@@ -93,16 +124,25 @@ def write_wheel(directory, distribution, files, *, entry_points=None, requires=(
 def pure(name: str, package: str) -> dict[str, bytes]:
     """The pure package `name` of runtime/, under its name in the wheel."""
     source = next(RUNTIME.glob(f"*/{name}"))
-    return {f"{package}/{file.name}": file.read_bytes() for file in source.glob("*.py")}
+    files = sorted(source.rglob("*.py"))
+    return {f"{package}/{file.relative_to(source).as_posix()}": file.read_bytes() for file in files}
 
 
-def init(version: str = VERSION) -> bytes:
-    return f'__version__ = "{version}"\n'.encode()
+def init(version: str = VERSION, **facts: object) -> bytes:
+    return "".join(
+        f"{name} = {value!r}\n" for name, value in {"__version__": version, **facts}.items()
+    ).encode()
+
+
+CORE_LIBRARIES = {"amdhip64": "lib/libamdhip64.so.5", "amd_comgr": "lib/libamd_comgr.so.2"}
+PLUGINS = {"lib/libplugin*.so": "a plugin of the compiler"}
+SOURCE_VERSIONS = {"clr": "0123abc"}
 
 
 def core_wheel(directory, libraries, *, version=VERSION, clang=SCRIPT) -> Path:
     files: dict = {
-        "_rocm_sdk_core/__init__.py": init(version),
+        "_rocm_sdk_core/__init__.py": init(version, LIBRARIES=CORE_LIBRARIES, NOT_LOADABLE=PLUGINS),
+        "_rocm_sdk_core/_sources.json": json.dumps({"version": version, "sources": SOURCE_VERSIONS}).encode(),
         "_rocm_sdk_core/bin/hipcc": (SCRIPT, 0o755),
         "_rocm_sdk_core/bin/rocminfo": (SCRIPT, 0o755),
         "_rocm_sdk_core/lib/llvm/bin/clang": (clang, 0o755),
@@ -118,15 +158,42 @@ def core_wheel(directory, libraries, *, version=VERSION, clang=SCRIPT) -> Path:
 
 
 def libraries_wheel(directory, libraries, *, family=FAMILY, version=VERSION) -> Path:
-    entry = ROCM_SET["packages"]["libraries"][family]
+    """The libraries package of a family; without one, that of kpack mode."""
+    entry = ROCM_SET["packages"]["libraries"][family] if family else KPACK_SET["packages"]["libraries"]
     module = entry["module"]
+    targets = {"TARGETS": tuple(ROCM_SET["families"][family])} if family else {}
     files = {
-        f"{module}/__init__.py": init(version),
+        f"{module}/__init__.py": init(version, LIBRARIES={"rocblas": "lib/librocblas.so.0"}, **targets),
         f"{module}/lib/librocblas.so.0": (libraries["librocblas.so.0"], 0o755),
         f"{module}/lib/rocblas/library/data.dat": b"tensile",
         **pure("rocm_sdk_libraries", module[1:]),
     }
-    return write_wheel(directory, entry["distribution"], files, version=version)
+    requires = [f"rocm-sdk-core=={version}"]
+    return write_wheel(directory, entry["distribution"], files, version=version, requires=requires)
+
+
+def device_wheel(directory, word, *, version=VERSION) -> Path:
+    """A device package: it lays files into the libraries package, and says so in a file of its own name."""
+    entry = KPACK_SET["devices"][word]
+    target = entry["serves"][0]
+    marker = {"target": word, "serves": entry["serves"], "version": version, "code": entry["serves"]}
+    files = {
+        f"{KPACK}/_devices/{word}.json": json.dumps(marker).encode(),
+        f"{KPACK}/.kpack/rocblas_{word}.kpack": b"KPAK" + word.encode(),
+        f"{KPACK}/lib/rocblas/library/kernels_{target}.co": word.encode(),
+    }
+    requires = [f"rocm-sdk-libraries=={version}"]
+    return write_wheel(directory, entry["distribution"], files, version=version, requires=requires)
+
+
+def profiler_wheel(directory, *, version=VERSION) -> Path:
+    files = {
+        "_rocm_profiler/__init__.py": init(version),
+        "_rocm_profiler/bin/rocprof-sys-run": (SCRIPT, 0o755),
+        **pure("rocm_profiler", "rocm_profiler"),
+    }
+    points = {"rocprof-sys-run": "rocm_profiler._cli:rocprof_sys_run"}
+    return write_wheel(directory, "rocm-profiler", files, entry_points=points, version=version)
 
 
 def digest(data: bytes) -> str:
@@ -153,6 +220,14 @@ DEVEL_ENTRIES: list[list[str]] = [
     ["lib/rocblas/library/data.dat", "sibling", f"../{LIBRARIES}/lib/rocblas/library/data.dat"],
     ["llvm", "dirlink", "lib/llvm"],
 ]
+# What device packages bring into the libraries package, as the devel tree of kpack mode shows it.
+OVERLAYS: list[list[str]] = [
+    [".kpack", "overlay", "../@libraries@/.kpack"],
+    ["lib/rocblas/library/kernels_gfx906.co", "overlay", f"../{KPACK}/lib/rocblas/library/kernels_gfx906.co"],
+]
+KPACK_ENTRIES = [
+    [path, kind, value.replace(f"/{LIBRARIES}/", f"/{KPACK}/")] for path, kind, value in DEVEL_ENTRIES
+] + OVERLAYS
 
 
 def devel_tar(files=None, *, compression: str = "") -> bytes:
@@ -175,7 +250,14 @@ def devel_wheel(directory, *, entries=None, tar=None, name="_devel.tar", count=N
         f"_rocm_sdk_devel/{name}": tar,
         **pure("rocm_sdk_devel", "rocm_sdk_devel"),
     }
-    return write_wheel(directory, "rocm-sdk-devel", files, version=version)
+    return write_wheel(
+        directory,
+        "rocm-sdk-devel",
+        files,
+        version=version,
+        requires=[f"rocm-sdk-core=={version}"],
+        other_points="[cmake.prefix]\nrocm = rocm_sdk_devel.cmake\n",
+    )
 
 
 def sdist_tree(directory, rocm_set=None) -> Path:
@@ -184,19 +266,48 @@ def sdist_tree(directory, rocm_set=None) -> Path:
     top = Path(directory) / f"rocm-{rocm_set['version']}"
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(RUNTIME / "rocm", top, ignore=ignore)
-    (top / "PKG-INFO").write_text(
-        f"Metadata-Version: 2.2\nName: rocm\nVersion: {rocm_set['version']}\nRequires-Python: >=3.8\n"
-        "Dynamic: Requires-Dist\nDynamic: Provides-Extra\n"
-    )
-    (top / "pyproject.toml").write_text(
-        '[build-system]\nrequires = []\nbuild-backend = "rocm_build_backend"\nbackend-path = ["."]\n'
-    )
-    (top / "rocm_set.json").write_text(json.dumps(rocm_set))
+    finish_sdist(top, "rocm_build_backend", rocm_set)
     return top
 
 
+def refusal_tree(directory) -> Path:
+    """The unpacked `rocm-sdk-device` sdist."""
+    top = Path(directory) / f"rocm_sdk_device-{VERSION}"
+    top.mkdir(parents=True)
+    shutil.copy(RUNTIME / "rocm_device/rocm_device_backend.py", top)
+    shutil.copy(RUNTIME / "rocm/src/rocm_sdk/_detect.py", top)
+    finish_sdist(top, "rocm_device_backend", KPACK_SET)
+    return top
+
+
+def load_file(path: Path) -> ModuleType:
+    """A module by its file, as the package builder loads the backends."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def finish_sdist(top: Path, backend: str, rocm_set: dict) -> None:
+    lines = load_file(top / f"{backend}.py").metadata_lines(rocm_set)
+    (top / "PKG-INFO").write_text("\n".join(lines) + "\n")
+    (top / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = []\nbuild-backend = "{backend}"\nbackend-path = ["."]\n'
+    )
+    (top / "rocm_set.json").write_text(json.dumps(rocm_set))
+
+
 def sdist(directory, rocm_set=None) -> Path:
-    top = sdist_tree(Path(directory) / "tree", rocm_set)
+    return pack(directory, sdist_tree(Path(directory) / "tree", rocm_set))
+
+
+def refusal(directory) -> Path:
+    return pack(directory, refusal_tree(Path(directory) / "tree"))
+
+
+def pack(directory, top: Path) -> Path:
     path = Path(directory) / f"{top.name}.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         tar.add(top, top.name)
@@ -223,6 +334,31 @@ def unpack(site: Path, *wheels: Path) -> Path:
                 path = Path(archive.extract(member, site))
                 path.chmod(member.external_attr >> 16 & 0o777 or 0o644)
     return site
+
+
+def with_gpus(site: Path, *targets: str) -> Path:
+    """Put GPUs into the machine that the packages in `site` see; returns the driver's nodes."""
+    machine = site.parent / "machine"
+    shutil.rmtree(machine, ignore_errors=True)
+    for number, target in enumerate(targets, 1):
+        node = machine / "nodes" / str(number)
+        node.mkdir(parents=True)
+        major, minor, step = int(target[3:-2]), int(target[-2], 16), int(target[-1], 16)
+        version = major * 10000 + minor * 100 + step
+        (node / "properties").write_text(f"simd_count 4\ngfx_target_version {version}\nunique_id {number}\n")
+        (node / "name").write_text(f"model {number}\n")
+    (machine / "kfd").touch()
+    place = {"NODES": machine / "nodes", "KFD": machine / "kfd"}
+    for detector in (
+        *site.glob("rocm_sdk/_detect.py"),
+        *site.glob("_detect.py"),
+        *site.glob("src/*/_detect.py"),
+    ):
+        text = detector.read_text()
+        for name, path in place.items():
+            text = re.sub(rf'^{name} = ".*"$', f'{name} = "{path}"', text, flags=re.MULTILINE)
+        detector.write_text(text)
+    return machine / "nodes"
 
 
 def python(site: Path, code: str, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -42,11 +42,13 @@ def test_version(site: Path, no_devel: Path) -> None:
     assert fake.rocm_sdk(site, "version").stdout == "5.2.3\n"
     assert json.loads(fake.rocm_sdk(no_devel, "version", "--json").stdout) == {
         "rocm": "5.2.3",
+        "mode": "legacy",
         "family": "gfx90X-dcgpu",
         "selected_by": "environment",
-        "core": "5.2.3",
-        "libraries": "5.2.3",
-        "devel": None,
+        "packages": {"core": "5.2.3", "libraries": "5.2.3", "devel": None, "profiler": None},
+        "devices": {},
+        "libraries": ["amd_comgr", "amdhip64", "rocblas"],
+        "sources": {"clr": "0123abc"},
     }
     done = fake.python(site, "import runpy, sys; sys.argv[1:] = ['version']; runpy.run_module('rocm_sdk')")
     assert done.returncode == 0
@@ -59,7 +61,9 @@ def test_targets_are_the_installed_ones(no_devel: Path, wheels, tmp_path: Path) 
     bare = fake.unpack(tmp_path / "bare", wheels["rocm"], wheels["core"])
     done = fake.rocm_sdk(bare, "targets")
     assert (done.returncode, done.stdout) == (1, "")
-    assert 'pip install "rocm[libraries]==5.2.3"' in done.stderr
+    assert done.stderr == (
+        "rocm-sdk: there is no device code. Which package this machine needs: rocm-sdk targets --detect\n"
+    )
 
 
 def test_environment(site: Path) -> None:
@@ -187,7 +191,7 @@ def test_a_healthy_installation_without_gpu_passes(no_devel: Path) -> None:
     assert status == 0
     assert found["package:devel"]["cause"] == "rocm-sdk-devel is not installed"
     if not Path("/dev/kfd").exists():
-        assert found["gpu"]["cause"] == "no AMD GPU here: there is no /dev/kfd"
+        assert found["gpu"]["cause"] == "no AMD GPU could be read: there is none"
     human = fake.rocm_sdk(no_devel, "test")
     assert human.returncode == 0
     assert human.stdout.splitlines()[0] == "passed  package:core"
@@ -196,7 +200,7 @@ def test_a_healthy_installation_without_gpu_passes(no_devel: Path) -> None:
 
 def test_failures_have_causes(site: Path, libraries) -> None:
     core = site / "_rocm_sdk_core"
-    (core / "__init__.py").write_text('__version__ = "5.3.0"\n')
+    (core / "__init__.py").write_bytes(fake.init("5.3.0", LIBRARIES=fake.CORE_LIBRARIES))
     (core / "lib/libamd_comgr.so.2").unlink()
     (core / "bin/rocminfo").unlink()
     (core / "lib/llvm/bin/clang").write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
@@ -221,10 +225,10 @@ def test_a_changed_devel_tree_fails_its_layout(site: Path) -> None:
 
 
 def test_a_library_that_crashes_or_hangs_fails_alone(in_process) -> None:
-    from rocm_sdk import _selftest
+    from rocm_sdk import _checks
 
-    assert _selftest._run(["sh", "-c", "kill -SEGV $$"], 10) == "no message (signal 11)"
-    assert _selftest._run(["sleep", "20"], 0.2) == "no end after 0.2 s"
+    assert _checks.failure(["sh", "-c", "kill -SEGV $$"], 10) == "no message (signal 11)"
+    assert _checks.failure(["sleep", "20"], 0.2) == "no end after 0.2 s"
 
 
 @pytest.mark.parametrize(
@@ -236,15 +240,18 @@ def test_a_library_that_crashes_or_hangs_fails_alone(in_process) -> None:
         (["gfx1201"], ["failed"]),
     ],
 )
-def test_gpu_and_family_that_do_not_fit(in_process, monkeypatch, targets, verdicts) -> None:
-    from rocm_sdk import _selftest
-
-    monkeypatch.setattr(_selftest.os.path, "exists", lambda path: True)
-    gpus = [{"index": index, "target": target} for index, target in enumerate(targets)]
-    monkeypatch.setattr(_selftest._detect, "scan", lambda: (gpus, []))
-    found = list(_selftest._gpu())
-    assert [check["verdict"] for check in found] == verdicts
+def test_gpu_and_family_that_do_not_fit(no_devel: Path, targets, verdicts) -> None:
+    fake.with_gpus(no_devel, *targets)
+    _, found = checks(no_devel)
+    found = {name: check for name, check in found.items() if name.startswith("gpu:")}
+    assert [check["verdict"] for check in found.values()] == verdicts
     if targets == ["gfx1030"]:
-        assert "pip cache remove rocm; ROCM_SDK_TARGET_FAMILY=gfx103X-dgpu pip install" in found[0]["fix"]
+        assert found["gpu:0"]["fix"] == (
+            "pip cache remove rocm; ROCM_SDK_TARGET_FAMILY=gfx103X-dgpu "
+            'pip install --force-reinstall --no-cache-dir "rocm[libraries]==5.2.3"'
+        )
     if targets == ["gfx1201"]:
-        assert found[0]["fix"] == "this ROCm serves only: gfx103X-dgpu gfx90X-dcgpu"
+        assert found["gpu:0"]["fix"] == (
+            "ROCm 5.2.3 as Python packages has no device code for gfx1201; "
+            "it has: gfx1030 gfx1031 gfx906 gfx90a"
+        )

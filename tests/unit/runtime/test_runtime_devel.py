@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import fake_rocm as fake
@@ -55,7 +56,7 @@ def test_links_instead_of_copies(site: Path, in_process) -> None:
     tree = Path(in_process.root())
     assert tree == site / "_rocm_sdk_devel/tree"
     expected = [path for path, _, _ in fake.DEVEL_ENTRIES]
-    assert listing(tree) == sorted([*expected, ".rocm-sdk-expanded.json"])
+    assert listing(tree) == sorted([*expected, ".rocm-sdk-expanded"])
     core = site / "_rocm_sdk_core"
     # An executable is a hard link, a library a relative symbolic link into the runtime package.
     assert (tree / "bin/hipcc").samefile(core / "bin/hipcc")
@@ -135,13 +136,14 @@ def test_eight_processes_at_once(site: Path) -> None:
 
 STOP = """
 import time
-from rocm_sdk import _devel
-real = _devel.{point}
+from rocm_sdk import _devel, _expand, _unpack
+place = {module}
+real = place.{point}
 def stop(*arguments):
     {call}
     print("stopped", flush=True)
     time.sleep(60)
-_devel.{point} = stop
+place.{point} = stop
 _devel.root()
 """
 POINTS = [
@@ -153,7 +155,8 @@ POINTS = [
 
 
 def kill_at(site: Path, point: str, call: str) -> None:
-    code = STOP.format(point=point, call=call or "pass")
+    module = "_unpack" if point == "_write" else "_expand"
+    code = STOP.format(module=module, point=point, call=call or "pass")
     with subprocess.Popen(
         [sys.executable, "-c", code], env=fake.child_environ(site), stdout=subprocess.PIPE, text=True
     ) as worker:
@@ -261,9 +264,10 @@ def test_a_file_system_without_directory_locks(
         real(handle, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr(in_process.tempfile, "gettempdir", lambda: str(site.parent))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(site.parent))
     assert Path(in_process.root()).is_dir()
     assert leftovers(site) == []
+    assert list(site.parent.glob("*.lock")) == []
 
 
 def test_damaged_archives_are_refused(site: Path, in_process, tmp_path: Path) -> None:

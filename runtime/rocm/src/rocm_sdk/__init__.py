@@ -14,11 +14,12 @@ def find_libraries(*shortnames):
     """Absolute paths of libraries, in the order asked for.
 
     `ModuleNotFoundError`: a name that no ROCm package knows, that this version does not ship, or whose
-    package is not installed. `FileNotFoundError`: the package is installed but damaged.
+    package is not installed. `FileNotFoundError`: the package is installed but damaged. On Windows, names of
+    libraries that ROCm has for Linux only are left out.
     """
     from . import _libraries
 
-    return [_libraries.find(name) for name in shortnames]
+    return [path for path in map(_libraries.find, shortnames) if path is not None]
 
 
 def preload_libraries(*shortnames, rtld_global=True):
@@ -39,13 +40,16 @@ def initialize_process(
     rtld_global=True,
     env_override=True,
 ):
-    """Make this process ready for extensions built against ROCm: load libraries, then check the version.
+    """Make this process ready for extensions built against ROCm: load libraries, check version and GPUs.
 
     `check_version` is compared with `rocm_sdk.__version__` as a whole; `*` stands for any text. A mismatch
     warns, or raises `RuntimeError` with `fail_on_version_mismatch`. With `env_override`, the names in
     ROCM_SDK_PRELOAD_LIBRARIES (separated by `,` or `;`) are loaded after `preload_shortnames`.
+
+    A visible GPU that the installed packages have no device code for gives one `RuntimeWarning` a process,
+    with the command that installs it; ROCM_SDK_NO_GPU_CHECK=1 switches that off.
     """
-    from . import _libraries
+    from . import _gpus, _libraries
 
     if isinstance(preload_shortnames, str):
         raise TypeError(
@@ -55,11 +59,11 @@ def initialize_process(
     _libraries.preload(preload_shortnames, rtld_global=rtld_global)
     if env_override:
         _libraries.preload_from_environment(rtld_global=rtld_global)
-    if check_version is None or _libraries.version_matches(check_version, __version__):
-        return
-    message = _libraries.mismatch_message(check_version, __version__)
-    if fail_on_version_mismatch:
-        raise RuntimeError(message)
-    import warnings
+    if check_version is not None and not _libraries.version_matches(check_version, __version__):
+        message = _libraries.mismatch_message(check_version, __version__)
+        if fail_on_version_mismatch:
+            raise RuntimeError(message)
+        import warnings
 
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    _gpus.warn_of_unserved(stacklevel=2)

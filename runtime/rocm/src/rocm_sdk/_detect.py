@@ -1,11 +1,14 @@
 """The one GPU detector: AMD GPUs as the Linux kernel driver (KFD) lists them; no tool or GPU access needed.
 
-Self-contained on purpose: the build backend, the self test and rocwright itself use this very file.
+Self-contained on purpose: the build backends, the self test and rocwright itself use this very file.
 """
 
 import os
+import re
 
 NODES = "/sys/class/kfd/kfd/topology/nodes"
+KFD = "/dev/kfd"
+RENDER = "/dev/dri"
 
 
 class DetectionError(RuntimeError):
@@ -57,6 +60,70 @@ def detect_gpus(root=NODES):
     if problems and not gpus:
         raise DetectionError("AMD GPUs could not be identified: " + "; ".join(problems))
     return gpus
+
+
+def visible(gpus, environ):
+    """The GPUs that a HIP program with this environment sees, with the targets that it takes them for.
+
+    `index` counts the visible ones, `physical` is the index among all. `ValueError`: the variable that
+    replaces targets names none.
+
+    ROCR_VISIBLE_DEVICES chooses among the driver's GPUs, HIP_VISIBLE_DEVICES (or CUDA_VISIBLE_DEVICES, as HIP
+    reads it too) among those left. HSA_OVERRIDE_GFX_VERSION (`10.3.0`) replaces every target.
+    """
+    gpus = [dict(gpu, physical=gpu["index"]) for gpu in gpus]
+    chosen = environ.get("ROCR_VISIBLE_DEVICES")
+    if chosen is not None:  # empty hides all
+        gpus = _pick(gpus, chosen)
+    chosen = environ.get("HIP_VISIBLE_DEVICES") or environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen:  # empty is as good as not set
+        gpus = _pick(gpus, chosen)
+    instead = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", environ.get("HSA_OVERRIDE_GFX_VERSION", ""))
+    if instead:
+        major, minor, step = (int(part) for part in instead.groups())
+        gpus = [dict(gpu, target=target_name(major * 10000 + minor * 100 + step)) for gpu in gpus]
+    return gpus
+
+
+def _pick(gpus, chosen):
+    """GPUs by index or `GPU-<unique id>`; the first entry that names none ends the list, as in HIP."""
+    picked = []
+    for word in chosen.split(","):
+        word = word.strip().lower()
+        if word.isdigit():
+            fitting = [gpu for gpu in gpus if gpu["index"] == int(word)]
+        else:
+            fitting = [gpu for gpu in gpus if gpu["unique_id"].replace("0x", "gpu-") == word]
+        if not fitting:
+            break
+        picked += fitting
+    return [dict(gpu, index=index) for index, gpu in enumerate(picked)]
+
+
+def base(target):
+    """A target without its features: `gfx90a:xnack+` is `gfx90a`."""
+    return target.partition(":")[0]
+
+
+def serving(target, offers):
+    """Names in `offers` (name to its targets) that serve a target: the most specific first, then by name."""
+    fitting = [name for name in offers if target in {base(served) for served in offers[name]}]
+    return sorted(fitting, key=lambda name: (len(offers[name]), name))
+
+
+def near(target, known):
+    """The targets of `known` that share the longest beginning with `target`, at least its generation."""
+    common = {other: _common_length(target, other) for other in known}
+    longest = max(common.values(), default=0)
+    # The last two characters of a target are its minor version and step.
+    return sorted(other for other in common if common[other] == longest >= len(target) - 2)
+
+
+def _common_length(one, two):
+    length = 0
+    while one[length : length + 1] == two[length : length + 1] != "":
+        length += 1
+    return length
 
 
 def _gpu(directory, node):

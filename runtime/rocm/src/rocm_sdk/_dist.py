@@ -1,18 +1,26 @@
-"""Where the packages of this set are installed, and what to say when one is not."""
+"""Where the packages of this set are installed, what they say of themselves, how to get a missing one."""
 
 import os
 
 from . import _set
+
+ROLES = ("core", "libraries", "devel", "profiler")
 
 
 class PackageMissing(ModuleNotFoundError):
     """A package of the set is not installed; the message says how to install it."""
 
 
-def pip_hint(extra=None):
-    """The command that installs the set's package behind `extra`; core comes without one."""
-    name = "rocm" if extra in (None, "core") else f"rocm[{extra}]"
+def pip_hint(*extras):
+    """The command that installs the set's packages behind `extras`; core comes without one."""
+    wanted = ",".join(extra for extra in extras if extra != "core")
+    name = f"rocm[{wanted}]" if wanted else "rocm"
     return f'pip install "{name}=={_set.VERSION}"'
+
+
+def repair_hint(distribution):
+    """The command that installs one damaged package anew."""
+    return f"pip install --force-reinstall --no-deps {distribution}=={_set.VERSION}"
 
 
 def module_directory(module):
@@ -30,6 +38,11 @@ def module_version(module):
     return getattr(_import(module), "__version__", None)
 
 
+def module_fact(module, name):
+    """LIBRARIES, NOT_LOADABLE or TARGETS of an installed package; {} when it has none."""
+    return getattr(_import(module), name, None) or {}
+
+
 def _import(module):
     try:
         return __import__(module)
@@ -40,12 +53,13 @@ def _import(module):
 
 
 def package(role):
-    """{"distribution", "module"} of a role: core, libraries or devel; None when the set has no such package.
+    """{"distribution", "module"} of a role; None when the set has no such package.
 
-    For `libraries` it is the package in use: the selected family's when installed, else the only other
-    installed one of the set. `PackageMissing` when several others are installed, as none was chosen.
+    For `libraries` in legacy mode it is the package in use: the selected family's when installed, else the
+    only other installed one of the set. `PackageMissing` when several others are installed, as none was
+    chosen.
     """
-    if role != "libraries":
+    if role != "libraries" or _set.MODE != "legacy":
         return _set.PACKAGES.get(role)
     families = _set.PACKAGES.get("libraries", {})
     others = [name for name in installed_families() if name != _set.FAMILY]
@@ -61,13 +75,42 @@ def package(role):
 
 
 def installed_families():
-    """Families of this set whose libraries package is installed, sorted."""
+    """Families of this set whose libraries package is installed, sorted; [] in kpack mode."""
+    if _set.MODE != "legacy":
+        return []
     families = _set.PACKAGES.get("libraries", {})
     return sorted(name for name in families if _installed(families[name]))
 
 
 def _installed(entry):
     return module_directory(entry["module"]) is not None
+
+
+def installed_devices():
+    """The installed device packages: word to {"version", "serves", ...}, as each one's own file says.
+
+    `RuntimeError` names a file that cannot be read.
+    """
+    if _set.MODE != "kpack":
+        return {}
+    root = directory("libraries")
+    place = os.path.join(root or "", "_devices")
+    try:
+        names = sorted(name for name in os.listdir(place) if name.endswith(".json")) if root else []
+    except FileNotFoundError:
+        return {}
+    import json
+
+    found = {}
+    for name in names:
+        path = os.path.join(place, name)
+        try:
+            with open(path, encoding="utf-8") as stream:
+                marker = json.load(stream)
+            found[name[: -len(".json")]] = dict(marker, version=marker["version"], serves=marker["serves"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RuntimeError(f"a device package of ROCm is damaged: {path}: {error!r}") from error
+    return found
 
 
 def directory(role):

@@ -12,6 +12,7 @@ PRELOAD_VARIABLE = "ROCM_SDK_PRELOAD_LIBRARIES"
 
 _lock = threading.RLock()
 _loaded = {}  # path -> (handle, loaded with RTLD_GLOBAL)
+_dll_directories = {}  # path -> handle; Windows only
 
 
 def _renew_lock():
@@ -25,31 +26,39 @@ if hasattr(os, "register_at_fork"):
 
 
 def find(shortname):
-    """Absolute path of the library `shortname`; errors as in `rocm_sdk.find_libraries`."""
-    entry = _set.LIBRARIES.get(shortname)
-    if entry is None:
-        raise ModuleNotFoundError(_unknown(shortname))
+    """Absolute path of the library `shortname`; errors as in `rocm_sdk.find_libraries`.
+
+    None on Windows for a name that ROCm knows and the installed packages do not have: ROCm has several
+    libraries for Linux only, and callers ask for one list of names everywhere.
+    """
+    role = _set.KNOWN_LIBRARIES.get(shortname)
+    if role is None:
+        known = " ".join(sorted(_set.KNOWN_LIBRARIES))
+        raise ModuleNotFoundError(f"unknown ROCm library {shortname!r}; known names: {known}")
     try:
-        root = _dist.require(entry["package"])
+        root = _dist.require(role)
     except _dist.PackageMissing as error:
         raise _dist.PackageMissing(f"ROCm library {shortname!r}: {error}", name=error.name) from None
-    path = os.path.join(root, *entry["path"].split("/"))
+    entry = _dist.package(role)
+    shipped = _dist.module_fact(entry["module"], "LIBRARIES")
+    if shortname not in shipped:
+        if os.name == "nt":
+            return None
+        raise ModuleNotFoundError(
+            "ROCm library {!r} is not part of ROCm {} as Python packages; {} has: {}".format(
+                shortname, _set.VERSION, entry["distribution"], " ".join(sorted(shipped))
+            )
+        )
+    path = os.path.join(root, *shipped[shortname].split("/"))
     if not os.path.isfile(path):
-        owner = _dist.package(entry["package"])["distribution"]
         raise FileNotFoundError(
             2,
-            f"ROCm library {shortname!r} is missing from the installed {owner}; repair it with: "
-            f"pip install --force-reinstall --no-deps {owner}=={_set.VERSION}",
+            "ROCm library {!r} is missing from the installed {}; repair it with: {}".format(
+                shortname, entry["distribution"], _dist.repair_hint(entry["distribution"])
+            ),
             path,
         )
     return path
-
-
-def _unknown(shortname):
-    known = "known names: " + " ".join(sorted(_set.LIBRARIES))
-    if shortname in _set.ABSENT_LIBRARIES:
-        return f"ROCm library {shortname!r} is not part of ROCm {_set.VERSION} as Python packages; {known}"
-    return f"unknown ROCm library {shortname!r}; {known}"
 
 
 def preload(shortnames, rtld_global=True):
@@ -58,8 +67,10 @@ def preload(shortnames, rtld_global=True):
     for shortname in shortnames:
         with _lock:
             path = find(shortname)
-            if path in _loaded and (_loaded[path][1] or not rtld_global):
+            if path is None or (path in _loaded and (_loaded[path][1] or not rtld_global)):
                 continue
+            if os.name == "nt":
+                _let_windows_find_dependencies()
             try:
                 handle = ctypes.CDLL(path, mode=mode)
             except OSError as error:
@@ -69,6 +80,15 @@ def preload(shortnames, rtld_global=True):
                 ) from error
             _loaded[path] = (handle, rtld_global)
         _talk(f"preloaded {shortname} {path}")
+
+
+def _let_windows_find_dependencies():
+    """Windows has no RPATH: a DLL of libraries finds those of core through this list of the process."""
+    for role in ("core", "libraries"):
+        root = _dist.directory(role)
+        place = os.path.join(root, "bin") if root else ""
+        if os.path.isdir(place) and place not in _dll_directories:
+            _dll_directories[place] = os.add_dll_directory(place)
 
 
 def preload_from_environment(rtld_global=True):

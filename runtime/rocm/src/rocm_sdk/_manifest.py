@@ -4,13 +4,12 @@ import hashlib
 import json
 import os
 
+from ._devel import STAMP, DevelError
+
 MANIFEST = "_devel.json"
-STAMP = ".rocm-sdk-expanded.json"
-KINDS = ("file", "link", "dirlink", "sibling")
-
-
-class DevelError(RuntimeError):
-    """The devel tree cannot be had; the message says why and what to do."""
+KINDS = ("file", "link", "dirlink", "sibling", "overlay")
+# Of these the value is a path in another package of the set.
+ACROSS = ("sibling", "overlay")
 
 
 def damaged(distribution, what):
@@ -43,10 +42,8 @@ def parse(text, distribution):
             target = os.path.normpath("/".join([*parents, value]))
             if os.path.isabs(value) or target.split("/")[0] == "..":
                 problem = f"link {path!r} leaves the tree: {value!r}"
-        elif kind == "sibling" and not (
-            value.startswith("../") and _is_inside(value[3:]) and "/" in value[3:]
-        ):
-            problem = f"bad sibling {value!r}"
+        elif kind in ACROSS and not (value.startswith("../") and _is_inside(value[3:]) and "/" in value[3:]):
+            problem = f"bad {kind} {value!r}"
     if problem:
         raise DevelError(damaged(distribution, f"{MANIFEST}: {problem}"))
     return entries
@@ -57,7 +54,7 @@ def _is_inside(path):
 
 
 def verify(entries, partial, distribution):
-    """Every entry is there and every link leads to something, and there is nothing else."""
+    """Every entry is there and every link but an overlay leads to something, and there is nothing else."""
     found = sum(
         len(files) + sum(os.path.islink(os.path.join(here, name)) for name in names)
         for here, names, files in os.walk(partial)
@@ -70,6 +67,8 @@ def verify(entries, partial, distribution):
 
 
 def _is_there(path, kind):
+    if kind == "overlay":
+        return os.path.lexists(path)  # it leads nowhere until a device package with it is installed
     return os.path.isdir(path) if kind == "dirlink" else os.path.isfile(path)
 
 
