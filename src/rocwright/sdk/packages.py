@@ -167,8 +167,8 @@ def _library_file(directory: str, stem: str, *, windows: bool) -> re.Pattern[str
     """What the file of a library is called: hiprtc is no hiprtc-builtins, hipblas no hipblaslt."""
     if not windows:
         return re.compile(rf"{re.escape(directory)}/lib{re.escape(stem)}\.so(\..*)?")
-    place = "bin" if directory == "lib" else rf"{re.escape(directory.removesuffix('/lib'))}/bin"
-    return re.compile(rf"{place}/(lib)?{re.escape(stem)}([-_.]?[0-9][0-9_.]*)?\.dll", re.IGNORECASE)
+    own = re.escape(directory.removesuffix("lib") + "bin")
+    return re.compile(rf"(bin|{own})/(lib)?{re.escape(stem)}([-_.]?[0-9][0-9_.]*)?\.dll", re.IGNORECASE)
 
 
 class _Paths:

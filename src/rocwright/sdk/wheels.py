@@ -15,6 +15,7 @@ from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device,
 from rocwright.sdk.packages import PackageTable
 from rocwright.sdk.plan import RuntimePlan, Shipped
 from rocwright.sdk.sbom import SBOM_PATH
+from rocwright.sdk.windows import require_windows_names
 from rocwright.system.files import shipped_directory
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource, Source
@@ -191,6 +192,8 @@ class Maker:
         )
         texts = [Member(f"{plan.dist_info}/licenses/{name}", source) for name, source in terms.texts]
         bill = Member(f"{plan.dist_info}/{SBOM_PATH}", BytesSource(terms.bill))
+        if self._windows:
+            require_windows_names(member.name for member in (*members, *texts))
         return replace(plan, members=(*members, *texts, bill))
 
 
