@@ -50,7 +50,7 @@ def test_no_rocm(tmp_path: Path, name: str | None) -> None:
 def test_a_prefix_may_be_named_by_a_link(root: Path, tmp_path: Path) -> None:
     prefix = read_prefix(trees.link(tmp_path / "opt", "rocm"))
     assert prefix.root == root
-    assert sorted(prefix.files) == [".info/version", "lib/libamdhip64.so.6"]
+    assert sorted(prefix.host.files) == [".info/version", "lib/libamdhip64.so.6"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_links_are_followed_to_their_end(root: Path) -> None:
         "share/data/out": "../../../../../../../../etc/hostname",
     }.items():
         trees.link(root / path, text)
-    found = {path: (link.kind, link.target) for path, link in read_prefix(root).links.items()}
+    found = {path: (link.kind, link.target) for path, link in read_prefix(root).host.links.items()}
     clang = ("file", "lib/llvm/bin/clang-19")
     nowhere = ("dangling", "")
     assert found == {
@@ -139,7 +139,7 @@ def test_links_are_followed_to_their_end(root: Path) -> None:
 def test_a_link_out_of_the_tree_is_not_taken_for_one_inside(root: Path) -> None:
     trees.write(root / "share/data", "x")
     trees.link(root / "bin/tool", "../../share/data")  # <parent of the prefix>/share/data
-    assert read_prefix(root).links["bin/tool"].kind == "dangling"
+    assert read_prefix(root).host.links["bin/tool"].kind == "dangling"
 
 
 def test_a_link_through_two_directory_links(root: Path) -> None:
@@ -147,21 +147,21 @@ def test_a_link_through_two_directory_links(root: Path) -> None:
     trees.link(root / "llvm", "opt")
     trees.link(root / "opt", "lib/llvm")
     trees.link(root / "clang", "llvm/bin/clang-19")
-    assert read_prefix(root).links["clang"].target == "lib/llvm/bin/clang-19"
+    assert read_prefix(root).host.links["clang"].target == "lib/llvm/bin/clang-19"
 
 
 def test_dots_behind_a_directory_link(root: Path) -> None:
     trees.write(root / "lib/llvm/bin/clang-19", "program")
     trees.link(root / "llvm", "lib/llvm")
     trees.link(root / "bin/hip", "../llvm/../libamdhip64.so.6")
-    assert read_prefix(root).links["bin/hip"].target == "lib/libamdhip64.so.6"
+    assert read_prefix(root).host.links["bin/hip"].target == "lib/libamdhip64.so.6"
 
 
 @pytest.mark.parametrize("text", ["none/../x", "x/../x"], ids=["nothing", "a-file"])
 def test_dots_behind_what_is_no_directory(root: Path, text: str) -> None:
     trees.write(root / "x", "x")
     assert not trees.link(root / "link", text).exists()
-    assert read_prefix(root).links["link"].kind == "dangling"
+    assert read_prefix(root).host.links["link"].kind == "dangling"
 
 
 PLACES = st.sampled_from(["a", "b", "d/a", "d/b", "e/a", "e/f/a", "e/f/b"])
@@ -183,7 +183,7 @@ def test_links_lead_where_the_kernel_says(
         trees.write(root / path, "x")
     for path, text in links.items():
         (root / path).symlink_to(text)
-    found = read_prefix(root, version="1").links
+    found = read_prefix(root, version="1").host.links
     for path in links:
         end = root / path
         real = Path(os.path.realpath(end))
@@ -255,12 +255,12 @@ def test_targets_come_from_the_code_objects(root: Path) -> None:
     trees.library(root / "lib/libplain_gfx942.so")
     trees.write(root / "lib/rocblas/library/Kernels_gfx1100.hsaco", trees.bundle(["gfx1100"]))
     prefix = read_prefix(root)
-    assert prefix.device_code == {
+    assert prefix.code == {
         "lib/librocfft.so.0": {"gfx1030", "gfx906:xnack-", "gfx90a:xnack+"},
         "lib/librocrand.so.1": {"gfx90a:xnack-"},
     }
     assert prefix.targets == ("gfx906", "gfx90a", "gfx1030")
-    assert set(prefix.elves) == {"lib/librocfft.so.0", "lib/librocrand.so.1", "lib/libplain_gfx942.so"}
+    assert set(prefix.host.elves) == {"lib/librocfft.so.0", "lib/librocrand.so.1", "lib/libplain_gfx942.so"}
 
 
 def test_object_files_and_foreign_elf_files_are_data(root: Path) -> None:
@@ -268,11 +268,11 @@ def test_object_files_and_foreign_elf_files_are_data(root: Path) -> None:
     trees.gcc("-c", "-o", root / "lib/a.o", source)
     trees.write(root / "lib/32bit.so", b"\x7fELF\x01\x01" + b"\0" * 58)
     trees.write(root / "lib/short.so", b"\x7fELF")
-    assert read_prefix(root).elves == {}
+    assert read_prefix(root).host.elves == {}
 
 
 def test_executable(root: Path) -> None:
     trees.script(root / "bin/hipcc", "#!/bin/sh\n")
-    prefix = read_prefix(root)
-    assert prefix.executable("bin/hipcc")
-    assert not prefix.executable(".info/version")
+    files = read_prefix(root).host.files
+    assert files["bin/hipcc"].executable
+    assert not files[".info/version"].executable

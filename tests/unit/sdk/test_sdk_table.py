@@ -121,39 +121,88 @@ def test_files_that_the_table_puts_elsewhere(path: str, package: str) -> None:
     assert package_table().package_of(path) == package
 
 
+CORE_FILES = [
+    "lib/libamdhip64.so.6",
+    "lib/libhiprtc-builtins.so.6",
+    "lib/rocm_sysdeps/lib/librocm_sysdeps_liblzma.so.5",
+    "lib/llvm/lib/libamd_comgr.so.3",  # not where comgr belongs
+]
+LIBRARIES_FILES = [
+    "lib/librocblas.so.4",
+    "lib/libMIOpen.so.1",
+    "lib/librcclx.so.1",
+    "lib/libhipfft.so",
+    "lib/libhipblaslt.so.1",
+    "lib/libhipsolver_fortran.so.1",
+]
+
+
 def test_short_names_find_the_file_that_is_shipped() -> None:
-    present, absent = package_table().libraries(
-        [
-            "lib/libamdhip64.so.6",
-            "lib/libhiprtc-builtins.so.6",
-            "lib/librocblas.so.4",
-            "lib/libMIOpen.so.1",
-            "lib/rocm_sysdeps/lib/librocm_sysdeps_liblzma.so.5",
-            "lib/llvm/lib/libamd_comgr.so.3",  # not where comgr belongs
-            "lib/librcclx.so.1",
-            "lib/libhipfft.so",
-        ]
-    )
-    assert present == {
-        "amdhip64": ("core", "lib/libamdhip64.so.6"),
-        "hiprtc-builtins": ("core", "lib/libhiprtc-builtins.so.6"),
-        "rocblas": ("libraries", "lib/librocblas.so.4"),
-        "miopen": ("libraries", "lib/libMIOpen.so.1"),
-        "rocm_sysdeps_liblzma": ("core", "lib/rocm_sysdeps/lib/librocm_sysdeps_liblzma.so.5"),
-        "hipfft": ("libraries", "lib/libhipfft.so"),
+    table = package_table()
+    assert table.libraries("core", CORE_FILES) == {
+        "amdhip64": "lib/libamdhip64.so.6",
+        "hiprtc-builtins": "lib/libhiprtc-builtins.so.6",
+        "rocm_sysdeps_liblzma": "lib/rocm_sysdeps/lib/librocm_sysdeps_liblzma.so.5",
     }
-    assert absent["hiprtc"] == "core"
-    assert absent["amd_comgr"] == "core"
-    assert absent["rccl"] == "libraries"
-    assert not set(present) & set(absent)
+    assert table.libraries("libraries", LIBRARIES_FILES) == {
+        "rocblas": "lib/librocblas.so.4",
+        "miopen": "lib/libMIOpen.so.1",
+        "hipfft": "lib/libhipfft.so",
+        "hipblaslt": "lib/libhipblaslt.so.1",
+    }
+    # A package has only the names of its own libraries.
+    assert table.libraries("core", LIBRARIES_FILES) == {}
+    assert table.libraries("libraries", CORE_FILES) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("bin/amdhip64_7.dll", "amdhip64"),
+        ("bin/amdhip64.dll", "amdhip64"),
+        ("bin/hiprtc0701.dll", "hiprtc"),
+        ("bin/hiprtc-builtins0701.dll", "hiprtc-builtins"),
+        ("bin/amd_comgr0700.dll", "amd_comgr"),
+        ("bin/amd_comgr.dll", "amd_comgr"),
+        ("lib/amdhip64_7.dll", None),
+        ("bin/amdhip64_7.lib", None),
+        # Names that Windows has not.
+        ("bin/roctx64.dll", None),
+        ("bin/hipfile.dll", None),
+        ("bin/amd_smi.dll", None),
+    ],
+)
+def test_short_names_on_windows_core(path: str, name: str | None) -> None:
+    assert package_table().libraries("core", [path], windows=True) == ({name: path} if name else {})
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("bin/rocblas.dll", "rocblas"),
+        ("bin/hipblas.dll", "hipblas"),
+        ("bin/hipblaslt.dll", "hipblaslt"),
+        ("bin/libhipblaslt.dll", "hipblaslt"),
+        ("bin/MIOpen.dll", "miopen"),
+        ("bin/hipdnn_backend.dll", "hipdnn"),
+        ("bin/origami.dll", "origami"),
+        ("bin/rccl.dll", None),
+        ("bin/hipsparselt.dll", None),
+    ],
+)
+def test_short_names_on_windows_libraries(path: str, name: str | None) -> None:
+    assert package_table().libraries("libraries", [path], windows=True) == ({name: path} if name else {})
 
 
 def test_every_documented_short_name_is_known() -> None:
-    _, absent = package_table().libraries([])
-    documented = (
+    core = (
         "amdhip64 hiprtc hipfile roctx64 rocprofiler-sdk rocprofiler-sdk-roctx roctracer64 "
         "rocm_sysdeps_liblzma rocm-openblas amd_comgr rocm_kpack rocm_smi64 rocdecode rocjpeg amd_smi rocdxg "
-        "rpp hipblas hipblaslt hipfft hiprand hipsparse hipsparselt hipsolver rccl miopen origami hipdnn "
-        "rocblas rocfft rocrand rocsolver rocsparse hiprtc-builtins"
+        "hiprtc-builtins"
     )
-    assert set(absent) == set(documented.split())
+    libraries = (
+        "rpp hipblas hipblaslt hipfft hiprand hipsparse hipsparselt hipsolver rccl miopen origami hipdnn "
+        "rocblas rocfft rocrand rocsolver rocsparse"
+    )
+    expected = dict.fromkeys(core.split(), "core") | dict.fromkeys(libraries.split(), "libraries")
+    assert package_table().known_libraries == expected
