@@ -10,7 +10,6 @@ import gzip
 import importlib.util
 import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,7 @@ backend-path = ["."]
 
 def write_selector_sdist(directory: Path, facts: Mapping[str, object]) -> Path:
     """Write `rocm-<version>.tar.gz`; the same facts give the same bytes, on any platform."""
-    template = shipped_directory("runtime") / "rocm"
-    sources: dict[str, Source] = {
-        "PKG-INFO": BytesSource("".join(f"{line}\n" for line in _backend().metadata_lines(facts)).encode()),
-        "pyproject.toml": BytesSource(_PYPROJECT.format(backend="rocm_build_backend").encode()),
-    }
-    for file in sorted(template.rglob("*.py")):
-        sources[file.relative_to(template).as_posix()] = FileSource(file)
-    return _write_sdist(directory, "rocm", facts, sources)
+    return _write_sdist(directory, "rocm", "rocm", "rocm_build_backend", facts)
 
 
 def write_selector_wheel(directory: Path, facts: Mapping[str, object]) -> Path:
@@ -61,24 +53,31 @@ def write_selector_wheel(directory: Path, facts: Mapping[str, object]) -> Path:
 
 def write_refusing_sdist(directory: Path, facts: Mapping[str, object]) -> Path:
     """Write `rocm-sdk-device-<version>.tar.gz`, which says on installation which targets there are."""
-    template = shipped_directory("runtime") / "rocm_device"
-    version = facts["version"]
-    head = f"Metadata-Version: 2.2\nName: {REFUSAL}\nVersion: {version}\nDynamic: Requires-Dist\n"
-    sources: dict[str, Source] = {
-        "PKG-INFO": BytesSource(head.encode()),
-        "pyproject.toml": BytesSource(_PYPROJECT.format(backend="rocm_device_backend").encode()),
-        "_detect.py": FileSource(shipped_directory("runtime") / "rocm/src/rocm_sdk/_detect.py"),
-    }
-    for file in sorted(template.rglob("*.py")):
-        sources[file.relative_to(template).as_posix()] = FileSource(file)
-    return _write_sdist(directory, REFUSAL.replace("-", "_"), facts, sources)
+    detector = {"_detect.py": FileSource(shipped_directory("runtime") / "rocm/src/rocm_sdk/_detect.py")}
+    return _write_sdist(directory, REFUSAL, "rocm_device", "rocm_device_backend", facts, detector)
 
 
 def _write_sdist(
-    directory: Path, name: str, facts: Mapping[str, object], sources: Mapping[str, Source]
+    directory: Path,
+    distribution: str,
+    template_name: str,
+    backend: str,
+    facts: Mapping[str, object],
+    more: Mapping[str, Source] | None = None,
 ) -> Path:
-    root = f"{name}-{facts['version']}"
-    members = {**sources, "rocm_set.json": BytesSource(_set_json(facts))}
+    """An sdist of the files in runtime/<template_name>, with what its own backend says of it."""
+    template = shipped_directory("runtime") / template_name
+    lines = _load(template / f"{backend}.py").metadata_lines(facts)
+    members: dict[str, Source] = {
+        "PKG-INFO": BytesSource("".join(f"{line}\n" for line in lines).encode()),
+        "pyproject.toml": BytesSource(_PYPROJECT.format(backend=backend).encode()),
+        "rocm_set.json": BytesSource(_set_json(facts)),
+        **{
+            file.relative_to(template).as_posix(): FileSource(file) for file in sorted(template.rglob("*.py"))
+        },
+        **(more or {}),
+    }
+    root = f"{distribution.replace('-', '_')}-{facts['version']}"
     archive = TarSource(TarEntry(f"{root}/{path}", source) for path, source in sorted(members.items()))
     target = directory / f"{root}.tar.gz"
     with atomic_write(target) as stream, gzip.GzipFile("", "wb", 9, stream, mtime=0) as packed:
@@ -88,11 +87,6 @@ def _write_sdist(
 
 def _set_json(facts: Mapping[str, object]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(facts, order="sorted"), indent=1)
-
-
-@cache
-def _backend() -> Any:
-    return _load(shipped_directory("runtime") / "rocm" / "rocm_build_backend.py")
 
 
 def _load(path: Path) -> Any:
