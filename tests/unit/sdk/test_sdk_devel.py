@@ -93,9 +93,11 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = trees.small_rocm(tmp_path_factory.mktemp("devel") / "rocm")
     trees.link(root / "include/gone.h", "nowhere.h")
     trees.link(root / "include/hip/alias.h", "hip_version.h")
+    trees.write(root / "include/rocprim/rocprim.hpp", "#pragma once\n")
+    trees.link(root / "include/rocprim/alias.hpp", "rocprim.hpp")
     trees.link(root / "lib/cmake/amd", "../../llvm")  # a directory, through a link to it
     trees.link(root / "lib/libhipold.so", "./libamdhip64.so.6.4.43484")
-    trees.script(root / "include/hip/tool with space.sh", "#!/bin/sh\n")
+    trees.script(root / "include/rocprim/tool with space.sh", "#!/bin/sh\n")
     return root
 
 
@@ -106,7 +108,6 @@ def payload(root: Path):
 
 def test_the_manifest_brings_every_path_of_the_prefix_back(rocm: Path) -> None:
     devel = payload(rocm)
-    header = (rocm / "include/hip/hip_version.h").read_bytes()
     core, libraries = "../_rocm_sdk_core", "../@libraries@"
     expected = [
         [".info/version", "sibling", f"{core}/.info/version"],
@@ -115,8 +116,10 @@ def test_the_manifest_brings_every_path_of_the_prefix_back(rocm: Path) -> None:
         ["bin/hipcc", "sibling", f"{core}/bin/hipcc"],
         ["bin/rocminfo", "sibling", f"{core}/bin/rocminfo"],
         ["include/hip/alias.h", "link", "hip_version.h"],
-        ["include/hip/hip_version.h", "file", sha256(header)],
-        ["include/hip/tool with space.sh", "file", sha256(b"#!/bin/sh\n")],
+        ["include/hip/hip_version.h", "sibling", f"{core}/include/hip/hip_version.h"],
+        ["include/rocprim/alias.hpp", "link", "rocprim.hpp"],
+        ["include/rocprim/rocprim.hpp", "file", sha256(b"#pragma once\n")],
+        ["include/rocprim/tool with space.sh", "file", sha256(b"#!/bin/sh\n")],
         ["lib/cmake/amd", "dirlink", "../llvm"],
         ["lib/cmake/hip/hip-config.cmake", "file", sha256(b"set(hip_FOUND 1)\n")],
         ["lib/libamdhip64.so", "link", "libamdhip64.so.6"],
@@ -138,7 +141,7 @@ def test_the_manifest_brings_every_path_of_the_prefix_back(rocm: Path) -> None:
         ["llvm", "dirlink", "lib/llvm"],
         ["share/hip/version", "sibling", f"{core}/share/hip/version"],
     ]
-    assert json.loads(devel.manifest) == {"files": 24, "entries": expected}
+    assert json.loads(devel.manifest) == {"files": 26, "entries": expected}
     assert devel.left_out == (("include/gone.h", "leads nowhere: nowhere.h"),)
 
 
@@ -150,4 +153,6 @@ def test_the_archive_holds_exactly_the_files_of_the_manifest(rocm: Path) -> None
     assert {name: digest for name, (digest, _) in found.items()} == files
     assert [file.path for file in devel.files] == sorted(files)
     assert len(files) == 4
-    assert [name for name, (_, mode) in found.items() if mode & 0o111] == ["include/hip/tool with space.sh"]
+    assert [name for name, (_, mode) in found.items() if mode & 0o111] == [
+        "include/rocprim/tool with space.sh"
+    ]

@@ -61,6 +61,7 @@ def test_what_is_shipped_and_where(rocm: Path) -> None:
         ("bin/amdclang++", True, None),
         ("bin/hipcc", True, "bin/hipcc"),
         ("bin/rocminfo", True, "bin/rocminfo"),
+        ("include/hip/hip_version.h", False, "include/hip/hip_version.h"),
         ("lib/libamdhip64.so.6", True, "lib/libamdhip64.so.6.4.43484"),
         ("lib/llvm/bin/clang", True, None),
         ("lib/llvm/bin/clang++", True, None),
@@ -136,8 +137,8 @@ def test_a_link_to_data_that_is_marked_executable_is_a_copy(bare: Path) -> None:
 
 
 def test_a_link_across_packages_or_into_devel_ships_nothing(bare: Path) -> None:
-    trees.write(bare / "include/hip/hip_version.h", "x")
-    trees.link(bare / "share/hip/header", "../../include/hip/hip_version.h")
+    trees.write(bare / "include/rocblas/rocblas.h", "x")
+    trees.link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
     trees.script(bare / "lib/rocblas/tool", "#!/bin/sh\n")
     trees.link(bare / "bin/tool", "../lib/rocblas/tool")
     trees.link(bare / "share/hip/gone", "nowhere")
@@ -148,8 +149,8 @@ def test_a_link_across_packages_or_into_devel_ships_nothing(bare: Path) -> None:
 
 
 def test_a_link_into_devel_is_reported(bare: Path) -> None:
-    trees.write(bare / "include/hip/hip_version.h", "x")
-    trees.link(bare / "share/hip/header", "../../include/hip/hip_version.h")
+    trees.write(bare / "include/rocblas/rocblas.h", "x")
+    trees.link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
     assert "share/hip/header" in dict(plan(bare).dropped)
 
 

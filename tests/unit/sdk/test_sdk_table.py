@@ -39,6 +39,7 @@ libexec/hipify/hipify-perl
 share/hip/version
 share/amd_smi/amdsmi/amdsmi_interface.py
 share/doc/hip/LICENSE.md
+include/hip/hip_runtime.h
 .info/version
 """
 LIBRARIES = """
@@ -73,7 +74,6 @@ lib/hipdnn_plugins/engines/libmiopen_plugin.so
 lib/libhiptensor.so.0.1
 """
 DEVEL = """
-include/hip/hip_runtime.h
 include/rocblas/rocblas.h
 include/rocprim/rocprim.hpp
 include/ck/utility/type.inc
