@@ -121,9 +121,9 @@ class Part:
 class Licences:
     """What to say of a package's licences.
 
-    `expression` is SPDX; None as long as something is `unknown` (packages, else directories, of files that
-    no row of the table claims) or nothing is shipped. `files` are (name below `.dist-info/licenses`, place).
-    `without_text` names components that came without their text.
+    `expression` is SPDX; None as long as something is `unknown` (the files that no row of the table claims,
+    by package, else by directory) or nothing is shipped. `files` are (name below `.dist-info/licenses`,
+    place). `without_text` names components that came without their text.
     """
 
     expression: str | None
@@ -173,13 +173,13 @@ def licences_of(
     the libraries that `archives` names for it (`libraries_in`). Of equal texts one is taken.
     """
     parts: dict[tuple[Component, str | None], list[str]] = {}
-    unknown: set[str] = set()
+    unknown: dict[str, list[str]] = {}
     for path, package in sorted(files.items()):
         if table.ignores(path):
             continue
         for component in {table.component_of(one, package) for one in archives.get(path) or (path,)}:
             if component is None:
-                unknown.add(package or path.rpartition("/")[0] or path)
+                unknown.setdefault(package or path.rpartition("/")[0], []).append(path)
             else:
                 parts.setdefault((component, package), []).append(path)
     terms = {licence for component, _ in parts for licence in component.licences}
@@ -187,7 +187,7 @@ def licences_of(
     return Licences(
         expression=joined(terms) if terms and not unknown else None,
         files=tuple((text.path, text.place) for text in chosen),
-        unknown=tuple(sorted(unknown)),
+        unknown=tuple(_told(paths, files[paths[0]]) for _, paths in sorted(unknown.items())),
         without_text=without,
         parts=tuple(
             Part(component, package, tuple(paths))
@@ -225,6 +225,12 @@ def _choose_texts(
             chosen[text.sha256] = min(kept, text, key=lambda each: each.path)
     without = sorted(name for name, found in covered.items() if not found)
     return tuple(sorted(chosen.values(), key=lambda text: text.path)), tuple(without)
+
+
+def _told(paths: Sequence[str], package: str | None) -> str:
+    """`core-new: lib/libnew.so and 3 more`."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{package}: {paths[0]}{more}" if package else f"{paths[0]}{more}"
 
 
 def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:

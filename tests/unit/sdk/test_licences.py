@@ -60,6 +60,8 @@ KNOWN = {
     "lib/llvm/lib/libLLVM.so.19.0git": LLVM,
     "lib/llvm/lib/libPollyISL.a": "MIT",
     "lib/llvm/amdgcn/bitcode/ocml.bc": "NCSA",
+    "lib/rocprofiler-systems/libdyninstAPI.so.13": "LGPL-2.1-or-later",
+    "lib/rocprofiler-systems/librocprof-sys-rt.so.13": "MIT",
     "lib/rocblas/library/TensileLibrary_lazy_gfx1100.dat": "MIT",
     "lib/host-math/lib/librocm-openblas.so.0": "BSD-3-Clause",
     "lib/rocm_sysdeps/lib/libelf-0.188.so": "GPL-2.0-or-later OR LGPL-3.0-or-later",
@@ -118,8 +120,12 @@ def test_what_brought_a_file_decides_where_its_path_does_not(
     assert (found.expression, found.unknown) == (expression, ())
 
 
-def test_binary_releases_of_the_aql_profiler_have_other_terms() -> None:
-    assert licence_table().component_of("lib/libhsa-amd-aqlprofile64.so.1", None) is None
+@pytest.mark.parametrize(
+    ("path", "package"),
+    [("lib/libhsa-amd-aqlprofile64.so.1", None), ("lib/librocprof-trace-decoder.so", "rocprofiler-sdk")],
+)
+def test_binaries_with_terms_of_their_own_are_not_taken_for_free(path: str, package: str | None) -> None:
+    assert licence_table().component_of(path, package) is None
 
 
 def test_choices_stay_together_and_nothing_is_said_twice() -> None:
@@ -135,10 +141,15 @@ def test_choices_stay_together_and_nothing_is_said_twice() -> None:
 
 
 def test_one_unknown_part_and_no_expression_is_claimed() -> None:
-    files = {"lib/librocblas.so.4": None, "lib/odd/libodd.so.1": None, "lib/libnew.so.1": "core-new"}
+    files = {
+        "lib/librocblas.so.4": None,
+        "lib/odd/data": None,
+        "lib/odd/libodd.so.1": None,
+        "lib/libnew.so.1": "core-new",
+    }
     found = licences_of(files, (), licence_table())
     assert found.expression is None
-    assert found.unknown == ("core-new", "lib/odd")
+    assert found.unknown == ("core-new: lib/libnew.so.1", "lib/odd/data and 1 more")
     assert [part.component.name for part in found.parts] == ["rocBLAS"]
 
 
@@ -204,7 +215,7 @@ def test_an_archive_has_the_licences_of_the_libraries_that_its_code_is_of(tmp_pa
     found = licences_of({name: None}, (), licence_table(), archives={name: libraries})
     assert found.expression == "BSD-2-Clause AND MIT"
     assert [part.files for part in found.parts] == [(name,), (name,)]
-    assert licences_of({name: None}, (), licence_table()).unknown == (".kpack",)
+    assert licences_of({name: None}, (), licence_table()).unknown == (name,)
     place.write_bytes(b"KPAK")
     with pytest.raises(InvalidArchive):
         libraries_in(place)
