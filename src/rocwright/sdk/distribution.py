@@ -36,6 +36,11 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     map: tuple[MapRule, ...]
     links: dict[str, str]
 
+    @property
+    def name(self) -> str:
+        """`debian-12`."""
+        return f"{self.id}-{self.version_id}"
+
     @cached_property
     def compiled(self) -> tuple[tuple[re.Pattern[str], str], ...]:
         """The map with its patterns compiled."""

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import CommandFailed, IntegrityError, InvalidData, MissingTool, Unreachable
+from rocwright.sdk.deb import unpack_each
 from rocwright.sdk.distribution import Distribution
 from rocwright.system import process
 from rocwright.system.files import atomic_directory, remove_tree, verify_sha256, write_text
@@ -59,7 +60,7 @@ def fetch(
     `MissingTool` without apt, `Unreachable` when a mirror does not answer or lacks a package,
     `IntegrityError` when a file differs from the sha256 in the distribution's signed index.
     """
-    directory = cache / f"{distribution.id}-{distribution.version_id}"
+    directory = cache / distribution.name
     packages = fetch_packages(distribution.packages, directory, log=log, refresh=refresh, note=note)
     return Fetched(
         distribution=f"{distribution.id} {distribution.version_id}",
@@ -217,14 +218,15 @@ def _version(file: str) -> str:
 
 
 def unpack(fetched: Fetched, target: Path, *, log: Path, threads: int = 2) -> None:
-    """Unpack all packages into the new directory `target`, several at once, all or nothing."""
-    unpack_packages(fetched.packages, Path(fetched.directory), target, log=log, threads=threads)
+    """Unpack all packages into the new directory `target`, each into one of its own, all or nothing."""
+    directory = Path(fetched.directory)
+    unpack_each([directory / package.file for package in fetched.packages], target, log=log, threads=threads)
 
 
 def unpack_packages(
     packages: Sequence[Package], directory: Path, target: Path, *, log: Path, threads: int = 2
 ) -> None:
-    """Unpack packages lying in `directory` into the new directory `target`, all or nothing."""
+    """Unpack packages that lie in `directory` over each other into the new `target`, all or nothing."""
     process.find_program("dpkg-deb", purpose="unpack Debian packages", package="dpkg")
     # The largest first: one package holds most of the bytes and would otherwise be started last.
     queue = sorted(packages, key=lambda package: -package.size)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from rocwright.binary.patch import BytePatch
 from rocwright.binary.rpath import plan_rpath
+from rocwright.errors import InvalidPrefix
+from rocwright.sdk.deb import Control, Listing, unpacked_packages
 from rocwright.sdk.distribution import Distribution, Placement, place
 from rocwright.sdk.rpaths import Providers, read_elves, rpath_entries
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
@@ -33,14 +36,24 @@ class LaidOut(msgspec.Struct, frozen=True):
     size: int
 
 
-def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut:
-    """Move the files of `unpacked` into a new prefix at `prefix`, mended; `unpacked` is used up.
+@dataclass(frozen=True)
+class _Source:
+    """Where a file that is to be moved lies, and its package."""
 
-    The prefix appears whole or not at all; an old one at the same place is replaced.
+    place: Path
+    package: Control
+
+
+def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut:
+    """Move the files of packages into a new prefix at `prefix`, mended; `unpacked` is used up.
+
+    `unpacked` holds a directory for each package, as `unpack_each` makes them. The prefix lists in
+    `.info/packages.json` which package each file comes from. It appears whole or not at all; an old one at
+    the same place is replaced. Raises `InvalidPrefix` when two files belong at one place.
     """
-    placement = _decide(distribution, unpacked)
+    sources, placement = _decide(distribution, unpacked)
     with atomic_directory(prefix) as beside:
-        _move(placement, unpacked, beside)
+        _move(placement, sources, beside)
         cmake_files = sum(
             _mend_cmake(beside / new, old, distribution.triplet)
             for old, new in placement.files
@@ -51,6 +64,8 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
         info = beside / ".info" / "version"
         info.parent.mkdir()
         info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
+        brought = ((sources[old].package, new) for old, new in placement.files)
+        Listing.of(distribution.name, brought).write(beside)
         rpaths = _mend_rpaths(beside, [new for _, new in placement.files])
     remove_tree(unpacked)
     files = [file for file in walk_files(prefix) if not file.is_symlink()]
@@ -66,23 +81,26 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
     )
 
 
-def _decide(distribution: Distribution, unpacked: Path) -> Placement:
-    files: list[str] = []
+def _decide(distribution: Distribution, unpacked: Path) -> tuple[Mapping[str, _Source], Placement]:
+    sources: dict[str, _Source] = {}
     links: dict[str, str] = {}
-    for entry in walk_files(unpacked):
-        path = str(entry.relative_to(unpacked))
-        if entry.is_symlink():
-            links[path] = str(entry.readlink())
-        else:
-            files.append(path)
-    return place(distribution, files, links)
+    for package in unpacked_packages(unpacked):
+        for path, place_ in package.entries():
+            if path in sources:
+                both = f"{sources[path].package.name} and {package.control.name}"
+                raise InvalidPrefix(f"{path} is in two packages: {both}")
+            sources[path] = _Source(place_, package.control)
+            if place_.is_symlink():
+                links[path] = str(place_.readlink())
+    files = sorted(path for path in sources if path not in links)
+    return sources, place(distribution, files, links)
 
 
-def _move(placement: Placement, unpacked: Path, prefix: Path) -> None:
+def _move(placement: Placement, sources: Mapping[str, _Source], prefix: Path) -> None:
     for old, new in placement.files:
         target = prefix / new
         target.parent.mkdir(parents=True, exist_ok=True)
-        (unpacked / old).rename(target)
+        sources[old].place.rename(target)
     for here, text in placement.links:
         link = prefix / here
         link.parent.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.errors import CommandFailed, IntegrityError, InvalidData, MissingTool, Unreachable
+from rocwright.errors import IntegrityError, InvalidData, InvalidInput, MissingTool, Unreachable
 from rocwright.sdk.distribution import Distribution
-from rocwright.sdk.fetch import Fetched, Package, fetch, unpack
+from rocwright.sdk.fetch import Fetched, Package, fetch, unpack, unpack_packages
 
 # Speaks the part of apt-get's command line that is used. What it serves lies beside it: index.txt is what
 # --print-uris prints, pool/ holds the files, and calls.txt records every call.
@@ -40,17 +40,21 @@ elif words[0] == "download":
         pathlib.Path(file).write_bytes(data)
 """
 
-# A "package" of these tests is a text: each line a path to create, or `fail`.
+# A "package" of these tests is a text: each word a path to create, or `fail`.
 DPKG_DEB = """#!{python} -I
-import pathlib, sys, time
-assert sys.argv[1] == "--extract", sys.argv
+import pathlib, sys
+assert sys.argv[1] in ("--extract", "--raw-extract"), sys.argv
 here = pathlib.Path(__file__).resolve().parent
 deb, target = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 with open(here / "order.txt", "a") as order:
     print(deb.name, file=order)
-for line in deb.read_text().split():
+words = deb.read_text().split()
+if sys.argv[1] == "--raw-extract":
+    words.append("DEBIAN/control")
+for line in words:
     if line == "fail":
-        sys.exit(print("dpkg-deb: error: not an archive", file=sys.stderr) or 2)
+        print("dpkg-deb: error: '" + deb.name + "' is not a Debian format archive", file=sys.stderr)
+        sys.exit(2)
     path = target / line
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(deb.name)
@@ -282,30 +286,56 @@ def test_a_cache_of_an_older_package_list_is_not_complete(tmp_path: Path, mirror
     assert {package.file for package in get(tmp_path).packages} == set(PACKAGES)
 
 
-def test_unpacking_puts_everything_into_one_tree(tmp_path: Path, mirror: Mirror) -> None:
+def tree(root: Path) -> set[str]:
+    return {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
+
+
+ORDER = [
+    # 51, 13 and 13 bytes: the largest first, equal ones in the order of the list.
+    "libdrm2_1%3a2.4.114-1+b1_amd64.deb",
+    "hipcc_5.2.3-8_amd64.deb",
+    "zlib1g_1%3a1.2.13.dfsg-1_amd64.deb",
+]
+
+
+def test_every_package_is_unpacked_into_a_directory_of_its_own(tmp_path: Path, mirror: Mirror) -> None:
     unpack(get(tmp_path), tmp_path / "root", log=tmp_path / "log", threads=1)
-    found = {str(f.relative_to(tmp_path / "root")) for f in (tmp_path / "root").rglob("*") if f.is_file()}
-    assert found == {
+    assert tree(tmp_path / "root") == {
+        "hipcc_5.2.3-8_amd64/DEBIAN/control",
+        "hipcc_5.2.3-8_amd64/usr/bin/hipcc",
+        "libdrm2_1%3a2.4.114-1+b1_amd64/DEBIAN/control",
+        "libdrm2_1%3a2.4.114-1+b1_amd64/usr/lib/libdrm.so.2",
+        "libdrm2_1%3a2.4.114-1+b1_amd64/usr/share/doc/libdrm2/copyright",
+        "zlib1g_1%3a1.2.13.dfsg-1_amd64/DEBIAN/control",
+        "zlib1g_1%3a1.2.13.dfsg-1_amd64/lib/libz.so.1",
+    }
+    assert (mirror.bin / "order.txt").read_text().splitlines() == ORDER
+
+
+def test_other_packages_are_unpacked_over_each_other(tmp_path: Path, mirror: Mirror) -> None:
+    fetched = get(tmp_path)
+    debs = Path(fetched.directory)
+    unpack_packages(fetched.packages, debs, tmp_path / "root", log=tmp_path / "log", threads=1)
+    assert tree(tmp_path / "root") == {
         "usr/bin/hipcc",
         "usr/lib/libdrm.so.2",
         "usr/share/doc/libdrm2/copyright",
         "lib/libz.so.1",
     }
-    # 51, 13 and 13 bytes: the largest first, equal ones in the order of the list.
-    assert (mirror.bin / "order.txt").read_text().splitlines() == [
-        "libdrm2_1%3a2.4.114-1+b1_amd64.deb",
-        "hipcc_5.2.3-8_amd64.deb",
-        "zlib1g_1%3a1.2.13.dfsg-1_amd64.deb",
-    ]
+    assert (mirror.bin / "order.txt").read_text().splitlines() == ORDER
 
 
 def test_a_package_that_cannot_be_unpacked_leaves_the_old_tree(tmp_path: Path, mirror: Mirror) -> None:
     fetched = get(tmp_path)
-    Path(fetched.directory, "zlib1g_1%3a1.2.13.dfsg-1_amd64.deb").write_bytes(b"lib/half fail")
+    broken = Path(fetched.directory, "zlib1g_1%3a1.2.13.dfsg-1_amd64.deb")
+    broken.write_bytes(b"lib/half fail")
     (tmp_path / "root").mkdir()
     (tmp_path / "root/old").write_text("old")
-    with pytest.raises(CommandFailed, match="not an archive"):
+    with pytest.raises(
+        InvalidInput, match=r"zlib1g_.*\.deb cannot be unpacked: .* not a Debian format"
+    ) as caught:
         unpack(fetched, tmp_path / "root", log=tmp_path / "log")
+    assert caught.value.where == str(broken)
     assert [file.name for file in (tmp_path / "root").rglob("*")] == ["old"]
     assert not list(tmp_path.glob("root.*"))
 

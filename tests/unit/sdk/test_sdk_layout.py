@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 import sdk_trees as trees
 
-from rocwright.errors import RocwrightError
+from rocwright.errors import InvalidInput, InvalidPrefix, RocwrightError
 from rocwright.sdk.distribution import Distribution, MapRule
 from rocwright.sdk.layout import lay_out, mend_cmake_text
 
@@ -97,12 +98,23 @@ use Wanted; print Wanted::word(), "\\n";
 MODULE = 'package Wanted; sub word { return "found" } 1;\n'
 
 
+def control(root: Path, name: str, version: str = "1", *more: str) -> Path:
+    """A package's directory, as unpacking makes it, with what it says of itself."""
+    lines = [f"Package: {name}", f"Version: {version}", "Architecture: amd64", *more]
+    trees.write(root / name / "DEBIAN/control", "\n".join(lines) + "\n")
+    return root / name
+
+
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Path:
-    root = tmp_path / "unpacked"
+    """Two packages, as they are unpacked: liba1, which brings nearly everything, and libdep1."""
+    both = tmp_path / "unpacked"
+    libdep = control(both, "libdep1", "2:1.0-3+b1", "Source: dep (2:1.0-3)", "Description: a", " Version: no")
+    dependency = trees.library(libdep / "usr/lib" / TRIPLET / "libdep.so.1.0", soname="libdep.so.1")
+    trees.link(libdep / "usr/lib" / TRIPLET / "libdep.so.1", "libdep.so.1.0")
+    root = control(both, "liba1", "5.2.3-1")
+    trees.write(root / "DEBIAN/postinst", "#!/bin/sh\n")
     lib = root / "usr/lib" / TRIPLET
-    dependency = trees.library(lib / "libdep.so.1.0", soname="libdep.so.1")
-    trees.link(lib / "libdep.so.1", "libdep.so.1.0")
     trees.library(lib / "liba.so.5.2", soname="liba.so.5", needs=(dependency,))
     trees.link(lib / "liba.so.5", "liba.so.5.2")
     trees.write(lib / "cmake/hip/hip-config.cmake", CONFIG)
@@ -112,13 +124,14 @@ def unpacked(tmp_path: Path) -> Path:
     trees.script(root / "usr/bin/roc-obj", "#!/bin/bash\necho perl\n")
     trees.write(root / "usr/share/perl5/Wanted.pm", MODULE)
     trees.write(root / "usr/share/man/man1/hipcc.1", "left out")
-    return root
+    return both
 
 
 def test_a_prefix_works_by_itself(tmp_path: Path, unpacked: Path) -> None:
     prefix = tmp_path / "rocm"
     laid = lay_out(distribution(), unpacked, prefix)
     assert {str(f.relative_to(prefix)) for f in prefix.rglob("*") if f.is_file() or f.is_symlink()} == {
+        ".info/packages.json",
         ".info/version",
         "amd",
         "bin/roc-obj",
@@ -138,9 +151,57 @@ def test_a_prefix_works_by_itself(tmp_path: Path, unpacked: Path) -> None:
     assert (prefix / "lib/cmake/hip/hip-config.cmake").read_text() == CONFIG_MENDED
     assert (prefix / "lib/cmake/hip/hip-targets.cmake").read_text() == EXPORTED_MENDED
     assert not unpacked.exists()
-    # 9 files of the packages and the version file.
-    assert (laid.files, laid.links, laid.left_out, laid.cmake_files, laid.rpaths) == (9, 3, 0, 2, 2)
+    # 8 files of the packages, the version and the listing.
+    assert (laid.files, laid.links, laid.left_out, laid.cmake_files, laid.rpaths) == (10, 3, 0, 2, 2)
     assert laid.size == sum(f.stat().st_size for f in prefix.rglob("*") if f.is_file() and not f.is_symlink())
+
+
+def test_the_prefix_says_which_package_brought_each_file(tmp_path: Path, unpacked: Path) -> None:
+    control(unpacked, "brings-nothing")
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert json.loads((tmp_path / "rocm/.info/packages.json").read_text()) == {
+        "distribution": "test-1",
+        "packages": [
+            {
+                "name": "liba1",
+                "version": "5.2.3-1",
+                "source": "liba1",
+                "architecture": "amd64",
+                "files": [
+                    "bin/roc-obj",
+                    "bin/roc-obj-ls",
+                    "lib/cmake/hip/hip-config.cmake",
+                    "lib/cmake/hip/hip-targets.cmake",
+                    "lib/cmake/hip/plain.cmake",
+                    "lib/liba.so.5.2",
+                    "share/perl5/Wanted.pm",
+                ],
+            },
+            {
+                "name": "libdep1",
+                "version": "2:1.0-3+b1",
+                "source": "dep",
+                "architecture": "amd64",
+                "files": ["lib/rocm_sysdeps/lib/libdep.so.1.0"],
+            },
+        ],
+    }
+
+
+def test_a_file_in_two_packages_is_an_error(tmp_path: Path, unpacked: Path) -> None:
+    trees.write(control(unpacked, "other") / "usr/share/perl5/Wanted.pm", "another")
+    with pytest.raises(
+        InvalidPrefix, match=r"usr/share/perl5/Wanted\.pm is in two packages: liba1 and other"
+    ):
+        lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert not (tmp_path / "rocm").exists()
+
+
+@pytest.mark.parametrize("text", ["", "Package: a\nVersion: 1\n"], ids=["empty", "short"])
+def test_a_package_that_does_not_say_what_it_is_is_named(tmp_path: Path, unpacked: Path, text: str) -> None:
+    (unpacked / "liba1/DEBIAN/control").write_text(text)
+    with pytest.raises(InvalidInput, match=r"lacks .*architecture"):
+        lay_out(distribution(), unpacked, tmp_path / "rocm")
 
 
 def test_libraries_find_each_other_by_rpath(tmp_path: Path, unpacked: Path) -> None:
@@ -175,21 +236,21 @@ def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path)
 
 
 def test_a_perl_script_with_a_second_name_is_mended_once(tmp_path: Path, unpacked: Path) -> None:
-    trees.link(unpacked / "usr/bin/roc-obj-list", "roc-obj-ls")
+    trees.link(unpacked / "liba1/usr/bin/roc-obj-list", "roc-obj-ls")
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/bin/roc-obj-ls").read_text().count("use FindBin") == 1
 
 
 def test_a_roc_obj_that_is_a_program_is_left_alone(tmp_path: Path, unpacked: Path) -> None:
     data = b"\x7fELF\xff\xfe not text"
-    trees.write(unpacked / "usr/bin/roc-obj-native", data)
+    trees.write(unpacked / "liba1/usr/bin/roc-obj-native", data)
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/bin/roc-obj-native").read_bytes() == data
 
 
 def test_a_cmake_file_in_an_older_encoding_survives(tmp_path: Path, unpacked: Path) -> None:
     data = b"# \xa9 AMD\nset(a lib/x86_64-linux-gnu)\n"
-    trees.write(unpacked / f"usr/lib/{TRIPLET}/cmake/hip/old.cmake", data)
+    trees.write(unpacked / f"liba1/usr/lib/{TRIPLET}/cmake/hip/old.cmake", data)
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/lib/cmake/hip/old.cmake").read_bytes() == b"# \xa9 AMD\nset(a lib)\n"
 
@@ -215,6 +276,6 @@ def test_a_failure_in_the_middle_changes_no_prefix(
 
 def test_two_files_for_one_place_are_an_error(tmp_path: Path, unpacked: Path) -> None:
     # lib/ and usr/lib/ are the same place; of two different files one would silently vanish.
-    trees.write(unpacked / f"lib/{TRIPLET}/liba.so.5.2", "another")
+    trees.write(unpacked / f"libdep1/lib/{TRIPLET}/liba.so.5.2", "another")
     with pytest.raises(RocwrightError, match=r"liba\.so\.5\.2"):
         lay_out(distribution(), unpacked, tmp_path / "rocm")
