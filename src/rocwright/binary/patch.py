@@ -64,8 +64,22 @@ class PatchedFile:
         overlay(view, offset, self.patch.edits)
         return bytes(view)
 
+    def read_into(self, offset: int, view: memoryview) -> int:
+        """Fill `view` from `offset`; how many bytes were read, fewer only at the end of the file."""
+        view = view[: max(0, self.size - offset)]
+        done = 0
+        with self.path.open("rb", buffering=0) as stream:
+            stream.seek(offset)
+            while done < len(view) and (count := stream.readinto(view[done:])):
+                done += count
+        if self.patch is None:
+            return done
+        view[done:] = bytes(len(view) - done)
+        overlay(view, offset, self.patch.edits)
+        return len(view)
 
-def overlay(view: bytearray, offset: int, edits: tuple[tuple[int, bytes], ...]) -> None:
+
+def overlay(view: bytearray | memoryview, offset: int, edits: tuple[tuple[int, bytes], ...]) -> None:
     """Put the parts of sorted `edits` that lie in `view`, which starts at `offset`, into it."""
     end = offset + len(view)
     for start, replacement in _touching(edits, offset, end):

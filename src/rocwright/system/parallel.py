@@ -5,33 +5,103 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from threading import Condition
+from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 def in_order(
-    work: Callable[[_T], _R], items: Iterable[tuple[_T, int]], *, threads: int, window: int
+    work: Callable[[_T], _R],
+    items: Iterable[tuple[_T, int]],
+    *,
+    threads: int,
+    window: int,
+    weigh: Callable[[_R], int] | None = None,
 ) -> Generator[_R, None, None]:
-    """Outcomes of `work` in the order of `items`, at most about `window` bytes of input in flight.
+    """Outcomes of `work` in the order of `items`, at most about `window` bytes in flight.
 
-    `items` are (argument, bytes it will hold). The first error stops everything.
+    `items` are (argument, bytes that the work on it holds at most); `weigh` says how many bytes its outcome
+    holds from then on, as many as before where it is None. An outcome is handed out as soon as it is the
+    next one, while further work goes on. The first error stops everything.
     """
-    pool = ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="rocwright")
-    pending: deque[tuple[Future[_R], int]] = deque()
-    held = 0
+    flight: _InFlight[_T, _R] = _InFlight(work, weigh, threads, window)
     try:
         for item, weight in items:
-            while pending and held + weight > window:
-                future, released = pending.popleft()
-                held -= released
-                yield future.result()
-                # Or the outcome would live until the next one, beside it.
-                del future
-            pending.append((pool.submit(work, item), weight))
-            held += weight
-        while pending:
-            yield pending.popleft()[0].result()
+            while not flight.room(weight):
+                yield flight.take()
+            flight.submit(item, weight)
+            if flight.head_done():
+                yield flight.take()
+        while flight.pending:
+            yield flight.take()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        flight.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass
+class _Job(Generic[_R]):
+    """The outcome of an item to come, and how many bytes it holds at present."""
+
+    outcome: Future[_R]
+    weight: int
+
+
+class _InFlight(Generic[_T, _R]):
+    """What was submitted and not handed out yet, and the bytes it holds."""
+
+    def __init__(
+        self, work: Callable[[_T], _R], weigh: Callable[[_R], int] | None, threads: int, window: int
+    ) -> None:
+        self.pool = ThreadPoolExecutor(max_workers=max(1, threads), thread_name_prefix="rocwright")
+        self.pending: deque[_Job[_R]] = deque()
+        self._work, self._weigh, self._window = work, weigh, window
+        self._held = 0
+        self._changed = Condition()
+
+    def submit(self, item: _T, weight: int) -> None:
+        """Start work on an item as soon as a thread is free."""
+        job: _Job[_R] = _Job(Future(), weight)
+        with self._changed:
+            self._held += weight
+        self.pending.append(job)
+        self.pool.submit(self._run, job, item)
+
+    def room(self, weight: int) -> bool:
+        """Wait until `weight` more bytes fit, or until the next outcome is there: whether they fit."""
+        with self._changed:
+            while self.pending and self._held + weight > self._window:
+                if self.head_done():
+                    return False
+                self._changed.wait()
+            return True
+
+    def head_done(self) -> bool:
+        """Whether the next outcome is there."""
+        return self.pending[0].outcome.done()
+
+    def take(self) -> _R:
+        """The next outcome, waited for; its bytes no longer count."""
+        job = self.pending.popleft()
+        outcome = job.outcome.result()
+        with self._changed:
+            self._held -= job.weight
+        return outcome
+
+    def _run(self, job: _Job[_R], item: _T) -> None:
+        try:
+            outcome = self._work(item)
+            weight = job.weight if self._weigh is None else self._weigh(outcome)
+        except BaseException as error:
+            job.outcome.set_exception(error)
+        else:
+            with self._changed:
+                self._held += weight - job.weight
+                job.weight = weight
+            job.outcome.set_result(outcome)
+            # Or it would live here until the thread's next outcome, beside it.
+            del outcome
+        with self._changed:
+            self._changed.notify_all()

@@ -48,7 +48,9 @@ class ZipWriter:
         self.entries: list[Entry] = []
         self.position = 0
 
-    def add(self, name: str, data: bytes, *, crc: int, size: int, deflated: bool, mode: int) -> None:
+    def add(
+        self, name: str, data: bytes | bytearray, *, crc: int, size: int, deflated: bool, mode: int
+    ) -> None:
         """A member whose bytes are at hand."""
         method = _DEFLATED if deflated else _STORED
         entry = Entry(name, mode, method, crc, len(data), size, self.position, size >= _LARGE)

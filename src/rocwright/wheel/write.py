@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -14,10 +15,10 @@ from typing import IO
 
 from rocwright import __version__
 from rocwright.errors import InvalidInput
-from rocwright.system.files import CHUNK, atomic_write, sha256_file
+from rocwright.system.files import CHUNK, atomic_write
 from rocwright.system.parallel import in_order
 from rocwright.wheel.archive import ZipWriter
-from rocwright.wheel.deflate import BLOCK, COMPRESSOR, Block, Packed, blocks_of, crc32, pack
+from rocwright.wheel.deflate import COMPRESSOR, Block, Levels, Packed, blocks_of, crc32, levels_of, pack
 from rocwright.wheel.metadata import (
     Metadata,
     normalized_name,
@@ -29,7 +30,8 @@ from rocwright.wheel.metadata import (
     wheel_stem,
 )
 from rocwright.wheel.record import RecordRow, render_record
-from rocwright.wheel.source import BytesSource, FileSource, Source
+from rocwright.wheel.source import Buffers, BytesSource, FileSource, Source
+from rocwright.wheel.trailing import TrailingDigest
 
 __all__ = [
     "BytesSource",
@@ -47,6 +49,11 @@ __all__ = [
 _PACKED_SUFFIXES = (".xz", ".zst", ".gz", ".kpack", ".whl")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+# Members in flight hold at most so many bytes, and so many more for each of the first threads: two of the
+# largest that are packed in one go fit, and the bound does not grow with any number of threads.
+_WINDOW = _WINDOW_PER_THREAD = 64 << 20
+_THREADS_THAT_COUNT = 8
+_KEPT = 32 << 20  # of the memory that members were read into, so many bytes wait for the next ones
 
 
 @dataclass(frozen=True)
@@ -127,20 +134,24 @@ class WrittenWheel:
     compressor: str = COMPRESSOR
 
 
-def write_wheel(plan: WheelPlan, directory: Path, *, threads: int = 2, level: int = 6) -> WrittenWheel:
+def write_wheel(
+    plan: WheelPlan, directory: Path, *, threads: int = 2, compression: str = "balanced"
+) -> WrittenWheel:
     """Write the wheel into `directory`; the same plan gives the same bytes for any number of threads.
 
-    Holds a few blocks of 4 MiB per thread, never a whole large member. Raises `InvalidInput` for names that
-    no wheel may have (absolute, `..`, backslash, drive, repeated; not for Linux: differing only by case),
-    for metadata of another project, and for a source that shrinks; `NoSpace` when the disk is full. A
-    failure leaves nothing behind.
+    `compression` is one of `deflate.COMPRESSIONS`. Holds about 200 MiB of members at most with two threads,
+    600 MiB with many, however large they are. Raises `InvalidInput` for names that no wheel may have
+    (absolute, `..`, backslash, drive, repeated; not for Linux: differing only by case), for metadata of
+    another project, and for a source that shrinks; `NoSpace` when the disk is full. A failure leaves nothing
+    behind.
     """
     _check_plan(plan)
-    ordered = _ordered(plan)
+    ordered, levels = _ordered(plan), levels_of(compression)
     target = directory / plan.filename
-    with atomic_write(target) as stream:
-        stored = write_members(stream, ordered, f"{plan.dist_info}/RECORD", threads=threads, level=level)
-    return WrittenWheel(target, sha256_file(target), target.stat().st_size, stored)
+    with atomic_write(target) as stream, TrailingDigest(stream) as digest:
+        stored = _write(stream, ordered, f"{plan.dist_info}/RECORD", threads, levels, digest.settled)
+        sha256, size = digest.finish(), stream.tell()
+    return WrittenWheel(target, sha256, size, stored)
 
 
 def write_members(
@@ -149,23 +160,38 @@ def write_members(
     record: str,
     *,
     threads: int = 2,
-    level: int = 6,
+    compression: str = "balanced",
 ) -> int:
     """Write members to a seekable stream in the order given, then RECORD under its name `record`.
 
     Returns the bytes that an installer unpacks. Raises and holds what `write_wheel` does; the names must
     have been checked by `check_names`.
     """
+    return _write(stream, members, record, threads, levels_of(compression), lambda _: None)
+
+
+def _write(
+    stream: IO[bytes],
+    members: Iterable[Member | Taken],
+    record: str,
+    threads: int,
+    levels: Levels | None,
+    settled: Callable[[int], None],
+) -> int:
+    """As `write_members`; calls `settled` with how much of the stream is final so far."""
     rows: list[RecordRow] = []
     archive = ZipWriter(stream)
-    window = (max(1, threads) + 2) * BLOCK
+    prepare = partial(_prepare, Buffers(_KEPT))
+    window = _WINDOW + _WINDOW_PER_THREAD * min(max(1, threads), _THREADS_THAT_COUNT)
+    pieces = in_order(prepare, _jobs(members, levels), threads=threads, window=window, weigh=_weigh)
     # Closed at once when writing fails, so that no thread goes on compressing.
-    with closing(in_order(_prepare, _jobs(members, level), threads=threads, window=window)) as done:
+    with closing(pieces) as done:
         for _, group in groupby(done, key=lambda piece: piece.member.name):
             rows.append(_write_member(archive, group))
+            settled(archive.position)
     data = render_record([*rows, RecordRow(record, None, None)])
     member = Member(record, BytesSource(data))
-    _write_member(archive, (_prepare(piece) for piece, _ in _jobs([member], level)))
+    _write_member(archive, (prepare(piece) for piece, _ in _jobs([member], levels)))
     archive.close()
     return sum(row.size or 0 for row in rows) + len(data)
 
@@ -232,20 +258,24 @@ class _Piece:
     packed: Packed | None = None
 
 
-def _jobs(members: Iterable[Member | Taken], level: int) -> Iterator[tuple[_Piece, int]]:
+def _jobs(members: Iterable[Member | Taken], levels: Levels | None) -> Iterator[tuple[_Piece, int]]:
     for member in members:
         if isinstance(member, Taken):
             yield _Piece(member), 0
             continue
         compressible = member.compress and not member.name.endswith(_PACKED_SUFFIXES)
-        for block in blocks_of(member.name, member.source, level if compressible else None):
-            yield _Piece(member, block), block.length
+        for block in blocks_of(member.name, member.source, levels if compressible else None):
+            yield _Piece(member, block), block.weight
 
 
-def _prepare(piece: _Piece) -> _Piece:
+def _prepare(buffers: Buffers, piece: _Piece) -> _Piece:
     if piece.block is None:
         return piece
-    return _Piece(piece.member, piece.block, pack(piece.block))
+    return _Piece(piece.member, piece.block, pack(piece.block, buffers))
+
+
+def _weigh(piece: _Piece) -> int:
+    return 0 if piece.packed is None else piece.packed.weight
 
 
 def _write_member(archive: ZipWriter, pieces: Iterator[_Piece]) -> RecordRow:

@@ -39,6 +39,10 @@ def test_any_window_reads_as_the_edited_bytes(
     assert view.size == patch.size
     assert view.read_at(offset, length) == expected(old, patch)[offset : offset + length]
     assert PatchedFile(path).read_at(offset, length) == old[offset : offset + length]
+    for file, content in ((view, expected(old, patch)), (PatchedFile(path), old)):
+        memory = bytearray(b"?" * length)
+        count = file.read_into(offset, memoryview(memory))
+        assert memory[:count] == content[offset : offset + length]
 
 
 def test_apply_keeps_the_mode_and_leaves_the_source(tmp_path: Path) -> None:
