@@ -18,7 +18,10 @@ from rocwright.sdk.plan import Shipped
 from rocwright.sdk.provenance import Provenance, read_provenance
 from rocwright.sdk.sbom import bundled, sbom
 from rocwright.sdk.tree import RocmTree
+from rocwright.system.files import shipped_directory
 from rocwright.wheel.source import FileSource, Source
+
+_OURS = "MIT"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Legal:
         Raises `InvalidData` for a malformed list of origins, `InvalidArchive` for a damaged archive.
         """
         table = licence_table()
-        files = {path: file.place for path, file in tree.host.files.items()}
+        layers = (*tree.parts.values(), tree.host)
+        files = {path: file.place for layer in layers for path, file in layer.files.items()}
         return cls(
             table=table,
             texts=find_texts(files),
@@ -75,12 +79,21 @@ class Legal:
         )
         members = {path: f"{module}/{file.path}" for path, file in files.items()}
         parts = bundled(found.parts, members, self.provenance)
+        expression = _with_ours(found.expression)
+        ours = ("rocwright/LICENSE", FileSource(shipped_directory("runtime") / "LICENSE"))
         return Terms(
-            expression=found.expression,
-            texts=tuple((name, FileSource(place)) for name, place in found.files),
-            bill=sbom(distribution, version, parts, licence=found.expression),
+            expression=expression,
+            texts=(*((name, FileSource(place)) for name, place in found.files), ours),
+            bill=sbom(distribution, version, parts, licence=expression),
             unknown=found.unknown,
         )
+
+
+def _with_ours(expression: str | None) -> str | None:
+    """The expression with the licence of what rocwright itself puts into each wheel."""
+    if expression is None or _OURS in expression.split(" AND "):
+        return expression
+    return f"{expression} AND {_OURS}"
 
 
 def _archives(tree: RocmTree) -> dict[str, tuple[str, ...]]:
