@@ -53,6 +53,11 @@ class Listing(msgspec.Struct, frozen=True):
         ]
         return cls(distribution, tuple(sorted(rows, key=lambda row: row.name)))
 
+    @classmethod
+    def read(cls, prefix: Path) -> Listing:
+        """The listing of a prefix made here."""
+        return msgspec.json.decode((prefix / LISTING).read_bytes(), type=cls)
+
     def write(self, prefix: Path) -> None:
         """Write the listing into a prefix that is being made."""
         path = prefix / LISTING

@@ -115,9 +115,10 @@ class _Search:
         for origin, package in roles.items():
             file, elf = layer.files[origin], layer.elves.get(origin)
             path = shipped_path(origin, elf)
-            if (package, path) in taken:
+            other = taken.get((package, path), path if path != origin and path in layer.files else None)
+            if other is not None:
                 raise InvalidPrefix(
-                    f"{origin} and {taken[package, path]} would both be shipped as {path}",
+                    f"{origin} and {other} would both be shipped as {path}",
                     where=file.place,
                     next_step="remove the copy that is not used; both claim the same SONAME",
                 )

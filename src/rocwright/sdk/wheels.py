@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 import msgspec
 
 from rocwright.sdk.devel import DevelPayload
+from rocwright.errors import InvalidPrefix
 from rocwright.sdk.device.names import served
 from rocwright.sdk.legal import Legal
 from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
@@ -132,6 +133,8 @@ class Maker:
         extra: Iterable[Member] = (),
         scripts: Mapping[str, str] | None = None,
     ) -> WheelPlan:
+        if not shipped:
+            raise InvalidPrefix(f"no file of this ROCm belongs to {named.distribution}")
         members = [
             *_members(named, shipped),
             Member(f"{named.module}/__init__.py", BytesSource(self._init(role, shipped, targets))),
