@@ -1,0 +1,192 @@
+"""A directory of Debian packages in, a ROCm prefix out: the distribution's own packages, or AMD's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rocwright.errors import InvalidInput, InvalidPrefix
+from rocwright.sdk.deb import Control, Listing, Unpacked, unpack_each, unpacked_packages
+from rocwright.sdk.distribution import Distribution, distributions
+from rocwright.sdk.layout import lay_out
+from rocwright.sdk.links import relative_link
+from rocwright.system.files import atomic_directory, remove_tree, require_space
+
+# AMD's packages install below a directory of their own.
+_OWN = re.compile(r"opt/(rocm[^/]*)/(.+)")
+_RUNTIME = re.compile(r"(.*/)?libamdhip64\.so[^/]*")
+# Packages are compressed; they need at least this much more room than themselves.
+_LEAST_GROWTH = 2
+
+
+class PrefixOfPackages(msgspec.Struct, frozen=True):
+    """A prefix made of packages; `origin` is `debian-12`, or `rocm-6.2.0` for AMD's own.
+
+    `left_out` names the packages that brought nothing to it, `missing` those of the distribution's ROCm that
+    were not there.
+    """
+
+    prefix: str
+    origin: str
+    packages: int
+    left_out: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def holds_packages(directory: Path) -> bool:
+    """Whether packages of a Linux distribution lie in the directory."""
+    return directory.is_dir() and any(entry.suffix in (".deb", ".rpm") for entry in directory.iterdir())
+
+
+def unpack_packages(directory: Path, prefix: Path, *, log: Path, threads: int = 2) -> PrefixOfPackages:
+    """Make a ROCm prefix of the `*.deb` in `directory`; it appears whole or not at all.
+
+    AMD's packages install below `opt/rocm-X.Y.Z`, which becomes the prefix. Those of a distribution are laid
+    out by its table. An old `prefix` is replaced.
+
+    Raises `MissingTool` without dpkg-deb; `InvalidInput` for a damaged package, none at all, RPM packages,
+    two of one name, several architectures, packages of no known distribution; `InvalidPrefix` for packages of
+    two ROCms or one file in two packages.
+    """
+    debs = _debs(directory)
+    require_space(
+        prefix.absolute(),
+        sum(deb.stat().st_size for deb in debs) * _LEAST_GROWTH,
+        purpose=f"unpacking {len(debs)} packages",
+    )
+    unpacked = prefix.with_name(prefix.name + ".unpacked")
+    try:
+        unpack_each(debs, unpacked, log=log, threads=threads)
+        packages = unpacked_packages(unpacked)
+        _require_one_of_each(packages, directory)
+        name = _own_directory(packages, directory)
+        if name is not None:
+            _merge(packages, name, prefix)
+            wanted: tuple[str, ...] = ()
+        else:
+            row = _distribution(packages, directory)
+            # The table says nothing of others; of the C library it would make a part of ROCm.
+            for package in packages:
+                if package.control.name not in row.packages:
+                    remove_tree(package.root)
+            lay_out(row, unpacked, prefix)
+            wanted = row.packages
+    finally:
+        remove_tree(unpacked)
+    listing = Listing.read(prefix)
+    given = {package.control.name for package in packages}
+    return PrefixOfPackages(
+        prefix=str(prefix),
+        origin=listing.distribution,
+        packages=len(debs),
+        left_out=tuple(sorted(given - {package.name for package in listing.packages})),
+        missing=tuple(sorted(set(wanted) - given)),
+    )
+
+
+def _debs(directory: Path) -> list[Path]:
+    found = sorted(directory.glob("*.deb"))
+    rpms = sorted(directory.glob("*.rpm"))
+    if rpms:
+        raise InvalidInput(
+            f"{rpms[0].name} is an RPM package; only Debian packages can be unpacked here",
+            where=directory,
+            next_step="unpack RPM packages with rpm2cpio and give the directory that holds bin/ and lib/",
+        )
+    if not found:
+        raise InvalidInput(
+            "there is no *.deb", where=directory, next_step="give a directory with Debian packages of ROCm"
+        )
+    return found
+
+
+def _require_one_of_each(packages: Sequence[Unpacked], directory: Path) -> None:
+    seen: dict[str, Control] = {}
+    for control in (package.control for package in packages):
+        other = seen.setdefault(control.name, control)
+        if other is not control:
+            raise InvalidInput(
+                f"{control.name} is there twice: {other.version} and {control.version}",
+                where=directory,
+                next_step="keep one of them",
+            )
+    machines = sorted({control.architecture for control in seen.values()} - {"all"})
+    if len(machines) > 1:
+        raise InvalidInput(f"the packages are for several machines: {', '.join(machines)}", where=directory)
+
+
+def _own_directory(packages: Iterable[Unpacked], directory: Path) -> str | None:
+    """The name of AMD's directory below opt/, or None where the packages are a distribution's."""
+    own: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
+    for package in packages:
+        for path, _ in package.entries():
+            match = _OWN.fullmatch(path)
+            if match is not None:
+                own.setdefault(match[1], package.control.name)
+            elif _RUNTIME.fullmatch(path):
+                elsewhere.setdefault(path, package.control.name)
+    if len(own) > 1 or (own and elsewhere):
+        places = [f"opt/{name} ({package})" for name, package in sorted(own.items())]
+        places += [f"{path} ({package})" for path, package in elsewhere.items()]
+        raise InvalidPrefix(
+            f"the packages are of more than one ROCm: {', '.join(places)}",
+            where=directory,
+            next_step="keep the packages of one",
+        )
+    return next(iter(own), None)
+
+
+def _merge(packages: Iterable[Unpacked], name: str, prefix: Path) -> None:
+    """Move everything below opt/<name> of all packages into the prefix."""
+    owners: dict[str, Control] = {}
+    with atomic_directory(prefix) as beside:
+        for package in packages:
+            for path, place in package.entries():
+                match = _OWN.fullmatch(path)
+                if match is None:
+                    continue
+                here = match[2]
+                if here in owners:
+                    both = f"{owners[here].name} and {package.control.name}"
+                    raise InvalidPrefix(f"{path} is in two packages: {both}")
+                owners[here] = package.control
+                target = beside / here
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _move(place, target, here, name)
+        Listing.of(name, ((control, path) for path, control in owners.items())).write(beside)
+
+
+def _move(place: Path, target: Path, here: str, name: str) -> None:
+    text = str(place.readlink()) if place.is_symlink() else ""
+    if text.startswith(f"/opt/{name}/"):
+        # Right only where the packages are installed; below the prefix it has to be a way within it.
+        target.symlink_to(relative_link(here, text.removeprefix(f"/opt/{name}/")))
+    else:
+        place.rename(target)
+
+
+def _distribution(packages: Iterable[Unpacked], directory: Path) -> Distribution:
+    """The one whose packages, in the version of its ROCm, are most of these."""
+    shipped = [(package.control.name, _upstream(package.control.version)) for package in packages]
+    scores = [
+        (sum(name in row.packages and version == row.rocm_version for name, version in shipped), row)
+        for row in distributions()
+    ]
+    score, best = max(scores, key=lambda item: item[0])
+    if not score:
+        known = ", ".join(f"{row.id} {row.version_id} with ROCm {row.rocm_version}" for _, row in scores)
+        raise InvalidInput(
+            f"these are no ROCm packages of AMD, nor of a distribution that is known here ({known})",
+            where=directory,
+            next_step="install them and give the directory that holds bin/, include/ and lib/",
+        )
+    return best
+
+
+def _upstream(version: str) -> str:
+    """The version without what packaging adds: `1:5.2.3+dfsg-2` → `5.2.3`."""
+    return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
