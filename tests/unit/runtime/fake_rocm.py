@@ -340,6 +340,7 @@ def with_gpus(site: Path, *targets: str) -> Path:
     """Put GPUs into the machine that the packages in `site` see; returns the driver's nodes."""
     machine = site.parent / "machine"
     shutil.rmtree(machine, ignore_errors=True)
+    machine.mkdir()
     for number, target in enumerate(targets, 1):
         node = machine / "nodes" / str(number)
         node.mkdir(parents=True)

@@ -5,6 +5,7 @@ import os
 from . import _set
 
 ROLES = ("core", "libraries", "devel", "profiler")
+WINDOWS = os.name == "nt"
 
 
 class PackageMissing(ModuleNotFoundError):

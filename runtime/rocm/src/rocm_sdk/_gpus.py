@@ -85,12 +85,15 @@ def _message():
     served = installed_targets()
     if _set.MODE == "legacy" and not served:
         return None  # the package does not say what it serves
-    lines = []
-    for target in dict.fromkeys(gpu["target"] for gpu in gpus if gpu["target"] not in served):
-        indices = " ".join(str(gpu["index"]) for gpu in gpus if gpu["target"] == target)
-        offered, line = advice(target)
-        lines.append(
-            f"the installed ROCm libraries have no device code for GPU {indices} ({target}). "
-            + (f"Install it with: {line}" if offered else line)
-        )
-    return "\n".join(lines)
+    unserved = list(dict.fromkeys(gpu["target"] for gpu in gpus if gpu["target"] not in served))
+    if not unserved:
+        return None
+    named = [
+        "GPU {} ({})".format(" ".join(str(gpu["index"]) for gpu in gpus if gpu["target"] == target), target)
+        for target in unserved
+    ]
+    text = "the installed ROCm libraries have no device code for " + ", ".join(named)
+    offered = [target for target in unserved if advice(target)[0]]
+    if offered:
+        text += ". Install it with: " + install_line(offered)
+    return ". ".join([text, *(advice(target)[1] for target in unserved if target not in offered)])

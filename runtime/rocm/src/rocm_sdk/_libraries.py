@@ -42,7 +42,7 @@ def find(shortname):
     entry = _dist.package(role)
     shipped = _dist.module_fact(entry["module"], "LIBRARIES")
     if shortname not in shipped:
-        if os.name == "nt":
+        if _dist.WINDOWS:
             return None
         raise ModuleNotFoundError(
             "ROCm library {!r} is not part of ROCm {} as Python packages; {} has: {}".format(
@@ -69,7 +69,7 @@ def preload(shortnames, rtld_global=True):
             path = find(shortname)
             if path is None or (path in _loaded and (_loaded[path][1] or not rtld_global)):
                 continue
-            if os.name == "nt":
+            if _dist.WINDOWS:
                 _let_windows_find_dependencies()
             try:
                 handle = ctypes.CDLL(path, mode=mode)

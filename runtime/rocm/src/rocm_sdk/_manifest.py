@@ -5,6 +5,7 @@ import json
 import os
 
 from ._devel import STAMP, DevelError
+from ._dist import WINDOWS
 
 MANIFEST = "_devel.json"
 KINDS = ("file", "link", "dirlink", "sibling", "overlay")
@@ -24,46 +25,72 @@ def parse(text, distribution):
     try:
         manifest = json.loads(text.decode("utf-8"))
         entries = [(path, kind, value) for path, kind, value in manifest["entries"]]
+        kinds = {path: kind for path, kind, _ in entries}
         count = manifest["files"]
-    except (ValueError, KeyError, TypeError) as error:
+        problem = _first_problem(entries, kinds)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DevelError(damaged(distribution, f"{MANIFEST} is not readable: {error}")) from error
-    kinds = {path: kind for path, kind, _ in entries}
-    problem = None
     if len(kinds) != len(entries) or count != len(entries):
         problem = f"it lists {len(entries)} entries, {len(kinds)} distinct, and says {count}"
-    for path, kind, value in entries:
-        parents = path.split("/")[:-1]
-        passed = ["/".join(parents[: i + 1]) for i in range(len(parents))]
-        if not _is_inside(path) or path == STAMP or any(step in kinds for step in passed):
-            problem = f"bad path {path!r}"
-        elif kind not in KINDS or not isinstance(value, str):
-            problem = f"bad entry {[path, kind, value]!r}"
-        elif kind in ("link", "dirlink"):
-            target = os.path.normpath("/".join([*parents, value]))
-            if os.path.isabs(value) or target.split("/")[0] == "..":
-                problem = f"link {path!r} leaves the tree: {value!r}"
-        elif kind in ACROSS and not (value.startswith("../") and _is_inside(value[3:]) and "/" in value[3:]):
-            problem = f"bad {kind} {value!r}"
     if problem:
         raise DevelError(damaged(distribution, f"{MANIFEST}: {problem}"))
     return entries
 
 
+def _first_problem(entries, kinds):
+    directories = {""}
+    for path, kind, value in entries:
+        parent = path.rpartition("/")[0]
+        while parent not in directories:
+            if parent in kinds:
+                return f"bad path {path!r}"
+            directories.add(parent)
+            parent = parent.rpartition("/")[0]
+        if not _is_inside(path) or path == STAMP:
+            return f"bad path {path!r}"
+        if kind not in KINDS or not isinstance(value, str):
+            return f"bad entry {[path, kind, value]!r}"
+        if kind in ("link", "dirlink"):
+            target = os.path.normpath(os.path.join(os.path.dirname(path), value))
+            if os.path.isabs(value) or target.replace(os.sep, "/").split("/")[0] == "..":
+                return f"link {path!r} leaves the tree: {value!r}"
+        elif kind in ACROSS and not (value.startswith("../") and _is_inside(value[3:]) and "/" in value[3:]):
+            return f"bad {kind} {value!r}"
+    return None
+
+
 def _is_inside(path):
-    return bool(path) and all(step not in ("", ".", "..") for step in path.split("/")) and "\0" not in path
+    if "\0" in path or (WINDOWS and ("\\" in path or ":" in path)):
+        return False
+    around = f"/{path}/"
+    return "//" not in around and "/./" not in around and "/../" not in around
 
 
 def verify(entries, partial, distribution):
     """Every entry is there and every link but an overlay leads to something, and there is nothing else."""
-    found = sum(
-        len(files) + sum(os.path.islink(os.path.join(here, name)) for name in names)
-        for here, names, files in os.walk(partial)
-    )
-    bad = [path for path, kind, _ in entries if not _is_there(os.path.join(partial, path), kind)]
-    if bad or found != len(entries):
-        what = f"{found} of {len(entries)} entries made; "
-        what += "dangling or missing: " + ", ".join(bad[:5]) if bad else "names collide"
+    kinds = {path: kind for path, kind, _ in entries}
+    found = set(_everything(partial, "", kinds))
+    bad = [
+        path
+        for path, kind in kinds.items()
+        if path not in found or (kind != "file" and not _is_there(os.path.join(partial, path), kind))
+    ]
+    if bad or len(found) != len(entries):
+        what = f"{len(found)} of {len(entries)} entries made; "
+        what += "dangling or missing: " + ", ".join(sorted(bad)[:5]) if bad else "names collide"
         raise DevelError(damaged(distribution, what))
+
+
+def _everything(root, inside, known):
+    """Paths of all files and links below a directory, `/`-separated; nothing below a known path."""
+    with os.scandir(os.path.join(root, inside)) as entries:
+        for entry in entries:
+            path = f"{inside}/{entry.name}" if inside else entry.name
+            # A junction of Windows passes for a directory.
+            if path not in known and entry.is_dir(follow_symlinks=False):
+                yield from _everything(root, path, known)
+            else:
+                yield path
 
 
 def _is_there(path, kind):

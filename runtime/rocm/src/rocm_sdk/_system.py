@@ -6,7 +6,8 @@ import os
 import tempfile
 from contextlib import contextmanager, suppress
 
-WINDOWS = os.name == "nt"
+from ._dist import WINDOWS
+
 # A hard link is not possible: another file system, not allowed, not supported, too many links.
 NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 NO_DIRECTORY_LOCK = (errno.EBADF, errno.ENOLCK, errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)

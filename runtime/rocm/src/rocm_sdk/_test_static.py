@@ -119,7 +119,7 @@ def _shared_libraries(directory):
 
 def _is_library(path):
     with open(path, "rb") as stream:
-        return stream.read(4)[: 2 if os.name == "nt" else 4] in (b"\x7fELF", b"MZ")
+        return stream.read(4)[: 2 if _dist.WINDOWS else 4] in (b"\x7fELF", b"MZ")
 
 
 def _load(job):
@@ -128,7 +128,7 @@ def _load(job):
     for pattern, reason in sorted(_dist.module_fact(entry["module"], "NOT_LOADABLE").items()):
         if fnmatch(path, pattern):
             return check(name, "skipped", "not meant to be loaded alone: " + reason)
-    places = [os.path.join(d, "bin") for _, d in _installed("core", "libraries")] if os.name == "nt" else []
+    places = [os.path.join(d, "bin") for _, d in _installed("core", "libraries")] if _dist.WINDOWS else []
     command = [sys.executable, "-I", "-S", "-c", LOAD, os.path.join(directory, *path.split("/")), *places]
     cause = failure(command, LOAD_SECONDS)
     return (
@@ -189,7 +189,7 @@ def _programs():
 def _search_paths():
     """Nothing of another ROCm gets into a process that loads this one."""
     packages = list(_installed("core", "libraries"))
-    if os.name == "nt" or not packages:
+    if _dist.WINDOWS or not packages:
         return
     site = os.path.realpath(os.path.dirname(packages[0][1]))
     names = {os.path.basename(path) for _, directory in packages for path in _shared_libraries(directory)}

@@ -1,86 +1,93 @@
 """Write the files of the devel archive, each compared with its sha256 of the manifest."""
 
 import hashlib
+import mmap
 import os
-import tarfile
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
+from . import _tar
 from ._devel import DevelError
 from ._manifest import damaged
 
-ARCHIVES = ("_devel.tar", "_devel.tar.xz")
-PIECE = 1 << 20
-BATCH = 8 << 20
+PLAIN, PACKED = "_devel.tar", "_devel.tar.xz"
+UNPACKED = ".devel.tar"  # in the tree that is being made; no path of a manifest is taken for it
+THREADS = 4
+# Smaller files are written one after the other: handing each to a thread costs more than it gains.
+LARGE = 1 << 18
 
 
 def unpack(module, entries, partial, distribution):
     """Write the files into the directories of `partial`; `DevelError` unless they are just the manifest's."""
-    wanted = {path: value for path, kind, value in entries if kind == "file"}
-    archives = [os.path.join(module, name) for name in ARCHIVES]
-    archive = next((path for path in archives if os.path.isfile(path)), None)
-    if archive is None:
-        raise DevelError(damaged(distribution, "neither {} nor {} is there".format(*ARCHIVES)))
-    packed = archive.endswith(".xz")
-    batches, size = [[]], 0
+    archive = os.path.join(module, PLAIN)
+    if os.path.isfile(archive):
+        _write_files(archive, entries, partial, distribution)
+        return
+    packed = os.path.join(module, PACKED)
+    if not os.path.isfile(packed):
+        raise DevelError(damaged(distribution, f"neither {PLAIN} nor {PACKED} is there"))
+    import lzma
+
+    archive = os.path.join(partial, UNPACKED)
     try:
-        with tarfile.open(archive, "r:xz" if packed else "r:") as tar:
-            for member in tar:
-                path = os.path.normpath(member.name).replace(os.sep, "/")  # "./bin/x" is "bin/x"
-                if not member.isfile():
-                    continue  # links and directories are made from the manifest
-                if path not in wanted:
-                    raise DevelError(damaged(distribution, "unexpected or repeated in the archive: " + path))
-                item = (path, wanted.pop(path), member.offset_data, member.size, member.mode)
-                if packed:
-                    _write(tar.extractfile(member), item, partial, distribution)
-                    continue
-                if size > BATCH or len(batches[-1]) > 200:
-                    batches.append([])
-                    size = 0
-                batches[-1].append(item)
-                size += member.size
-    except (tarfile.TarError, EOFError, _lzma_error()) as error:
-        raise DevelError(damaged(distribution, f"{os.path.basename(archive)}: {error}")) from error
+        with lzma.open(packed, "rb") as source, open(archive, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+    except (lzma.LZMAError, EOFError) as error:
+        raise DevelError(damaged(distribution, f"{PACKED}: {error}")) from error
+    _write_files(archive, entries, partial, distribution)
+    os.unlink(archive)
+
+
+def _write_files(archive, entries, partial, distribution):
+    wanted = {path: value for path, kind, value in entries if kind == "file"}
+    with open(archive, "rb") as stream:
+        if os.fstat(stream.fileno()).st_size == 0:
+            raise DevelError(damaged(distribution, f"{os.path.basename(archive)} is empty"))
+        # Not closed here: the traceback of a failed write may still hold a piece of it.
+        data = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    _write_members(memoryview(data), wanted, partial, distribution)
     if wanted:
         first = min(wanted)
         raise DevelError(damaged(distribution, f"{len(wanted)} files missing, first {first}"))
-    # Hashing and writing release the interpreter's lock.
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        list(pool.map(lambda batch: _write_batch(archive, batch, partial, distribution), batches))
 
 
-def _lzma_error():
-    try:
-        from lzma import LZMAError
-    except ImportError:  # a Python built without xz; tarfile says so itself when the archive needs it
-        return EOFError
-    return LZMAError
+def _write_members(view, wanted, partial, distribution):
+    """Write every file and take it from `wanted`. Hashing and writing release the interpreter's lock."""
+    bad = []
+
+    def write(path, start, size, mode, expected):
+        if _write(view[start : start + size], os.path.join(partial, path), mode) != expected:
+            bad.append(path)
+
+    with ThreadPoolExecutor(max_workers=min(THREADS, os.cpu_count() or 1)) as pool:
+        jobs = []
+        try:
+            for name, start, size, mode in _tar.files(view):
+                path = name[2:] if name.startswith("./") else name
+                expected = wanted.pop(path, None)
+                if expected is None:
+                    what = "unexpected or repeated in the archive: " + path
+                    raise DevelError(damaged(distribution, what))
+                if size < LARGE:
+                    write(path, start, size, mode, expected)
+                else:
+                    jobs.append(pool.submit(write, path, start, size, mode, expected))
+        except ValueError as error:
+            raise DevelError(damaged(distribution, f"the archive cannot be read: {error}")) from error
+        for job in jobs:
+            job.result()
+    if bad:
+        raise DevelError(damaged(distribution, "sha256 differs: " + " ".join(sorted(bad)[:5])))
 
 
-def _write_batch(archive, batch, partial, distribution):
-    with open(archive, "rb", buffering=0) as source:
-        for item in batch:
-            source.seek(item[2])
-            _write(source, item, partial, distribution)
-
-
-def _write(source, item, partial, distribution):
-    """Copy a file from a stream into the tree, executable or not as its mode says."""
-    path, expected, _, size, mode = item
-    digest = hashlib.sha256()
+def _write(content, path, mode):
+    """Write a new file, executable or not as `mode` says; returns the sha256 of the content."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(os.path.join(partial, path), flags, 0o777 if mode & 0o111 else 0o666)
+    handle = os.open(path, flags, 0o777 if mode & 0o111 else 0o666)
     try:
-        while size:
-            piece = source.read(min(size, PIECE))
-            if not piece:
-                raise DevelError(damaged(distribution, "the archive ends early, in " + path))
-            digest.update(piece)
-            size -= len(piece)
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(handle, view) :]
+        left = content
+        while left:
+            left = left[os.write(handle, left) :]
     finally:
         os.close(handle)
-    if digest.hexdigest() != expected:
-        raise DevelError(damaged(distribution, "sha256 differs: " + path))
+    return hashlib.sha256(content).hexdigest()
