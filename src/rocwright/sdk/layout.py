@@ -61,6 +61,7 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
         )
         _mend_perl(beside)
         _mend_enumerator(beside)
+        _mend_hipcc(beside)
         info = beside / ".info" / "version"
         info.parent.mkdir()
         info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
@@ -119,6 +120,9 @@ def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
     is one step shorter now.
     """
     text = text.replace(f"lib/{triplet}/amdgcn", "amdgcn").replace(f"lib/{triplet}", "lib")
+    # HIP's package looks for the compiler's own libraries there when another compiler is in use.
+    text = text.replace("set(ROCM_PATH /usr)", 'set(ROCM_PATH "${PACKAGE_PREFIX_DIR}")')
+    text = text.replace("set(HIP_CLANG_ROOT /usr)", 'set(HIP_CLANG_ROOT "${PACKAGE_PREFIX_DIR}/llvm")')
     if moved_up:
         # Exported targets climb one directory a line; package files spell the way as ../../../..
         text = text.replace(_PREFIX_STEP, "", 1)
@@ -145,6 +149,17 @@ def _mend_perl(prefix: Path) -> None:
         if first.startswith(b"#!") and b"perl" in first and not script.is_symlink():
             wanted = b'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
             script.write_bytes(first + newline + wanted + rest)
+
+
+_LINKS_HIP = b'${toolArgs} . " -lamdhip64 "'
+
+
+def _mend_hipcc(prefix: Path) -> None:
+    """Let programs find HIP's runtime, which is not on the system's search path any more."""
+    script = prefix / "bin" / "hipcc.pl"
+    if script.is_file() and not script.is_symlink():
+        searching = b'${toolArgs} . " -Wl,-rpath,$HIP_LIB_PATH -lamdhip64 "'
+        script.write_bytes(script.read_bytes().replace(_LINKS_HIP, searching))
 
 
 _LISTS_NODES = b"sorted(os.listdir(topology_dir))"

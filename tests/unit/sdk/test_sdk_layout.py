@@ -40,6 +40,8 @@ CONFIG = """\
 get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../../" ABSOLUTE)
 set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib/x86_64-linux-gnu" )
 set(AMD_DEVICE_LIBS_PREFIX "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode/../..")
+set(ROCM_PATH /usr)
+set(HIP_CLANG_ROOT /usr)
 get_filename_component(_IMPORT_PREFIX "${_DIR}/../../../../" REALPATH)
 file(GLOB PATHS "${_IMPORT_PREFIX}/../llvm/lib/clang/*/include")
 """
@@ -47,6 +49,8 @@ CONFIG_MENDED = """\
 get_filename_component(PACKAGE_PREFIX_DIR "${CMAKE_CURRENT_LIST_DIR}/../../../" ABSOLUTE)
 set_and_check( hip_LIB_INSTALL_DIR "${PACKAGE_PREFIX_DIR}/lib" )
 set(AMD_DEVICE_LIBS_PREFIX "/usr/amdgcn/bitcode/../..")
+set(ROCM_PATH "${PACKAGE_PREFIX_DIR}")
+set(HIP_CLANG_ROOT "${PACKAGE_PREFIX_DIR}/llvm")
 get_filename_component(_IMPORT_PREFIX "${_DIR}/../../../" REALPATH)
 file(GLOB PATHS "${_IMPORT_PREFIX}/../llvm/lib/clang/*/include")
 """
@@ -233,6 +237,14 @@ def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path)
     done = subprocess.run([moved / "bin/roc-obj-ls"], capture_output=True, text=True, check=True)
     assert done.stdout == "found\n"
     assert (moved / "bin/roc-obj").read_text() == "#!/bin/bash\necho perl\n"
+
+
+def test_programs_that_hipcc_links_find_the_runtime(tmp_path: Path, unpacked: Path) -> None:
+    hipcc = """#!/usr/bin/perl\n$toolArgs = ${toolArgs} . " -lamdhip64 ";\n"""
+    trees.script(unpacked / "liba1/usr/bin/hipcc.pl", hipcc)
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    mended = (tmp_path / "rocm/bin/hipcc.pl").read_text()
+    assert mended.splitlines()[1] == '$toolArgs = ${toolArgs} . " -Wl,-rpath,$HIP_LIB_PATH -lamdhip64 ";'
 
 
 def test_a_perl_script_with_a_second_name_is_mended_once(tmp_path: Path, unpacked: Path) -> None:
