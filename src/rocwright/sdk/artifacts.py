@@ -111,15 +111,14 @@ def _require_listed(artifact: Artifact) -> None:
 
 def _require(root: Path, artifacts: Sequence[_Named], table: PackageTable, without: frozenset[str]) -> None:
     windows = _are_windows(artifacts)
-    there = {item.name for item in artifacts if item.component in ("lib", "run")}
     missing: list[str] = []
     for package in ("core", "libraries", "profiler"):
-        names = table.required_artifacts(package)
         if package in without or (package == "profiler" and windows):
             continue
+        names, components = table.needed_artifacts(package)
+        there = {item.name for item in artifacts if item.component in components}
         if package == "core":
-            absent = [name for name in names if name not in there]
-            missing += [f"{name} (of {package})" for name in absent]
+            missing += [f"{name} (of {package})" for name in names if name not in there]
         elif not there.intersection(names):
             missing.append(f"any of {' '.join(names)} (of {package})")
     if missing:

@@ -1,4 +1,4 @@
-"""From any form of ROCm to its packages: an installed tree, split or not, artifacts, archives of them."""
+"""From any form of ROCm to its packages: a tree, split or not, artifacts, archives of them, Debian packages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rocwright.sdk import stamp
 from rocwright.sdk.archives import find_archives, unpack_artifacts
 from rocwright.sdk.artifacts import has_artifacts, read_artifacts
 from rocwright.sdk.build import BuiltPackages, build_packages
+from rocwright.sdk.deb_import import holds_packages, unpack_packages
 from rocwright.sdk.packages import package_table
 from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.release import Packaging
@@ -20,7 +21,7 @@ from rocwright.sdk.tree import RocmTree
 from rocwright.system.files import remove_tree, require_space
 
 # Where archives are unpacked; a killed run's is replaced by the next one.
-_UNPACKED = ".rocwright-artifacts"
+_UNPACKED = ".rocwright-unpacked"
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -42,9 +43,10 @@ def make_packages(
 ) -> Made:
     """Make the packages of a ROCm in `directory`, unless they lie there, made of the same by the same.
 
-    `sources` is one installed tree (split or not), one directory of artifacts, or archives of artifacts and
-    directories of them; with `artifacts`, an installed tree is refused. `version` overrides what the ROCm
-    says of itself. Raises as the readers and `build_packages`; `NoSpace` before anything is written.
+    `sources` is one installed tree (split or not), one directory of artifacts or of Debian packages, or
+    archives of artifacts and directories of them; with `artifacts`, an installed tree is refused. `version`
+    overrides what the ROCm says of itself. Raises as the readers and `build_packages`; `NoSpace` before
+    anything is written.
     """
     if artifacts:
         _require_artifacts(sources)
@@ -80,12 +82,13 @@ def opened(
     if len(sources) == 1 and has_artifacts(sources[0]):
         yield read_artifacts(sources[0], table, version=version, without=without)
     elif all(_holds_archives(source) for source in sources):
-        place = scratch / _UNPACKED
-        try:
+        with _place(scratch) as place:
             unpack_artifacts(sources, place, threads=threads)
             yield read_artifacts(place, table, version=version, without=without)
-        finally:
-            remove_tree(place)
+    elif len(sources) == 1 and holds_packages(sources[0]):
+        with _place(scratch) as place:
+            unpack_packages(sources[0], place, log=scratch / "unpack.log", threads=threads)
+            yield read_prefix(place, version=version)
     elif len(sources) == 1:
         yield read_prefix(sources[0], version=version)
     else:
@@ -93,6 +96,16 @@ def opened(
             "several inputs must all be archives of artifacts",
             next_step="name one ROCm installation, one directory of artifacts, or archives",
         )
+
+
+@contextmanager
+def _place(scratch: Path) -> Iterator[Path]:
+    """Where to unpack to; nothing of it stays, and what a killed run left is replaced."""
+    place = scratch / _UNPACKED
+    try:
+        yield place
+    finally:
+        remove_tree(place)
 
 
 def _require_artifacts(sources: Sequence[Path]) -> None:

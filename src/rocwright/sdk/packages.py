@@ -124,11 +124,17 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
         """Names of the artifacts whose parts for single targets become device packages."""
         return frozenset(name for row in self.artifact for name in row.device)
 
-    def required_artifacts(self, package: str) -> tuple[str, ...]:
-        """Names without which there is no such package; of a package without any, all its names."""
+    def needed_artifacts(self, package: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names and components without which there is no such package.
+
+        Of a package with required artifacts, their libraries, all of them; of another, any that it takes.
+        """
         rows = [row for row in self.artifact if row.package == package]
         required = [name for row in rows for name in row.required]
-        return tuple(required or [name for row in rows for name in row.names])
+        if required:
+            return tuple(required), ("lib",)
+        names = [name for row in rows for name in row.names]
+        return tuple(names), tuple({component for row in rows for component in row.components})
 
     def is_compiler(self, path: str) -> bool:
         """Whether a file of core belongs to the compiler."""

@@ -71,6 +71,10 @@ def plan_runtime(
     """
     roles = runtime_roles(tree, table, split_compiler=split_compiler)
     search = _Search(tree.host, roles, modules)
+    if not tree.split:
+        # Shared files may need libraries that each family has, at the same place whatever the family.
+        for layer in tree.parts.values():
+            search = search.with_part(layer, _part_roles(layer))
     home, edits = search.place_files(tree.host, roles)
     owners = tree.owners or {path: table.package_of(path) for path in tree.host.links}
     links, dropped = _links(tree.host, home, {path: owners[path] for path in tree.host.links})
@@ -92,10 +96,10 @@ class _Search:
 
     def __init__(self, layer: Layer, roles: Mapping[str, str], modules: Mapping[str, str]) -> None:
         self._modules = modules
-        self._sonames = _sonames(layer, roles)
-        self._set(self._sonames)
+        self._set(_sonames(layer, roles))
 
     def _set(self, sonames: list[tuple[str, str, str]]) -> None:
+        self._sonames = sonames
         self._providers = Providers.of((f"{self._modules[p]}/{path}", name) for p, path, name in sonames)
         # The devel tree has everything in one layout, one level deeper; a file that is linked into it must
         # find there what it needs, too.
@@ -159,12 +163,16 @@ def _plan_part(
     tree: RocmTree, layer: Layer, search: _Search
 ) -> tuple[tuple[Shipped, ...], int, list[tuple[str, str]]]:
     """What one family's libraries, or one target's device package, ship besides the shared files."""
-    roles = dict.fromkeys(sorted(layer.files), "libraries")
+    roles = _part_roles(layer)
     home, edits = search.with_part(layer, roles).place_files(layer, roles)
     links, dropped = _links(layer, home, dict.fromkeys(layer.links, "libraries"))
     files = sorted([*home.values(), *links], key=lambda file: file.path)
     package = "device" if tree.split else "libraries"
     return tuple(replace(file, package=package) for file in files), edits, dropped
+
+
+def _part_roles(layer: Layer) -> dict[str, str]:
+    return dict.fromkeys(sorted(layer.files), "libraries")
 
 
 def _disjoint(

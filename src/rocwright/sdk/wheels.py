@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 
 import msgspec
 
-from rocwright.sdk.devel import DevelPayload
 from rocwright.errors import InvalidPrefix
+from rocwright.sdk.devel import DevelPayload
 from rocwright.sdk.device.names import served
 from rocwright.sdk.legal import Legal
 from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
