@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fake_rocm as fake
 import pytest
+from packaging.requirements import Requirement
 
 
 class NoGpu:
@@ -171,3 +172,139 @@ def test_a_damaged_set_file_is_named(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=top, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "rocm: rocm_set.json of this sdist is not usable: KeyError('mode')\n"
+
+
+KPACK_METADATA = [
+    "Metadata-Version: 2.2",
+    "Name: rocm",
+    "Version: 5.2.3",
+    "Summary: ROCm for Python environments: finds and loads its libraries; provides rocm-sdk.",
+    "Requires-Python: >=3.8",
+    "Provides-Extra: libraries",
+    "Provides-Extra: devel",
+    "Provides-Extra: profiler",
+    "Provides-Extra: device-gfx1030",
+    "Provides-Extra: device-gfx11",
+    "Provides-Extra: device-gfx906",
+    "Provides-Extra: device-all",
+    "Provides-Extra: device",
+    "Requires-Dist: rocm-sdk-core==5.2.3",
+    'Requires-Dist: rocm-sdk-libraries==5.2.3 ; extra == "libraries"',
+    'Requires-Dist: rocm-sdk-devel==5.2.3 ; extra == "devel"',
+    'Requires-Dist: rocm-sdk-libraries==5.2.3 ; extra == "devel"',
+    'Requires-Dist: rocm-profiler==5.2.3 ; sys_platform == "linux" and extra == "profiler"',
+    'Requires-Dist: rocm-sdk-device-gfx1030==5.2.3 ; sys_platform == "linux" and extra == "device-gfx1030"',
+    'Requires-Dist: rocm-sdk-device-gfx11==5.2.3 ; extra == "device-gfx11"',
+    "Requires-Dist: rocm-sdk-device-gfx906==5.2.3 ; "
+    '(sys_platform == "linux" or sys_platform == "win32") and extra == "device-gfx906"',
+    'Requires-Dist: rocm-sdk-device-gfx1030==5.2.3 ; sys_platform == "linux" and extra == "device-all"',
+    'Requires-Dist: rocm-sdk-device-gfx11==5.2.3 ; extra == "device-all"',
+    "Requires-Dist: rocm-sdk-device-gfx906==5.2.3 ; "
+    '(sys_platform == "linux" or sys_platform == "win32") and extra == "device-all"',
+    'Requires-Dist: rocm-sdk-device==5.2.3 ; extra == "device"',
+]
+
+
+def test_kpack_metadata_is_static_and_the_same_in_sdist_and_wheel(tmp_path: Path) -> None:
+    """Every target with a wheel has an extra; today a missing one is only a line in a log."""
+    top = fake.sdist_tree(tmp_path, fake.KPACK_SET)
+    assert (top / "PKG-INFO").read_text().splitlines() == KPACK_METADATA
+    with zipfile.ZipFile(tmp_path / load(top).build_wheel(str(tmp_path))) as wheel:
+        assert wheel.read("rocm-5.2.3.dist-info/METADATA").decode().splitlines() == KPACK_METADATA
+    for line in KPACK_METADATA:
+        if line.startswith("Requires-Dist: "):
+            Requirement(line[len("Requires-Dist: ") :])
+
+
+def test_kpack_wheels_of_all_machines_are_the_same(tmp_path: Path, monkeypatch) -> None:
+    made = set()
+    for number, gpus in enumerate([(), ("gfx906",), ("gfx1030", "gfx1201")]):
+        monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", str(number))
+        directory = tmp_path / str(number)
+        top = fake.sdist_tree(directory / "sdist", fake.KPACK_SET)
+        fake.with_gpus(top, *gpus)
+        source = (fake.RUNTIME / "rocm/src/rocm_sdk/_detect.py").read_bytes()
+        backend = load(top)
+        backend.prepare_metadata_for_build_wheel(str(directory))
+        (top / "src/rocm_sdk/_detect.py").write_bytes(source)  # the test's own change is not to be compared
+        settings = {"selector": "static"} if number else None
+        made.add((directory / backend.build_wheel(str(directory), settings)).read_bytes())
+    assert len(made) == 1
+
+
+def test_static_selector_takes_the_default_family_on_every_machine(
+    backend, tmp_path: Path, machine, monkeypatch, capsys
+) -> None:
+    machine.targets = ("gfx1030",)
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", fake.OTHER)
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path), {"selector": "static"})) as wheel:
+        values: dict = {}
+        exec(wheel.read("rocm_sdk/_set.py"), values)
+        metadata = email.message_from_bytes(wheel.read("rocm-5.2.3.dist-info/METADATA"))
+    assert (values["FAMILY"], values["SELECTED_BY"]) == (fake.FAMILY, "static")
+    assert metadata.get_all("Requires-Dist")[1].startswith("rocm-sdk-libraries-gfx90X-dcgpu==5.2.3 ; ")
+    assert capsys.readouterr().err == ""
+
+
+def test_legacy_pkg_info_leaves_the_requirements_open(tmp_path: Path) -> None:
+    """Without these lines uv takes an sdist's empty requirements for the final ones."""
+    lines = (fake.sdist_tree(tmp_path) / "PKG-INFO").read_text().splitlines()
+    assert lines[-2:] == ["Dynamic: Requires-Dist", "Dynamic: Provides-Extra"]
+    assert not [line for line in lines if line.startswith(("Requires-Dist", "Provides-Extra"))]
+
+
+def test_families_of_other_platforms_are_not_chosen(tmp_path: Path, monkeypatch) -> None:
+    rocm_set = json.loads(json.dumps(fake.ROCM_SET))
+    rocm_set["packages"]["libraries"][fake.OTHER]["platforms"] = ["windows"]
+    top = fake.sdist_tree(tmp_path, rocm_set)
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", fake.OTHER)
+    with pytest.raises(
+        SystemExit, match=r"not available\. Set it to one of: gfx90X-dcgpu \(gfx906 gfx90a\)$"
+    ):
+        load(top).build_wheel(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "lines"),
+    [
+        (
+            (),
+            [
+                "No AMD GPU was found on this machine. On the machine with the GPU, run:",
+                '    pip install "rocm==5.2.3" && rocm-sdk targets --detect',
+            ],
+        ),
+        (
+            ("gfx906", "gfx1101", "gfx906"),
+            [
+                "This machine has: gfx906 gfx1101",
+                'Install: pip install "rocm[libraries,device-gfx906,device-gfx11]==5.2.3"',
+            ],
+        ),
+        (
+            ("gfx1103",),
+            [
+                "This machine has: gfx1103",
+                "No device package serves gfx1103; the nearest: gfx1100 gfx1101",
+            ],
+        ),
+    ],
+    ids=["no GPU", "two kinds", "unserved"],
+)
+@pytest.mark.parametrize("hook", ["prepare_metadata_for_build_wheel", "build_wheel"])
+def test_the_device_extra_never_chooses(tmp_path: Path, hook: str, gpus, lines) -> None:
+    """Today `rocm[device]` without a GPU silently picks a target."""
+    top = fake.refusal_tree(tmp_path)
+    fake.with_gpus(top, *gpus)
+    code = f"import rocm_device_backend as b; assert b.get_requires_for_build_wheel() == []; b.{hook}('.')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=top, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        'rocm: the extra "device" chooses nothing: which device code is right depends on the GPU.',
+        "Extras of rocm 5.2.3: device-gfx1030 device-gfx11 device-gfx906 device-all",
+        *lines,
+    ]
+    assert (top / "PKG-INFO").read_text().splitlines()[1::4] == [
+        "Name: rocm-sdk-device",
+        "Dynamic: Requires-Dist",
+    ]

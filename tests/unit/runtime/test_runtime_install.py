@@ -1,4 +1,4 @@
-"""Real pip, no index: install the sdist without a build tool, use it, uninstall, and nothing is left."""
+"""Real pip and uv, no index: install the sdist without a build tool, use it, uninstall; nothing is left."""
 
 from __future__ import annotations
 
@@ -42,11 +42,15 @@ class Environment:
         self.before = self.everything()
 
     def everything(self) -> set[str]:
-        return {str(p.relative_to(self.path)) for p in self.path.rglob("*")}
+        everything = {str(p.relative_to(self.path)) for p in self.path.rglob("*")}
+        return everything - {".lock"}  # which uv makes for itself
 
-    def pip(self, *arguments: str, family: str = fake.FAMILY) -> subprocess.CompletedProcess[str]:
+    def pip(
+        self, *arguments: str, family: str = fake.FAMILY, cache: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROCM_", "PIP_"))}
-        command = [sys.executable, "-m", "pip", "--python", str(self.path / "bin/python"), "--no-cache-dir"]
+        command = [sys.executable, "-m", "pip", "--python", str(self.path / "bin/python")]
+        command += ["--cache-dir", str(cache)] if cache else ["--no-cache-dir"]
         return subprocess.run(
             [*command, "--quiet", "--disable-pip-version-check", *arguments],
             env={**kept, "ROCM_SDK_TARGET_FAMILY": family, "PIP_ROOT_USER_ACTION": "ignore"},
@@ -54,6 +58,13 @@ class Environment:
             text=True,
             check=False,
         )
+
+    def uv(self, *arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROCM_", "UV_"))}
+        verb, *rest = arguments
+        command = [str(Path(sys.executable).parent / "uv"), "pip", verb, "--no-config", "--offline"]
+        command += ["--cache-dir", str(cache), "--python", str(self.path / "bin/python")]
+        return subprocess.run([*command, *rest], env=kept, capture_output=True, text=True, check=False)
 
     def install(self, dist: Path, *requirements: str, **names: str) -> None:
         done = self.pip(
@@ -140,4 +151,70 @@ def test_upgrade_replaces_the_expanded_tree(
     assert (tree / "bin/hipcc").exists()
     assert not (tree / "llvm").is_symlink()
     environment.uninstall(*ALL)
+    assert environment.everything() == environment.before
+
+
+@pytest.fixture(scope="module")
+def kpack_dist(tmp_path_factory: pytest.TempPathFactory, kpack_wheels) -> Path:
+    """A set in kpack mode with the `rocm` sdist and the refusing one."""
+    directory = tmp_path_factory.mktemp("kpack-dist")
+    for name, wheel in kpack_wheels.items():
+        if name != "rocm":
+            shutil.copy(wheel, directory)
+    fake.sdist(directory, fake.KPACK_SET)
+    fake.refusal(directory)
+    return directory
+
+
+def use(
+    environment: Environment, installer: str, cache: Path, verb: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """`pip` or `uv pip`, with a cache that is kept between environments."""
+    if installer == "uv":
+        return environment.uv(verb, *arguments, cache=cache)
+    answer = ["-y"] if verb == "uninstall" else []
+    return environment.pip(verb, *answer, *arguments, cache=cache)
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_two_targets_with_a_warm_cache_and_removal_one_by_one(
+    tmp_path: Path, kpack_dist: Path, installer: str
+) -> None:
+    """Today the second install silently gets the first one's choice, and removing one device package takes
+    files that others share."""
+    cache = tmp_path / "cache"
+    places = ["--no-index", "--find-links", str(kpack_dist)]
+    for number, extras in enumerate(["libraries,device-gfx906", "devel,device-gfx1030,device-gfx906"]):
+        environment = Environment(tmp_path / f"venv{number}")
+        done = use(environment, installer, cache, "install", *places, f"rocm[{extras}]")
+        assert done.returncode == 0, done.stderr
+        wanted = sorted(extra[7:] for extra in extras.split(",") if extra.startswith("device-"))
+        assert environment.run("rocm-sdk", "targets").split() == wanted
+    tree = Path(environment.run("rocm-sdk", "path", "--root").strip())
+    kernels = tree / "lib/rocblas/library/kernels_gfx906.co"
+    assert kernels.read_bytes() == b"gfx906"
+    done = use(environment, installer, cache, "uninstall", "rocm-sdk-device-gfx906")
+    assert done.returncode == 0, done.stderr
+    assert (kernels.is_symlink(), kernels.exists()) == (True, False)
+    assert environment.run("rocm-sdk", "targets") == "gfx1030\n"
+    assert environment.run("rocm-sdk", "path", "--root") == f"{tree}\n"
+    # The devel package goes last, so that all links of its tree lead nowhere by then.
+    order = ["rocm-sdk-device-gfx1030", "rocm-sdk-libraries", "rocm-sdk-core", "rocm", "rocm-sdk-devel"]
+    if installer == "uv":  # pip leaves empty directories of the libraries package when that goes first
+        order[:2] = reversed(order[:2])
+    for names in [[name] for name in order] if installer == "uv" else [order]:
+        done = use(environment, installer, cache, "uninstall", *names)
+        assert done.returncode == 0, done.stderr
+    assert environment.everything() == environment.before
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_the_extra_device_fails_and_says_what_to_do(
+    environment: Environment, tmp_path: Path, kpack_dist: Path, installer: str
+) -> None:
+    places = ["--no-index", "--find-links", str(kpack_dist)]
+    done = use(environment, installer, tmp_path / "cache", "install", *places, "rocm[device]")
+    assert done.returncode != 0
+    text = done.stdout + done.stderr
+    assert "Extras of rocm 5.2.3: device-gfx1030 device-gfx11 device-gfx906 device-all" in text
     assert environment.everything() == environment.before
