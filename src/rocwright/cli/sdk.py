@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from rocwright.cli.sdk_version import compute_version
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores, default_cache
 from rocwright.sdk.build import BuiltPackages
@@ -20,6 +21,7 @@ from rocwright.sdk.release import Packaging
 from rocwright.system import console
 
 app = App(name="sdk", help="Make Python packages of ROCm.")
+app.command(compute_version)
 
 
 @Parameter(name="*")

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from rocwright.errors import InvalidPrefix
 from rocwright.sdk.links import relative_link
 from rocwright.sdk.plan import RuntimePlan, Shipped
 from rocwright.sdk.tar_source import TarEntry, TarSource
@@ -53,6 +54,9 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
             plan.entries[path] = ("file", sha256_file(place.place))
             continue
         plan.sibling(path, shipped)
+    for file in runtime.of("libraries"):
+        if file.origin is not None and file.origin not in tree.host.files:
+            plan.sibling(file.path, file)  # several targets have it alike
     plan.links(tree.host.links, runtime.home)
     if tree.split:
         plan.overlays({file.path for files in runtime.parts.values() for file in files})
@@ -119,6 +123,11 @@ class _Entries:
         for path in sorted(paths):
             if any(parent in directories for parent in _parents(path)):
                 continue
+            if path in self.entries:
+                raise InvalidPrefix(
+                    f"{path} is a device file and also one for all GPUs",
+                    next_step="only one of them can be installed; this is a fault of the build of ROCm",
+                )
             found = next((parent for parent in _parents(path) if self._is_theirs(parent)), path)
             if found != path:
                 directories.add(found)

@@ -1,9 +1,10 @@
-"""From any form of ROCm to its packages: a tree, split or not, artifacts, archives of them, Debian packages."""
+"""From any form of ROCm to its packages: a tree, split or not, artifacts, archives, Debian packages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -22,6 +23,7 @@ from rocwright.system.files import remove_tree, require_space
 
 # Where archives are unpacked; a killed run's is replaced by the next one.
 _UNPACKED = ".rocwright-unpacked"
+_LOG = ".rocwright-unpacked.log"
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -87,8 +89,12 @@ def opened(
             yield read_artifacts(place, table, version=version, without=without)
     elif len(sources) == 1 and holds_packages(sources[0]):
         with _place(scratch) as place:
-            unpack_packages(sources[0], place, log=scratch / "unpack.log", threads=threads)
-            yield read_prefix(place, version=version)
+            made = unpack_packages(sources[0], place, log=scratch / _LOG, threads=threads)
+            left_out = [(name, "no package of ROCm") for name in made.left_out]
+            left_out += [
+                (name, f"a package of {made.origin}'s ROCm that is not there") for name in made.missing
+            ]
+            yield replace(read_prefix(place, version=version), left_out=tuple(left_out))
     elif len(sources) == 1:
         yield read_prefix(sources[0], version=version)
     else:
@@ -106,6 +112,7 @@ def _place(scratch: Path) -> Iterator[Path]:
         yield place
     finally:
         remove_tree(place)
+        (scratch / _LOG).unlink(missing_ok=True)
 
 
 def _require_artifacts(sources: Sequence[Path]) -> None:
