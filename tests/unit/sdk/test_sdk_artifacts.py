@@ -1,4 +1,4 @@
-"""Packages of artifacts: which file lands where and whose it is, what it finds when run; the same bytes again."""
+"""Packages of artifacts: which file lands where, who owns it, what it finds; the same bytes again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Device packages: variants, groups, files of several targets, extras that lead to each, and no choice made."""
+"""Device packages: variants, groups, files of several targets, an extra for each, and no choice made."""
 
 from __future__ import annotations
 
