@@ -374,7 +374,8 @@ def python(site: Path, code: str, *arguments: str, **environ: str) -> subprocess
 
 
 def child_environ(site: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ROCM_")}
+    foreign = ("ROCM_", "ROCR_", "HIP_", "HSA_", "CUDA_", "LD_LIBRARY_PATH", "GITHUB_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return {**kept, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
 

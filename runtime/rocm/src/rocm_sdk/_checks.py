@@ -95,11 +95,13 @@ def run_worker(module, task, steps, seconds, environ=None, isolated=True):
             told[answer["step"]] = answer
         else:
             other.append(line)
-    missing = [step for step in steps if step not in told]
-    for step in missing:
-        if step == missing[0]:
+    # A worker that ended well has left out what makes no sense after a failure; one that did not, broke off.
+    broken = [step for step in told if told[step]["verdict"] == "failed"][-1:] if ending is None else []
+    for step in [step for step in steps if step not in told]:
+        if broken:
+            told[step] = {"step": step, "verdict": "skipped", "cause": f"{broken[0]} failed before"}
+        else:
             cause = "{} ({})".format(other[-1].strip() if other else "no message", ending or "no answer")
             told[step] = {"step": step, "verdict": "failed", "cause": cause}
-        else:
-            told[step] = {"step": step, "verdict": "skipped", "cause": f"{missing[0]} failed before"}
+            broken = [step]
     return told
