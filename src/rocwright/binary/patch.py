@@ -8,6 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.errors import InvalidInput
 from rocwright.system.files import CHUNK, atomic_write
 
 
@@ -36,11 +37,13 @@ class BytePatch:
 class PatchedFile:
     """A file as it will be after a patch; `patch` None is the file itself.
 
-    Threads may read at the same time; nothing stays open between reads.
+    `expected` is the file's size in bytes when the patch was made: a shorter one is `InvalidInput` then, not
+    zeros. Threads may read at the same time; nothing stays open between reads.
     """
 
     path: Path
     patch: BytePatch | None = None
+    expected: int | None = None
 
     @property
     def size(self) -> int:
@@ -54,6 +57,7 @@ class PatchedFile:
             data = _pread(handle, offset, length)
         finally:
             os.close(handle)
+        self._require(offset, length, len(data))
         if self.patch is None:
             return data
         length = max(0, min(length, self.patch.size - offset))
@@ -72,11 +76,20 @@ class PatchedFile:
             stream.seek(offset)
             while done < len(view) and (count := stream.readinto(view[done:])):
                 done += count
+        self._require(offset, len(view), done)
         if self.patch is None:
             return done
         view[done:] = bytes(len(view) - done)
         overlay(view, offset, self.patch.edits)
         return len(view)
+
+    def _require(self, offset: int, wanted: int, got: int) -> None:
+        if self.expected is not None and got < min(wanted, self.expected - offset):
+            raise InvalidInput(
+                f"{self.path.name} became shorter while it was packaged",
+                where=self.path,
+                next_step="make sure that nothing writes to the inputs and run again",
+            )
 
 
 def overlay(view: bytearray | memoryview, offset: int, edits: tuple[tuple[int, bytes], ...]) -> None:

@@ -134,11 +134,11 @@ class _Search:
 
     def _source(self, package: str, path: str, file: TreeFile, elf: Elf | None) -> PatchedFile:
         if elf is None or not elf.dynamic:
-            return PatchedFile(file.place)
+            return PatchedFile(file.place, expected=file.facts.st_size)
         also = (f"{self._modules['core']}/lib",) if package != "core" else ()
         entries = rpath_entries(f"{self._modules[package]}/{path}", elf, self._providers, also=also)
         entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, self._tree))))
-        return PatchedFile(file.place, plan_rpath(elf, entries))
+        return PatchedFile(file.place, plan_rpath(elf, entries), file.facts.st_size)
 
 
 def _sonames(layer: Layer, roles: Mapping[str, str]) -> list[tuple[str, str, str]]:

@@ -360,3 +360,14 @@ def test_a_file_also_finds_what_it_needs_from_the_devel_tree(
         bare / "lib/hipdnn_plugins/engines/libmiopen_plugin.so", soname="libmiopen_plugin.so", needs=(hip,)
     )
     assert entry in rpath(install(plan(bare), tmp_path / "site"), name)
+
+
+def test_a_library_that_shrinks_while_it_is_packaged_is_an_error(tmp_path: Path) -> None:
+    root = tmp_path / "rocm"
+    hip = trees.library(root / "lib/libamdhip64.so.6", soname="libamdhip64.so.6")
+    trees.library(root / "lib/llvm/lib/libLLVM.so.1", soname="libLLVM.so.1", needs=(hip,))
+    (library,) = (file for file in plan(root).of("core") if file.path.endswith("libLLVM.so.1"))
+    size = library.source.size
+    os.truncate(root / "lib/llvm/lib/libLLVM.so.1", 5000)
+    with pytest.raises(InvalidInput, match=r"libLLVM\.so\.1 became shorter while it was packaged"):
+        library.source.read_at(0, size)
