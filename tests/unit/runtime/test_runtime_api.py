@@ -200,3 +200,36 @@ def test_pure_packages_know_their_version(site: Path) -> None:
     code = "import rocm_sdk_core, rocm_sdk_devel, rocm_sdk_libraries_gfx90x_dcgpu as l; "
     code += "print(rocm_sdk_core.__version__, rocm_sdk_devel.__version__, l.__version__)"
     assert fake.python(site, code).stdout == "5.2.3 5.2.3 5.2.3\n"
+
+
+def test_gpu_of_another_family_says_how_to_mend_the_cached_choice(site: Path) -> None:
+    fake.with_gpus(site, "gfx90a")
+    code = "import rocm_sdk; rocm_sdk.initialize_process()"
+    assert fake.python(site, code).stderr == ""
+    fake.with_gpus(site, "gfx90a", "gfx1031")
+    message = fake.python(site, code).stderr.splitlines()[0].partition("RuntimeWarning: ")[2]
+    assert message == (
+        "the installed ROCm libraries have no device code for GPU 1 (gfx1031). Install it with: "
+        "pip cache remove rocm; ROCM_SDK_TARGET_FAMILY=gfx103X-dgpu "
+        'pip install --force-reinstall --no-cache-dir "rocm[libraries]==5.2.3" '
+        "(ROCM_SDK_NO_GPU_CHECK=1 switches this check off)"
+    )
+
+
+def test_the_gpu_warning_names_the_callers_line(in_process, site: Path) -> None:
+    fake.with_gpus(site, "gfx1201")
+    import rocm_sdk
+
+    with pytest.warns(RuntimeWarning, match="no device code for GPU 0") as seen:
+        rocm_sdk.initialize_process()
+    assert seen[0].filename == __file__
+
+
+def test_windows_skips_what_rocm_has_for_linux_only(in_process, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rocm_sdk import _dist, find_libraries
+
+    monkeypatch.setattr(_dist, "WINDOWS", True)
+    (only,) = find_libraries("rccl", "amdhip64")
+    assert only.endswith("libamdhip64.so.5")
+    with pytest.raises(ModuleNotFoundError, match="unknown ROCm library 'rcl'"):
+        find_libraries("rcl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -228,7 +229,7 @@ def test_a_library_that_crashes_or_hangs_fails_alone(in_process) -> None:
     from rocm_sdk import _checks
 
     assert _checks.failure(["sh", "-c", "kill -SEGV $$"], 10) == "no message (signal 11)"
-    assert _checks.failure(["sleep", "20"], 0.2) == "no end after 0.2 s"
+    assert _checks.failure(["sleep", "20"], 0.2) == "no message (no end after 0.2 s)"
 
 
 @pytest.mark.parametrize(
@@ -255,3 +256,112 @@ def test_gpu_and_family_that_do_not_fit(no_devel: Path, targets, verdicts) -> No
             "ROCm 5.2.3 as Python packages has no device code for gfx1201; "
             "it has: gfx1030 gfx1031 gfx906 gfx90a"
         )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["version"], ["path", "--root"], ["path", "--bin"], ["path", "--cmake"]]
+)
+def test_what_builds_call_often_loads_little(site: Path, arguments: list[str]) -> None:
+    fake.rocm_sdk(site, "init", "--quiet")
+    code = "import sys; from rocm_sdk._cli import main; before = set(sys.modules); main(sys.argv[1:]); "
+    code += "print(*sorted(set(sys.modules) - before))"
+    loaded = fake.python(site, code, *arguments).stdout.splitlines()[-1].split()
+    ours = {"rocm_sdk._devel", "rocm_sdk._dist"}
+    assert {name for name in loaded if not name.startswith("_rocm_sdk_")} <= ours
+
+
+def test_a_replaced_manifest_or_core_is_noticed_without_reading_them(site: Path) -> None:
+    first = fake.rocm_sdk(site, "path", "--root").stdout
+    stamp = site / "_rocm_sdk_devel/tree/.rocm-sdk-expanded"
+    text = stamp.read_text()
+    assert [line.split(" ")[-1] for line in text.splitlines()[2:]] == [
+        "_rocm_sdk_devel/_devel.json",
+        "rocm_sdk_core-5.2.3.dist-info/RECORD",
+        "rocm_sdk_libraries_gfx90x_dcgpu-5.2.3.dist-info/RECORD",
+    ]
+    # As a copy of the environment has it: the same content with other states is still the same tree.
+    record = site / "rocm_sdk_core-5.2.3.dist-info/RECORD"
+    content = record.read_bytes()
+    record.unlink()
+    record.write_bytes(content)
+    inode = (site / "_rocm_sdk_devel/tree").stat().st_ino
+    assert fake.rocm_sdk(site, "path", "--root").stdout == first
+    assert (site / "_rocm_sdk_devel/tree").stat().st_ino == inode
+    assert stamp.read_text() != text
+    # A change of the same size with the old time is not missed.
+    before = record.stat()
+    record.write_bytes(content.replace(b"bin/hipcc,", b"bin/hipcC,"))
+    os.utime(record, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert fake.rocm_sdk(site, "path", "--root").stdout == first
+    assert (site / "_rocm_sdk_devel/tree").stat().st_ino != inode
+
+
+def test_powershell_quotes_by_doubling(in_process) -> None:
+    from rocm_sdk import _environment
+
+    text = _environment.render({"A": "C:\\it's", "B": "a\u2019b $x"}, "pwsh")
+    assert text == "$env:A = 'C:\\it''s'\n$env:B = 'a\u2019\u2019b $x'"
+
+
+def test_github_gets_files_or_lines(no_devel: Path, tmp_path: Path) -> None:
+    core = no_devel / "_rocm_sdk_core"
+    places = {"GITHUB_ENV": str(tmp_path / "env"), "GITHUB_PATH": str(tmp_path / "path")}
+    done = fake.rocm_sdk(
+        no_devel, "env", "--shell", "github", PATH="/usr/bin", CMAKE_PREFIX_PATH="", **places
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "path").read_text() == f"{core}/bin\n"
+    lines = (tmp_path / "env").read_text().splitlines()
+    assert lines == [
+        f"ROCM_PATH={core}",
+        f"ROCM_HOME={core}",
+        f"HIP_PATH={core}",
+        "HIP_PLATFORM=amd",
+        f"CMAKE_PREFIX_PATH={core}",
+    ]
+    done = fake.rocm_sdk(no_devel, "env", "--shell", "github", PATH="/usr/bin", CMAKE_PREFIX_PATH="")
+    assert done.stdout.splitlines() == [*lines, f"PATH={core}/bin:/usr/bin"]
+    done = fake.rocm_sdk(no_devel, "env", "--shell", "github", CMAKE_PREFIX_PATH="/a\nEVIL=1", **places)
+    assert done.returncode == 1
+    assert "CMAKE_PREFIX_PATH has a line break" in done.stderr
+
+
+def test_another_rocm_on_the_search_path_is_found(no_devel: Path, tmp_path: Path, libraries) -> None:
+    """LD_LIBRARY_PATH with libraries of the same names is a finding; so is what is mapped through it."""
+    other = tmp_path / "opt"
+    other.mkdir()
+    (other / "libamd_comgr.so.2").write_bytes(libraries["libamd_comgr.so.2"])
+    # A core library that does not say where its dependency lies, as today's RUNPATH lets happen.
+    command = ["gcc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-Wl,--no-as-needed", "-L", other]
+    command += ["-l:libamd_comgr.so.2", "-o", no_devel / "_rocm_sdk_core/lib/libamdhip64.so.5"]
+    subprocess.run(command, check=True)
+    _, found = checks(no_devel, LD_LIBRARY_PATH=f"{no_devel}/_rocm_sdk_core/lib")
+    assert found["search-path:LD_LIBRARY_PATH"]["verdict"] == "passed"
+    _, found = checks(no_devel, LD_LIBRARY_PATH=str(other))
+    assert found["search-path:LD_LIBRARY_PATH"]["cause"] == (
+        f"LD_LIBRARY_PATH leads to other libraries of the same names: {other} has libamd_comgr.so.2"
+    )
+    assert found["search-path:mapped"]["cause"] == (
+        f"loading the libraries brought in: {other}/libamd_comgr.so.2"
+    )
+
+
+def test_commands_of_a_compiler_that_is_part_of_devel(site: Path, no_devel: Path) -> None:
+    code = "from rocm_sdk_devel._cli import hipcc; hipcc()"
+    done = fake.python(site, code, "-c")
+    assert done.stdout == f"hipcc from {site}/_rocm_sdk_devel/tree/bin -c\n"
+    done = fake.python(site, code.replace("hipcc", "amdflang"))
+    assert done.stderr == (
+        f"rocm: the program of this command is not in {site}/_rocm_sdk_devel/tree; reinstall rocm-sdk-devel\n"
+    )
+
+
+def test_programs_of_windows_are_meant_without_their_suffix(tmp_path: Path, monkeypatch) -> None:
+    cli = fake.load_file(fake.RUNTIME / "core/rocm_sdk_core/_cli.py")
+    monkeypatch.setattr(cli, "SUFFIX", ".exe")
+    (tmp_path / "bin").mkdir()
+    for name in ("hipcc", "hipcc.exe", "hipcc.bat", "amdclang++.exe"):
+        (tmp_path / "bin" / name).touch(0o755)
+    assert cli.find_program("hipcc", str(tmp_path)) == f"{tmp_path}/bin/hipcc.exe"
+    assert cli.find_program("amdclangpp", str(tmp_path)) == f"{tmp_path}/bin/amdclang++.exe"
+    assert cli.find_program("hipcc_bat", str(tmp_path)) is None

@@ -67,10 +67,13 @@ def run_command(command, seconds, environ=None):
 def failure(command, seconds):
     """None when a command succeeds, else how it failed, in a line."""
     text, ending = run_command(command, seconds)
-    if ending is None or ending.startswith("no end") or ": " in ending:
-        return ending
+    return in_a_line(text, ending) if ending else None
+
+
+def in_a_line(text, ending):
+    """How a command failed: its last words and its end."""
     lines = text.strip().splitlines()
-    return "{} ({})".format(lines[-1] if lines else "no message", ending)
+    return "{} ({})".format(lines[-1].strip() if lines else "no message", ending)
 
 
 def tell(step, verdict, cause="", **more):
@@ -101,7 +104,7 @@ def run_worker(module, task, steps, seconds, environ=None, isolated=True):
         if broken:
             told[step] = {"step": step, "verdict": "skipped", "cause": f"{broken[0]} failed before"}
         else:
-            cause = "{} ({})".format(other[-1].strip() if other else "no message", ending or "no answer")
+            cause = in_a_line("\n".join(other), ending or "no answer")
             told[step] = {"step": step, "verdict": "failed", "cause": cause}
             broken = [step]
     return told

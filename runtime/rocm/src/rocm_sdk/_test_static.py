@@ -1,38 +1,34 @@
 """`rocm-sdk test --static`: packages, libraries, commands and search paths, without a GPU and a network."""
 
+import ast
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 
 from . import _devel, _dist, _gpus, _libraries, _set
-from ._checks import check, failure, run_command
+from ._checks import check, failure, in_a_line, run_command
 
 LOAD_SECONDS = 120
 RUN_SECONDS = 60
-# The loader's own words, without a Python traceback around them.
+# The loader's own words, without a Python traceback around them; then what the library brought with it.
 LOAD = """
 import ctypes, os, sys
+def mapped():
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="backslashreplace") as stream:
+            return {line.split(None, 5)[5].rstrip() for line in stream if "/" in line}
+    except OSError:
+        return set()
 for place in sys.argv[2:]:
     os.add_dll_directory(place)
+before = mapped()
 try:
     ctypes.CDLL(sys.argv[1], mode=getattr(os, "RTLD_NOW", 0))
 except OSError as error:
     sys.exit(str(error))
-"""
-# What loading libraries maps into a process that has nothing else of ROCm.
-MAPPED = """
-import ctypes, os, sys
-def mapped():
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
-        return {line.split(None, 5)[5].rstrip("\\n") for line in stream if line.count("/")}
-before = mapped()
-for path in sys.argv[1:]:
-    try:
-        ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
-    except OSError:
-        pass
-sys.stdout.buffer.write("\\0".join(sorted(mapped() - before)).encode("utf-8", "surrogateescape"))
+for path in sorted(mapped() - before):
+    print("mapped", ascii(path))
 """
 
 
@@ -99,13 +95,34 @@ def _library_files():
 
 
 def _loads():
-    """Every shared library of the packages loads in an interpreter of its own."""
+    """Every shared library of the packages loads in an interpreter of its own, and brings no foreign one."""
     packages = list(_installed("core", "libraries", "profiler"))
     jobs = [
         (entry, directory, path) for entry, directory in packages for path in _shared_libraries(directory)
     ]
+    brought = set()
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.map(_load, jobs)
+        for result, mapped in pool.map(_load, jobs):
+            brought |= mapped
+            yield result
+    if not jobs or _dist.WINDOWS:
+        return
+    site = os.path.realpath(os.path.dirname(jobs[0][1]))
+    stems = {_stem(path) for _, _, path in jobs}
+    leaks = sorted(
+        path
+        for path in brought
+        if not path.startswith(site + os.sep) and (_stem(path) in stems or path.startswith("/opt/rocm"))
+    )
+    if leaks:
+        cause = "loading the libraries brought in: " + " ".join(leaks)
+        yield check("search-path:mapped", "failed", cause, "unset LD_LIBRARY_PATH and LD_PRELOAD")
+    else:
+        yield check("search-path:mapped", "passed")
+
+
+def _stem(path):
+    return os.path.basename(path).partition(".so")[0]
 
 
 def _shared_libraries(directory):
@@ -123,19 +140,19 @@ def _is_library(path):
 
 
 def _load(job):
+    """(check, paths that loading mapped) of one shared library."""
     entry, directory, path = job
     name = "load:{}/{}".format(entry["module"], path)
     for pattern, reason in sorted(_dist.module_fact(entry["module"], "NOT_LOADABLE").items()):
         if fnmatch(path, pattern):
-            return check(name, "skipped", "not meant to be loaded alone: " + reason)
+            return check(name, "skipped", "not meant to be loaded alone: " + reason), set()
     places = [os.path.join(d, "bin") for _, d in _installed("core", "libraries")] if _dist.WINDOWS else []
     command = [sys.executable, "-I", "-S", "-c", LOAD, os.path.join(directory, *path.split("/")), *places]
-    cause = failure(command, LOAD_SECONDS)
-    return (
-        check(name, "failed", cause, _dist.repair_hint(entry["distribution"]))
-        if cause
-        else check(name, "passed")
-    )
+    text, ending = run_command(command, LOAD_SECONDS)
+    if ending:
+        return check(name, "failed", in_a_line(text, ending), _dist.repair_hint(entry["distribution"])), set()
+    told = [line for line in text.splitlines() if line.startswith("mapped ")]
+    return check(name, "passed"), {ast.literal_eval(line[len("mapped ") :]) for line in told}
 
 
 def _commands():
@@ -187,13 +204,12 @@ def _programs():
 
 
 def _search_paths():
-    """Nothing of another ROCm gets into a process that loads this one."""
+    """LD_LIBRARY_PATH leads to no other libraries of the same names."""
     packages = list(_installed("core", "libraries"))
     if _dist.WINDOWS or not packages:
         return
     site = os.path.realpath(os.path.dirname(packages[0][1]))
     names = {os.path.basename(path) for _, directory in packages for path in _shared_libraries(directory)}
-    yield _mapped_elsewhere(packages[0], site, {name.partition(".so")[0] for name in names})
     found = []
     for place in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep):
         inside = os.path.realpath(place).startswith(site + os.sep)
@@ -205,29 +221,6 @@ def _search_paths():
         yield check("search-path:LD_LIBRARY_PATH", "failed", cause, "unset LD_LIBRARY_PATH")
     else:
         yield check("search-path:LD_LIBRARY_PATH", "passed")
-
-
-def _mapped_elsewhere(core, site, stems):
-    """Whether loading core's libraries maps one of these names, or anything of /opt/rocm, from elsewhere."""
-    entry, directory = core
-    paths = [
-        os.path.join(directory, *path.split("/"))
-        for path in sorted(_dist.module_fact(entry["module"], "LIBRARIES").values())
-    ]
-    text, ending = run_command([sys.executable, "-I", "-S", "-c", MAPPED, *paths], LOAD_SECONDS)
-    if ending:
-        return check("search-path:mapped", "skipped", f"core's libraries cannot be loaded together: {ending}")
-    leaks = [
-        path
-        for path in text.split("\0")
-        if not path.startswith(site + os.sep)
-        and (os.path.basename(path).partition(".so")[0] in stems or path.startswith("/opt/rocm"))
-    ]
-    if not leaks:
-        return check("search-path:mapped", "passed")
-    cause = "loading core's libraries brought in: " + " ".join(leaks)
-    fix = "unset LD_LIBRARY_PATH and LD_PRELOAD; if it stays: " + _dist.repair_hint(entry["distribution"])
-    return check("search-path:mapped", "failed", cause, fix)
 
 
 def _devel_tree():
