@@ -14,7 +14,7 @@ import msgspec
 
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.links import relative_link
-from rocwright.sdk.plan import RuntimePlan, Shipped
+from rocwright.sdk.plan import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.sdk.tree import Link, RocmTree
 from rocwright.system.files import sha256_file
@@ -26,11 +26,15 @@ LIBRARIES = "@libraries@"
 
 @dataclass(frozen=True)
 class DevelPayload:
-    """`archive` becomes `_devel.tar`, `manifest` `_devel.json`; `files` are what the archive holds."""
+    """`archive` becomes `_devel.tar`, `manifest` `_devel.json`; `files` are what the archive holds.
+
+    `programs` are paths that can be started and that no runtime package has, links included.
+    """
 
     archive: TarSource
     manifest: bytes
     files: tuple[Shipped, ...]
+    programs: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
 
 
@@ -52,8 +56,8 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
             source = FileSource(place.place)
             plan.files.append(Shipped("devel", path, source, place.executable, path, place.artifact))
             plan.entries[path] = ("file", sha256_file(place.place))
-            continue
-        plan.sibling(path, shipped)
+        elif shipped.package != "profiler":
+            plan.sibling(path, shipped)
     for file in runtime.of("libraries"):
         if file.origin is not None and file.origin not in tree.host.files:
             plan.sibling(file.path, file)  # several targets have it alike
@@ -65,7 +69,13 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
     rows = [[path, kind, value] for path, (kind, value) in sorted(plan.entries.items())]
     manifest = msgspec.json.encode({"files": len(rows), "entries": rows}) + b"\n"
     archive = TarSource(TarEntry(file.path, file.source, file.executable) for file in plan.files)
-    return DevelPayload(archive, manifest, tuple(plan.files), tuple(plan.left_out))
+    programs = programs_of(plan.files)
+    programs += [
+        path
+        for path, link in tree.host.links.items()
+        if link.kind == "file" and link.target not in runtime.home and tree.host.files[link.target].executable
+    ]
+    return DevelPayload(archive, manifest, tuple(plan.files), tuple(programs), tuple(plan.left_out))
 
 
 @dataclass
@@ -91,11 +101,20 @@ class _Entries:
         for path, link in sorted(links.items()):
             if link.kind == "dangling":
                 self.left_out.append((path, f"leads nowhere: {link.text}"))
-            elif path not in self.entries:
+            elif path not in self.entries and not self._is_profilers(link, home):
                 shipped = home.get(link.target)
                 target = shipped.path if shipped is not None else link.target
                 kind = "dirlink" if link.kind == "directory" else "link"
                 self.entries[path] = (kind, relative_link(path, target))
+
+    @staticmethod
+    def _is_profilers(link: Link, home: Mapping[str, Shipped]) -> bool:
+        """The profiler is no development file; its package may be absent where devel is installed."""
+        inside = f"{link.target}/"
+        shipped = [home.get(link.target)]
+        if link.kind == "directory":
+            shipped = [file for path, file in home.items() if path.startswith(inside)]
+        return any(file is not None and file.package == "profiler" for file in shipped)
 
     def families(self, tree: RocmTree, runtime: RuntimePlan) -> None:
         """What the libraries packages of the families have: those of all as siblings, others as overlays."""

@@ -7,7 +7,7 @@ devel package brings the original layout back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -254,3 +254,8 @@ def _is_program(layer: Layer, path: str) -> bool:
         return elf.kind == "exec" or elf.interp is not None or ".so" not in PurePosixPath(path).name
     with file.place.open("rb") as stream:
         return stream.read(2) == b"#!"
+
+
+def programs_of(shipped: Iterable[Shipped]) -> list[str]:
+    """Paths of the files that can be started."""
+    return [file.path for file in shipped if file.executable or file.path.endswith(".exe")]

@@ -101,9 +101,12 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
     chosen = kind(tree, runtime, maker, packaging)
     wheels = [maker.core(runtime), *chosen.wheels]
     packages = {"core": CORE.facts, "devel": DEVEL.facts, **chosen.packages}
-    if runtime.of("profiler") and "profiler" not in packaging.without:
-        wheels.append(maker.profiler(runtime))
-        packages["profiler"] = {**PROFILER.facts, "platforms": ["linux"]}
+    if "profiler" not in packaging.without:
+        if runtime.of("profiler"):
+            wheels.append(maker.profiler(runtime))
+        # `rocm` is the same on both platforms, although only Linux has the package.
+        if runtime.of("profiler") or (tree.windows and packaging.linux is not None):
+            packages["profiler"] = {**PROFILER.facts, "platforms": ["linux"]}
     mode = "kpack" if tree.split else "legacy"
     facts = {
         "version": version,
@@ -112,6 +115,8 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "known_libraries": table.known_libraries,
         **chosen.facts,
     }
+    moved = devel.programs if packaging.split_compiler else ()
+    compiler = console_commands(moved, table, "rocm_sdk_devel")
     return SdkPlan(
         version=version,
         mode=mode,
@@ -120,7 +125,9 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         wheels=tuple(wheels),
         devel=devel,
         maker=maker,
-        compiler=console_commands(devel.files, table, "rocm_sdk_devel") if packaging.split_compiler else {},
+        compiler=console_commands(devel.programs, table, "rocm_sdk_devel")
+        if packaging.split_compiler
+        else {},
         facts=facts,
         rpath_edits=runtime.rpath_edits,
         left_out=(*tree.left_out, *devel.left_out),
@@ -198,9 +205,9 @@ def _legacy(tree: RocmTree, runtime: RuntimePlan, maker: Maker, packaging: Packa
         word: {**libraries_of(word).facts, "platforms": list(where)} for word, where in platforms.items()
     }
     served = {word: list(families.get(word) or family_targets(word)) for word in platforms}
-    default = next(iter(families))
+    default = next(iter(platforms))
     return _Chosen(
-        default,
+        next(iter(families)),
         base_targets(target for targets in families.values() for target in targets),
         wheels,
         {"libraries": libraries},

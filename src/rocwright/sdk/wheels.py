@@ -14,7 +14,7 @@ from rocwright.sdk.device.names import served
 from rocwright.sdk.legal import Legal
 from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
 from rocwright.sdk.packages import PackageTable
-from rocwright.sdk.plan import RuntimePlan, Shipped
+from rocwright.sdk.plan import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.sbom import SBOM_PATH
 from rocwright.sdk.windows import require_windows_names
 from rocwright.system.files import shipped_directory
@@ -56,7 +56,7 @@ class Maker:
         data = {"version": self.version, "sources": self.legal.sources}
         facts = msgspec.json.format(msgspec.json.encode(data, order="sorted"), indent=1) + b"\n"
         extra = [Member(f"{CORE.module}/_sources.json", BytesSource(facts))]
-        commands = console_commands(shipped, self.table, "rocm_sdk_core")
+        commands = console_commands(programs_of(shipped), self.table, "rocm_sdk_core")
         return self._runtime("core", CORE, shipped, extra=extra, scripts=commands)
 
     def libraries(self, named: Named, shipped: Sequence[Shipped], targets: Sequence[str]) -> WheelPlan:
@@ -71,7 +71,7 @@ class Maker:
     def profiler(self, runtime: RuntimePlan) -> WheelPlan:
         """rocm-profiler; it declares no requirements, the extra `profiler` of `rocm` does."""
         shipped = runtime.of("profiler")
-        programs = _programs(shipped, ("bin",))
+        programs = _program_names(programs_of(shipped), ("bin",))
         commands = {name: f"rocm_profiler._cli:{_attribute(name)}" for name in programs}
         return self._runtime("profiler", PROFILER, shipped, scripts=commands)
 
@@ -220,20 +220,15 @@ def _attribute(command: str) -> str:
     return command.replace("-", "_").replace(".", "_").replace("+", "p")
 
 
-def _programs(shipped: Iterable[Shipped], directories: Iterable[str]) -> list[str]:
-    """Names of the programs in some directories, without `.exe`."""
+def _program_names(paths: Iterable[str], directories: Iterable[str]) -> list[str]:
+    """Names of programs in some directories, without `.exe`."""
     places = tuple(directories)
-    return sorted(
-        {
-            file.path.rpartition("/")[2].removesuffix(".exe")
-            for file in shipped
-            if file.path.rpartition("/")[0] in places and (file.executable or file.path.endswith(".exe"))
-        }
-    )
+    inside = [path for path in paths if path.rpartition("/")[0] in places]
+    return sorted({path.rpartition("/")[2].removesuffix(".exe") for path in inside})
 
 
-def console_commands(shipped: Iterable[Shipped], table: PackageTable, module: str) -> dict[str, str]:
+def console_commands(programs: Iterable[str], table: PackageTable, module: str) -> dict[str, str]:
     """Console commands whose program is in a tree: name to entry point in `<module>._cli`."""
-    programs = set(_programs(shipped, _PROGRAM_DIRECTORIES))
+    names = set(_program_names(programs, _PROGRAM_DIRECTORIES))
     wanted = (*table.commands.compiler, *table.commands.system)
-    return {name: f"{module}._cli:{_attribute(name)}" for name in sorted(wanted) if name in programs}
+    return {name: f"{module}._cli:{_attribute(name)}" for name in sorted(wanted) if name in names}

@@ -20,7 +20,7 @@ import sdk_trees as trees
 from rocwright.errors import InvalidPrefix, RocwrightError, UsageError
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.packages import package_table
-from rocwright.sdk.plan import Shipped
+from rocwright.sdk.plan import Shipped, programs_of
 from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.release import Packaging, choose_family, plan_packages
 from rocwright.sdk.tree import Layer, RocmTree
@@ -206,7 +206,7 @@ def test_console_commands_only_where_the_program_is(built: BuiltPackages) -> Non
 )
 def test_a_command_needs_an_executable_program(path: str, executable: bool, found: dict[str, str]) -> None:
     shipped = [Shipped("core", path, BytesSource(b""), executable, path)]
-    assert console_commands(shipped, package_table(), "rocm_sdk_core") == found
+    assert console_commands(programs_of(shipped), package_table(), "rocm_sdk_core") == found
 
 
 def test_the_selector_carries_the_facts(built: BuiltPackages) -> None:
