@@ -82,5 +82,6 @@ def explanation(rocm, detect):
             lines.append(f"No device package serves {target}" + (f"; the nearest: {near}" if near else ""))
     chosen = ",".join(dict.fromkeys("device-" + word for found in words for word in found))
     if chosen:
-        lines.append('Install: pip install "rocm[libraries,{}]=={}"'.format(chosen, rocm["version"]))
+        # On a line of its own: uv breaks long ones, and then they cannot be copied.
+        lines += ["Run instead:", '    pip install "rocm[libraries,{}]=={}"'.format(chosen, rocm["version"])]
     return "\n".join(lines)

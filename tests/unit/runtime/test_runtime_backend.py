@@ -278,7 +278,8 @@ def test_families_of_other_platforms_are_not_chosen(tmp_path: Path, monkeypatch)
             ("gfx906", "gfx1101", "gfx906"),
             [
                 "This machine has: gfx906 gfx1101",
-                'Install: pip install "rocm[libraries,device-gfx906,device-gfx11]==5.2.3"',
+                "Run instead:",
+                '    pip install "rocm[libraries,device-gfx906,device-gfx11]==5.2.3"',
             ],
         ),
         (

@@ -215,6 +215,6 @@ def test_the_extra_device_fails_and_says_what_to_do(
     places = ["--no-index", "--find-links", str(kpack_dist)]
     done = use(environment, installer, tmp_path / "cache", "install", *places, "rocm[device]")
     assert done.returncode != 0
-    text = done.stdout + done.stderr
+    text = " ".join((done.stdout + done.stderr).split())  # uv breaks lines at the width of the terminal
     assert "Extras of rocm 5.2.3: device-gfx1030 device-gfx11 device-gfx906 device-all" in text
     assert environment.everything() == environment.before
