@@ -125,9 +125,7 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         wheels=tuple(wheels),
         devel=devel,
         maker=maker,
-        compiler=console_commands(devel.programs, table, "rocm_sdk_devel")
-        if packaging.split_compiler
-        else {},
+        compiler=compiler,
         facts=facts,
         rpath_edits=runtime.rpath_edits,
         left_out=(*tree.left_out, *devel.left_out),
