@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from real import corpus
+from real import corpus, sdk_index, sdk_sets
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -148,3 +148,41 @@ def unpacked(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("corpus")
     yield request.param, package, corpus.unpack(package, root / "tree")
     shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def small_sets(newcomer: Newcomer) -> sdk_sets.SmallSets:
+    """Packages of a small ROCm, in two versions and both modes."""
+    root = newcomer.home / "small-rocm"
+    root.mkdir()
+    return sdk_sets.make_small_sets(newcomer, root)
+
+
+@pytest.fixture(scope="session")
+def small_index(small_sets: sdk_sets.SmallSets) -> Iterator[sdk_index.Index]:
+    """Serves both versions of the small ROCm's packages (kpack mode)."""
+    with sdk_index.serving(small_sets.old, small_sets.new) as index:
+        yield index
+
+
+@pytest.fixture(scope="session")
+def real_sets(newcomer: Newcomer, cache: Path) -> sdk_sets.RealSets:
+    """The distribution's ROCm as packages of both modes."""
+    return sdk_sets.make_real_sets(newcomer, cache)
+
+
+@pytest.fixture(scope="session")
+def real_index(real_sets: sdk_sets.RealSets) -> Iterator[sdk_index.Index]:
+    """Serves the distribution's ROCm as packages for any GPU (kpack mode)."""
+    with sdk_index.serving(real_sets.kpack) as index:
+        yield index
+
+
+@pytest.fixture(scope="session")
+def built_with(newcomer: Newcomer, real_index: sdk_index.Index) -> sdk_sets.Environment:
+    """An environment with the distribution's ROCm, to build in; device code for two GPUs."""
+    environment = sdk_sets.Environment(
+        newcomer, newcomer.home / "build", "uv", real_index, newcomer.home / "uv"
+    )
+    environment.install("rocm[libraries,devel,device-gfx906,device-gfx90a]")
+    return environment
