@@ -303,7 +303,6 @@ def test_a_note_names_what_of_the_prefix_is_left_out(rocm: Path, tmp_path: Path)
     assert plan_packages(read_prefix(copy)).notes == ("share/gone: leads nowhere: nowhere",)
 
 
-@pytest.mark.xfail(reason="S2: an empty libraries package is written")
 def test_a_prefix_without_libraries_is_refused(tmp_path: Path) -> None:
     # Device code in the HIP runtime itself: core has everything.
     trees.library(tmp_path / "lib/libamdhip64.so.6", soname="libamdhip64.so.6", targets=["gfx906"])

@@ -122,7 +122,6 @@ def test_what_several_targets_have_alike_belongs_to_the_libraries(split: Path, t
     assert {name for name, package in found.items() if SHARED in package.tree} == {"rocm-sdk-libraries"}
 
 
-@pytest.mark.xfail(reason="S6: what moved into the libraries package is not in devel")
 @pytest.mark.parametrize("path", ["share/common.dat", "lib/libcommon.so", "bin/common.dat"])
 def test_what_several_targets_have_alike_is_in_devel(split: Path, tmp_path: Path, path: str) -> None:
     with_files(split, *((f"blas_lib_{target}", path, b"\x7fELF") for target in ("gfx90a", "gfx942")))
@@ -147,7 +146,6 @@ def test_what_several_targets_have_differently_is_refused(split: Path, tmp_path:
     assert not list((tmp_path / "dist").glob("*"))
 
 
-@pytest.mark.xfail(reason="S7: a device file takes the place of another package's in devel")
 @pytest.mark.parametrize("other", ["blas_dev_generic", "core-hip_lib_generic"], ids=["of-devel", "of-core"])
 def test_a_device_file_at_the_path_of_another_package_is_refused(
     split: Path, tmp_path: Path, other: str

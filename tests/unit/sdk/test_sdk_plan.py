@@ -98,7 +98,6 @@ def test_two_files_with_one_soname_are_an_error(bare: Path) -> None:
     assert "SONAME" in (caught.value.next_step or "")
 
 
-@pytest.mark.xfail(reason="S1: the linker script is in the archive of devel, the library in its manifest")
 def test_a_file_in_the_way_of_a_soname_is_an_error(bare: Path) -> None:
     trees.library(bare / "lib/liba.so.1.0", soname="liba.so.1")
     trees.write(bare / "lib/liba.so.1", "INPUT(liba.so.1.0)")
