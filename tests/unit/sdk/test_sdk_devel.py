@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from rocwright.sdk.packages import package_table
 from rocwright.sdk.plan import plan_runtime
 from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.tar_source import TarEntry, TarSource
+from rocwright.sdk.tree import Layer, RocmTree, TreeFile
 from rocwright.wheel.source import BytesSource, FileSource
 
 MODULES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries_x", "devel": "_rocm_sdk_devel"}
@@ -156,3 +158,28 @@ def test_the_archive_holds_exactly_the_files_of_the_manifest(rocm: Path) -> None
     assert [name for name, (_, mode) in found.items() if mode & 0o111] == [
         "include/rocprim/tool with space.sh"
     ]
+
+
+@pytest.mark.xfail(reason="S25: every device file looks through the whole tree")
+def test_many_device_files_beside_one_of_devel_take_no_longer_than_alone(tmp_path: Path) -> None:
+    """A split ROCm has tens of thousands of files; the time must not grow with files times files."""
+    place = trees.write(tmp_path / "file", "x")
+    file = TreeFile(place, place.stat())
+    owners = {"bin/tool": "core", "lib/rocblas/library/readme.txt": "devel"}
+    owners |= {f"include/rocprim/{number}.hpp": "devel" for number in range(4000)}
+    device = {f"lib/rocblas/library/{number}_gfx942.co": file for number in range(2000)}
+    tree = RocmTree(
+        root=tmp_path,
+        version="1",
+        host=Layer(dict.fromkeys(owners, file), {}, {}),
+        parts={"gfx942": Layer(device, {}, {})},
+        split=True,
+        owners=owners,
+        code={},
+    )
+    runtime = plan_runtime(tree, package_table(), MODULES)
+    before = time.process_time()
+    devel = plan_devel(tree, runtime, MODULES)
+    assert time.process_time() - before < 3
+    kinds = [kind for _, kind, _ in json.loads(devel.manifest)["entries"]]
+    assert {kind: kinds.count(kind) for kind in kinds} == {"sibling": 1, "file": 4001, "overlay": 2000}
