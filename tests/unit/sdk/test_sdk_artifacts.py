@@ -650,3 +650,41 @@ def test_the_devel_archive_may_be_compressed(root: Path, built: BuiltPackages, t
     again = build_packages(artifacts.read(root), tmp_path / "again", Packaging(devel_xz=True), threads=1)
     assert digests(again) == digests(done)
     assert {path.name for path in (tmp_path / "dist").iterdir()} == set(digests(done))
+
+
+def test_what_one_family_brings_is_no_overlay(fat: Path, tmp_path: Path) -> None:
+    """Whoever installs the only libraries package there is has all of it."""
+    for path in [*fat.glob("*_gfx90a-dcgpu"), *fat.glob("*_gfx110X-dgpu")]:
+        shutil.rmtree(path)
+    done = build_packages(artifacts.read(fat), tmp_path / "dist")
+    entries = artifacts.devel_entries(done)
+    assert {kind for kind, _ in entries.values()} == {"file", "link", "sibling"}
+    for path in database("gfx942"):
+        assert entries[path] == ("sibling", f"../@libraries@/{path}")
+
+
+def test_what_cannot_be_loaded_alone_is_said(fat: Path, tmp_path: Path) -> None:
+    stage, image = "compiler/amd-llvm/stage", artifacts.images()["MIOpenCK"]
+    asan = "lib/llvm/lib/clang/21/lib/linux/libclang_rt.asan-x86_64.so"
+    for path in ("lib/llvm/lib/LLVMPolly.so", asan):
+        trees.write(fat / "amd-llvm_lib_generic" / stage / path, image)
+    core = artifacts.packages(build_packages(artifacts.read(fat), tmp_path / "dist"))["rocm-sdk-core"]
+    assert core.facts()["NOT_LOADABLE"] == {
+        "lib/llvm/lib/LLVMPolly.so": "a plugin that the compiler loads",
+        "lib/llvm/lib/clang/*/lib/*/libclang_rt.*.so": (
+            "a sanitizer's runtime, which must be loaded before all others"
+        ),
+    }
+
+
+@pytest.mark.xfail(reason="S28: the libraries package is called otherwise in legacy mode")
+def test_a_program_of_core_is_led_to_no_package_that_there_is_not(fat: Path, tmp_path: Path) -> None:
+    blas = trees.write(tmp_path / "libhipblas.so.3", artifacts.images()["hipblas"])
+    flags = ("-Wl,--no-as-needed", blas, "-Wl,--unresolved-symbols=ignore-in-shared-libs")
+    tool = trees.program(tmp_path / "tool", flags=flags).read_bytes()
+    trees.write(fat / "core-hip_lib_generic/core/clr/stage/bin/tool", tool).chmod(0o755)
+    site = artifacts.install(build_packages(artifacts.read(fat), tmp_path / "dist"), tmp_path / "site")
+    for entry in artifacts.rpath(site / "_rocm_sdk_core/bin/tool"):
+        if "_rocm_sdk" in entry:
+            place = site / "_rocm_sdk_core/bin" / entry.removeprefix("$ORIGIN/")
+            assert place.is_dir(), entry

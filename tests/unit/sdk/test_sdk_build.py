@@ -276,7 +276,7 @@ def test_the_directory_holds_no_other_rocm_afterwards_and_keeps_what_is_not_ours
     )
     assert {path.name for path in (tmp_path / "dist").iterdir()} == {file.name for file in built.files} | kept
     assert built.files[1].name == "rocm_sdk_libraries_my_fam_ily-6.4.1-py3-none-linux_x86_64.whl"
-    assert notes[1] == "writing rocm_sdk_core-6.4.1-py3-none-linux_x86_64.whl"
+    assert [note for note in notes if "rocm_sdk_core-6.4.1-py3-none-linux_x86_64.whl" in note]
 
 
 def test_a_wheel_that_cannot_be_written_keeps_the_old_ones(rocm: Path, tmp_path: Path) -> None:
@@ -286,10 +286,7 @@ def test_a_wheel_that_cannot_be_written_keeps_the_old_ones(rocm: Path, tmp_path:
     (copy / "lib/rocblas/library/TensileLibrary_lazy_gfx1100.dat").unlink()
     with pytest.raises((RocwrightError, FileNotFoundError)):
         build_packages(prefix, tmp_path / "dist")
-    assert {path.name for path in (tmp_path / "dist").iterdir()} == {
-        "old.whl",
-        "rocm_sdk_core-6.4.1-py3-none-linux_x86_64.whl",
-    }
+    assert {path.name for path in (tmp_path / "dist").iterdir()} == {"old.whl"}
 
 
 def test_a_version_that_is_none_is_refused(rocm: Path) -> None:
@@ -308,3 +305,21 @@ def test_a_prefix_without_libraries_is_refused(tmp_path: Path) -> None:
     trees.library(tmp_path / "lib/libamdhip64.so.6", soname="libamdhip64.so.6", targets=["gfx906"])
     with pytest.raises(InvalidPrefix, match="rocm-sdk-libraries-gfx906-dgpu"):
         plan_packages(read_prefix(tmp_path, version="1"))
+
+
+@pytest.mark.xfail(reason="S26: packages of the other platform are taken for an earlier run's")
+def test_packages_of_the_other_platform_stay(rocm: Path, tmp_path: Path) -> None:
+    """Both platforms of one version belong into one index, and share the selector."""
+    other = "rocm_sdk_core-6.4.1-py3-none-win_amd64.whl"
+    trees.write(tmp_path / other, "Windows")
+    build_packages(read_prefix(rocm), tmp_path)
+    assert (tmp_path / other).exists()
+
+
+@pytest.mark.xfail(reason="S27: rocm-*.tar.gz")
+def test_sdists_of_others_whose_name_begins_alike_stay(rocm: Path, tmp_path: Path) -> None:
+    names = ["rocm-docs-core-1.2.tar.gz", "rocm-cmake-6.4.1.tar.gz"]
+    for name in names:
+        trees.write(tmp_path / name, "the user's")
+    build_packages(read_prefix(rocm), tmp_path)
+    assert [name for name in names if (tmp_path / name).exists()] == names

@@ -87,7 +87,6 @@ def test_devel_has_what_moved(built: BuiltPackages, whole: BuiltPackages) -> Non
     assert entries["lib/llvm/lib/libLLVM.so.21.0git"][0] == "sibling"
 
 
-@pytest.mark.xfail(reason="S8: commands whose program is a link are lost")
 def test_the_commands_move_along(found: dict[str, artifacts.Package]) -> None:
     assert found["rocm-sdk-devel"].commands == {
         "amdclang++": "rocm_sdk_devel._cli:amdclangpp",

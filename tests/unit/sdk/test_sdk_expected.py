@@ -143,7 +143,7 @@ def selector(done: BuiltPackages) -> tuple[str, str]:
 
 
 # rocm-profiler is of Linux alone; the set names it on both platforms, or it would differ.
-PROFILER = [("profiler",), pytest.param((), marks=pytest.mark.xfail(reason="S9"))]
+PROFILER: list[tuple[str, ...]] = [("profiler",), ()]
 
 
 @pytest.mark.parametrize("without", PROFILER, ids=["no-profiler", "profiler"])
@@ -182,7 +182,6 @@ def facts(root: Path, packaging: Packaging) -> dict[str, object]:
     return decoded
 
 
-@pytest.mark.xfail(reason="S10: the first family built here")
 def test_the_default_family_is_the_same_on_both_platforms(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

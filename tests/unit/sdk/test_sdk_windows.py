@@ -202,7 +202,6 @@ LONG = "bin/rocblas/library/" + "x" * 125
             "bin/rocblas/library/TENSILELIBRARY_lazy_gfx1100.dat",
             "(?i)tensilelibrary_lazy",
             id="case",
-            marks=pytest.mark.xfail(reason="S13: core is written before"),
         ),
     ],
 )
