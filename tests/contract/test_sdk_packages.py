@@ -18,6 +18,7 @@ import pytest
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.release import Packaging
+from unit.sdk import artifact_trees
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not all(map(shutil.which, ("gcc", "readelf", "objdump"))),
@@ -395,3 +396,105 @@ def test_uninstalling_leaves_nothing(environment: tuple[str, Installed, set[str]
         "rocm-sdk",
         "rocm-smi",
     }
+
+
+# Device code in packages of its own
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> BuiltPackages:
+    """The packages of split artifacts, for gfx90a, gfx942 and gfx1100."""
+    return artifact_trees.built(tmp_path_factory, split=True)
+
+
+@pytest.fixture(scope="module")
+def device(split: BuiltPackages, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment with all packages but those of two targets."""
+    installed = new_environment(tmp_path_factory.mktemp("contract device") / "venv", pip=not UV.exists())
+    install(INSTALLER, installed, split, "rocm[libraries,devel,profiler,device-gfx942]")
+    return installed
+
+
+INSTALLER = "uv" if UV.exists() else "pip"
+MODULE = "_rocm_sdk_libraries"
+
+
+def targets(installed: Installed) -> list[str]:
+    return installed.run("rocm-sdk", "targets").split()
+
+
+def uninstall(installed: Installed, *names: str) -> None:
+    python = str(installed.root / "bin/python")
+    if INSTALLER == "pip":
+        installed.run("python", "-m", "pip", "uninstall", "-y", *names)
+    else:
+        words = [str(UV), "pip", "uninstall", "--no-config", "--python", python, *names]
+        subprocess.run(words, check=True, capture_output=True, env=installed.variables)
+
+
+def test_a_target_that_was_asked_for_is_there_and_no_other(device: Installed) -> None:
+    assert targets(device) == ["gfx942"]
+    archives = {path.name for path in (device.site / MODULE / ".kpack").iterdir()}
+    assert archives == {"blas_lib_gfx942.kpack", "rand_lib_gfx942.kpack"}
+
+
+def test_the_devel_tree_of_split_packages_loads(device: Installed) -> None:
+    root = Path(device.run("rocm-sdk", "path", "--root").strip())
+    for library in ("librocblas.so", "librocrand.so", "libMIOpen.so.1", "libMIOpenCK_conv_gfx942.so"):
+        device.python(f"import ctypes; ctypes.CDLL({str(root / 'lib' / library)!r}, mode=2)")
+    # A split library looks for its archives from its own directory.
+    assert (root / ".kpack/blas_lib_gfx942.kpack").is_file()
+    # Another target's file is a link to where it will be.
+    absent = root / "lib/libMIOpenCK_conv_gfx1100.so"
+    assert absent.is_symlink()
+    assert not absent.exists()
+
+
+def test_a_device_package_comes_and_goes_without_a_new_expansion(
+    device: Installed, split: BuiltPackages
+) -> None:
+    root = Path(device.run("rocm-sdk", "path", "--root").strip())
+    before = (root / "lib").stat().st_ino
+    install(INSTALLER, device, split, "rocm[device-gfx90a]")
+    assert targets(device) == ["gfx90a", "gfx942"]
+    archives = [f"{library}_lib_gfx90a:xnack{sign}.kpack" for library in ("blas", "rand") for sign in "+-"]
+    inside = [
+        root / "lib/libMIOpenCK_conv_gfx90a.so",
+        root / "lib/rocblas/library/TensileLibrary_lazy_gfx90a.dat",
+        *(root / ".kpack" / name for name in archives),
+    ]
+    assert all(path.is_file() for path in inside)
+    uninstall(device, "rocm-sdk-device-gfx90a")
+    assert targets(device) == ["gfx942"]
+    assert not any(path.exists() for path in inside)
+    assert (root / "lib/rocblas/library/TensileLibrary_lazy_gfx942.dat").is_file()
+    assert (root / "lib/rocblas/library/TensileManifest.txt").is_file()
+    assert (root / "lib").stat().st_ino == before
+
+
+def test_the_profiler_runs(device: Installed) -> None:
+    assert device.run("rocprof-sys-run", "a b").splitlines()[1] == "<a b>"
+    assert device.run("rocprof-compute") == "compute\n"
+
+
+def test_the_self_test_of_split_packages_passes(device: Installed) -> None:
+    report = json.loads(device.run("rocm-sdk", "test", "--static", "--json"))
+    failed = [check for check in report["checks"] if check["verdict"] == "failed"]
+    assert failed == []
+
+
+def test_no_device_is_ever_chosen(device: Installed, split: BuiltPackages) -> None:
+    before = files(device.site)
+    with pytest.raises(AssertionError) as caught:
+        install(INSTALLER, device, split, "rocm[device]")
+    said = str(caught.value)
+    for target in ("gfx90a", "gfx942", "gfx1100"):
+        assert f"device-{target}" in said
+    assert files(device.site) == before
+
+
+def test_uninstalling_split_packages_leaves_nothing(device: Installed) -> None:
+    device.run("rocm-sdk", "init", "--quiet")
+    names = ["core", "libraries", "device-gfx942", "devel"]
+    uninstall(device, "rocm", "rocm-profiler", *(f"rocm-sdk-{name}" for name in names))
+    assert not [path for path in device.site.rglob("*rocm*") if not path.is_relative_to(device.site / "pip")]

@@ -20,10 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-import sdk_trees as trees
-import split_trees
 from packaging.metadata import Metadata, parse_email
-from split_trees import GFX90A, GFX942, GFX1100, XNACK_OFF, XNACK_ON, code
 
 from oracle.fat_library import bundle
 from rocwright.sdk.artifacts import read_artifacts
@@ -32,6 +29,9 @@ from rocwright.sdk.device.split import split_tree
 from rocwright.sdk.packages import package_table
 from rocwright.sdk.release import Packaging
 from rocwright.sdk.tree import RocmTree
+from unit.sdk import sdk_trees as trees
+from unit.sdk import split_trees
+from unit.sdk.split_trees import GFX90A, GFX942, GFX1100, XNACK_OFF, XNACK_ON, code
 
 VERSION = "7.11.0"
 # What is in the fat libraries of a family; the split ROCm has all of it.
