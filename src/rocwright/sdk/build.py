@@ -18,7 +18,7 @@ from rocwright.sdk.tar_source import TarSource
 from rocwright.sdk.tree import RocmTree
 from rocwright.system.files import CHUNK, PARTIAL, sha256_file
 from rocwright.wheel.source import Source
-from rocwright.wheel.write import write_wheel
+from rocwright.wheel.write import write_wheels
 
 # ROCm's own archives settled on it: a fifth more bytes than the default preset, six times as fast.
 _XZ_PRESET = 2
@@ -65,7 +65,7 @@ def build_packages(
 ) -> BuiltPackages:
     """Plan and write all packages into `directory`; ROCm packages of earlier runs in it are removed.
 
-    Members are read where they lie; no staging copy is made. Raises as `plan_packages` and `write_wheel`;
+    Members are read where they lie; no staging copy is made. Raises as `plan_packages` and `write_wheels`;
     files already written stay, each whole.
     """
     packaging = packaging or Packaging()
@@ -74,10 +74,10 @@ def build_packages(
     directory.mkdir(parents=True, exist_ok=True)
     files: list[PackageFile] = []
     with _devel_archive(plan.devel.archive, directory, xz=packaging.devel_xz) as (member, archive):
-        for wheel in (*plan.wheels, plan.devel_wheel(member, archive)):
-            note(f"writing {wheel.filename}")
-            written = write_wheel(wheel, directory, threads=threads)
+        wheels = (*plan.wheels, plan.devel_wheel(member, archive))
+        for written in write_wheels(wheels, directory, threads=threads, compression=packaging.compression):
             files.append(PackageFile(written.path.name, written.sha256, written.size, written.stored_bytes))
+            note(f"wrote {written.path.name}")
     files += [
         PackageFile(path.name, sha256_file(path), path.stat().st_size, 0)
         for path in _write_selectors(plan, directory, packaging)

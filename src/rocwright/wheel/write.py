@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -44,6 +44,7 @@ __all__ = [
     "check_names",
     "write_members",
     "write_wheel",
+    "write_wheels",
 ]
 
 _PACKED_SUFFIXES = (".xz", ".zst", ".gz", ".kpack", ".whl")
@@ -146,13 +147,32 @@ def write_wheel(
     another project, and for a source that shrinks; `NoSpace` when the disk is full. A failure leaves nothing
     behind.
     """
-    _check_plan(plan)
-    ordered, levels = _ordered(plan), levels_of(compression)
-    target = directory / plan.filename
-    with atomic_write(target) as stream, TrailingDigest(stream) as digest:
-        stored = _write(stream, ordered, f"{plan.dist_info}/RECORD", threads, levels, digest.settled)
-        sha256, size = digest.finish(), stream.tell()
-    return WrittenWheel(target, sha256, size, stored)
+    return next(write_wheels([plan], directory, threads=threads, compression=compression))
+
+
+def write_wheels(
+    plans: Sequence[WheelPlan], directory: Path, *, threads: int = 2, compression: str = "balanced"
+) -> Generator[WrittenWheel, None, None]:
+    """Write several wheels one after another, yielding each when it is there; as `write_wheel` does.
+
+    The threads go on with the next wheel's members while the end of one is written. All plans are checked
+    before anything is written.
+    """
+    levels = levels_of(compression)
+    for plan in plans:
+        _check_plan(plan)
+    ordered = [_ordered(plan) for plan in plans]
+    directory.mkdir(parents=True, exist_ok=True)
+    jobs = chain.from_iterable(_jobs(members, levels, number) for number, members in enumerate(ordered))
+    with closing(_prepared(jobs, threads)) as done:
+        for number, pieces in groupby(done, key=lambda piece: piece.wheel):
+            plan = plans[number]
+            target = directory / plan.filename
+            record = f"{plan.dist_info}/RECORD"
+            with atomic_write(target) as stream, TrailingDigest(stream) as digest:
+                stored = _write(stream, pieces, record, levels, digest.settled)
+                sha256, size = digest.finish(), stream.tell()
+            yield WrittenWheel(target, sha256, size, stored)
 
 
 def write_members(
@@ -168,31 +188,35 @@ def write_members(
     Returns the bytes that an installer unpacks. Raises and holds what `write_wheel` does; the names must
     have been checked by `check_names`.
     """
-    return _write(stream, members, record, threads, levels_of(compression), lambda _: None)
+    levels = levels_of(compression)
+    with closing(_prepared(_jobs(members, levels), threads)) as pieces:
+        return _write(stream, pieces, record, levels, lambda _: None)
+
+
+def _prepared(jobs: Iterable[tuple[_Piece, int]], threads: int) -> Generator[_Piece, None, None]:
+    """Pieces, compressed, in their order. To be closed when writing fails, so that no thread goes on."""
+    window = _WINDOW + _WINDOW_PER_THREAD * min(max(1, threads), _THREADS_THAT_COUNT)
+    prepare = partial(_prepare, Buffers(_KEPT))
+    return in_order(prepare, jobs, threads=threads, window=window, weigh=_weigh)
 
 
 def _write(
     stream: IO[bytes],
-    members: Iterable[Member | Taken],
+    pieces: Iterator[_Piece],
     record: str,
-    threads: int,
     levels: Levels | None,
     settled: Callable[[int], None],
 ) -> int:
     """As `write_members`; calls `settled` with how much of the stream is final so far."""
     rows: list[RecordRow] = []
     archive = ZipWriter(stream)
-    prepare = partial(_prepare, Buffers(_KEPT))
-    window = _WINDOW + _WINDOW_PER_THREAD * min(max(1, threads), _THREADS_THAT_COUNT)
-    pieces = in_order(prepare, _jobs(members, levels), threads=threads, window=window, weigh=_weigh)
-    # Closed at once when writing fails, so that no thread goes on compressing.
-    with closing(pieces) as done:
-        for _, group in groupby(done, key=lambda piece: piece.member.name):
-            rows.append(_write_member(archive, group))
-            settled(archive.position)
+    for _, group in groupby(pieces, key=lambda piece: piece.member.name):
+        rows.append(_write_member(archive, group))
+        settled(archive.position)
     data = render_record([*rows, RecordRow(record, None, None)])
     member = Member(record, BytesSource(data))
-    _write_member(archive, (prepare(piece) for piece, _ in _jobs([member], levels)))
+    own = Buffers(_KEPT)
+    _write_member(archive, (_prepare(own, piece) for piece, _ in _jobs([member], levels)))
     archive.close()
     return sum(row.size or 0 for row in rows) + len(data)
 
@@ -252,27 +276,30 @@ def check_names(names: list[str], *, case_matters: bool) -> None:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A member, or a block of it, before and after compression."""
+    """A member of a wheel (by its number), or a block of it, before and after compression."""
 
     member: Member | Taken
+    wheel: int
     block: Block | None = None
     packed: Packed | None = None
 
 
-def _jobs(members: Iterable[Member | Taken], levels: Levels | None) -> Iterator[tuple[_Piece, int]]:
+def _jobs(
+    members: Iterable[Member | Taken], levels: Levels | None, wheel: int = 0
+) -> Iterator[tuple[_Piece, int]]:
     for member in members:
         if isinstance(member, Taken):
-            yield _Piece(member), 0
+            yield _Piece(member, wheel), 0
             continue
         compressible = member.compress and not member.name.endswith(_PACKED_SUFFIXES)
         for block in blocks_of(member.name, member.source, levels if compressible else None):
-            yield _Piece(member, block), block.weight
+            yield _Piece(member, wheel, block), block.weight
 
 
 def _prepare(buffers: Buffers, piece: _Piece) -> _Piece:
     if piece.block is None:
         return piece
-    return _Piece(piece.member, piece.block, pack(piece.block, buffers))
+    return replace(piece, packed=pack(piece.block, buffers))
 
 
 def _weigh(piece: _Piece) -> int:
