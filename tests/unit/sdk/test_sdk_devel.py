@@ -180,6 +180,6 @@ def test_many_device_files_beside_one_of_devel_take_no_longer_than_alone(tmp_pat
     runtime = plan_runtime(tree, package_table(), MODULES)
     before = time.process_time()
     devel = plan_devel(tree, runtime, MODULES)
-    assert time.process_time() - before < 3
+    assert time.process_time() - before < 2
     kinds = [kind for _, kind, _ in json.loads(devel.manifest)["entries"]]
     assert {kind: kinds.count(kind) for kind in kinds} == {"sibling": 1, "file": 4001, "overlay": 2000}
