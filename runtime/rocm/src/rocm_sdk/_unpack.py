@@ -15,6 +15,7 @@ UNPACKED = ".devel.tar"  # in the tree that is being made; no path of a manifest
 THREADS = 4
 # Smaller files are written one after the other: handing each to a thread costs more than it gains.
 LARGE = 1 << 18
+PIECE = 1 << 16  # hashed and written while it is in the processor's cache
 
 
 def unpack(module, entries, partial, distribution):
@@ -84,10 +85,13 @@ def _write(content, path, mode):
     """Write a new file, executable or not as `mode` says; returns the sha256 of the content."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, 0o777 if mode & 0o111 else 0o666)
+    digest = hashlib.sha256()
     try:
-        left = content
-        while left:
-            left = left[os.write(handle, left) :]
+        for start in range(0, len(content), PIECE):
+            piece = content[start : start + PIECE]
+            digest.update(piece)
+            while piece:
+                piece = piece[os.write(handle, piece) :]
     finally:
         os.close(handle)
-    return hashlib.sha256(content).hexdigest()
+    return digest.hexdigest()
