@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import tempfile
@@ -324,6 +325,15 @@ def artifacts(factory: pytest.TempPathFactory, *, split: bool) -> Path:
     """The artifacts, to be read only."""
     name = "split" if split else "fat"
     return once(name, lambda: small_artifacts(factory.mktemp("artifacts") / name, split=split))
+
+
+def copy(root: Path, to: Path) -> Path:
+    """A copy to add to and to take from; only its texts may be written to: the rest are the same files."""
+
+    def once_more(source: str, target: str) -> None:
+        (shutil.copy2 if source.endswith((".txt", ".json")) else os.link)(source, target)
+
+    return Path(shutil.copytree(root, to, symlinks=True, copy_function=once_more))
 
 
 def built(

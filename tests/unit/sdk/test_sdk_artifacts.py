@@ -108,17 +108,13 @@ def found(built: BuiltPackages) -> dict[str, artifacts.Package]:
 @pytest.fixture
 def fat(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
     """Fat artifacts that a test may change."""
-    return copy(artifacts.artifacts(tmp_path_factory, split=False), tmp_path / "artifacts")
+    return artifacts.copy(artifacts.artifacts(tmp_path_factory, split=False), tmp_path / "artifacts")
 
 
 @pytest.fixture
 def split(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
     """Split artifacts that a test may change."""
-    return copy(artifacts.artifacts(tmp_path_factory, split=True), tmp_path / "artifacts")
-
-
-def copy(root: Path, to: Path) -> Path:
-    return shutil.copytree(root, to, symlinks=True)
+    return artifacts.copy(artifacts.artifacts(tmp_path_factory, split=True), tmp_path / "artifacts")
 
 
 # The table

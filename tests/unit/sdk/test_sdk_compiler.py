@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +59,7 @@ def found(built: BuiltPackages) -> dict[str, artifacts.Package]:
 @pytest.fixture
 def fat(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
     root = artifacts.artifacts(tmp_path_factory, split=False)
-    return shutil.copytree(root, tmp_path / "artifacts", symlinks=True)
+    return artifacts.copy(root, tmp_path / "artifacts")
 
 
 def packaged(root: Path, to: Path) -> BuiltPackages:

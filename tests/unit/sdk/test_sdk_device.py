@@ -38,7 +38,7 @@ def found(built: BuiltPackages) -> dict[str, artifacts.Package]:
 def split(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
     """Split artifacts that a test may change."""
     root = artifacts.artifacts(tmp_path_factory, split=True)
-    return shutil.copytree(root, tmp_path / "artifacts", symlinks=True)
+    return artifacts.copy(root, tmp_path / "artifacts")
 
 
 BLAS = "math-libs/BLAS/rocBLAS/stage"
