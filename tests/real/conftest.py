@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -172,17 +173,21 @@ def real_sets(newcomer: Newcomer, cache: Path) -> sdk_sets.RealSets:
 
 
 @pytest.fixture(scope="session")
-def real_index(real_sets: sdk_sets.RealSets) -> Iterator[sdk_index.Index]:
-    """Serves the distribution's ROCm as packages for any GPU (kpack mode)."""
-    with sdk_index.serving(real_sets.kpack) as index:
-        yield index
+def real_environment(
+    newcomer: Newcomer, real_sets: sdk_sets.RealSets
+) -> Iterator[Callable[[str], sdk_sets.Environment]]:
+    """Gives an environment with the distribution's ROCm of a kind: `kpack`, `legacy` or `split_compiler`."""
+    made: dict[str, sdk_sets.Environment] = {}
+    with ExitStack() as servers:
 
+        def environment(kind: str) -> sdk_sets.Environment:
+            if kind not in made:
+                index = servers.enter_context(sdk_index.serving(getattr(real_sets, kind)))
+                root, cache = newcomer.home / f"real-{kind}", newcomer.home / f"real-{kind}-cache"
+                made[kind] = sdk_sets.Environment(newcomer, root, "uv", index, cache)
+                devices = "" if kind == "legacy" else ",device-gfx906,device-gfx90a"
+                made[kind].install(f"rocm[libraries,devel{devices}]")
+                assert made[kind].failed() == {}, "and nothing was expanded yet"
+            return made[kind]
 
-@pytest.fixture(scope="session")
-def built_with(newcomer: Newcomer, real_index: sdk_index.Index) -> sdk_sets.Environment:
-    """An environment with the distribution's ROCm, to build in; device code for two GPUs."""
-    environment = sdk_sets.Environment(
-        newcomer, newcomer.home / "build", "uv", real_index, newcomer.home / "uv"
-    )
-    environment.install("rocm[libraries,devel,device-gfx906,device-gfx90a]")
-    return environment
+        yield environment

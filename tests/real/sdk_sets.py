@@ -142,11 +142,10 @@ def make_real_sets(newcomer: Newcomer, cache: Path) -> RealSets:
     newcomer.rocwright("sdk", "fetch", sets.prefix, "--cache-dir", cache)
     newcomer.rocwright("kpack", "split", sets.prefix, "--output-dir", sets.split)
     newcomer.rocwright("sdk", "import", sets.split, "--dest-dir", sets.kpack)
-    fast = ("--wheel-compression", "fast")
-    newcomer.rocwright(
-        "sdk", "import", sets.split, "--dest-dir", sets.split_compiler, "--split-compiler", *fast
-    )
-    newcomer.rocwright("sdk", "import", sets.prefix, "--dest-dir", sets.legacy, "--family", "debian12", *fast)
+    options = ["--split-compiler", "--wheel-compression", "none"]
+    newcomer.rocwright("sdk", "import", sets.split, "--dest-dir", sets.split_compiler, *options)
+    options = ["--family", "debian12", "--wheel-compression", "fast"]
+    newcomer.rocwright("sdk", "import", sets.prefix, "--dest-dir", sets.legacy, *options)
     return sets
 
 
@@ -184,7 +183,6 @@ class Environment:
             "PATH": "/usr/bin:/bin",
             "HOME": str(self.newcomer.home),
             "TMPDIR": "/tmp",
-            "LC_ALL": "C.UTF-8",
         }
 
     @cached_property
