@@ -7,8 +7,9 @@ TESTS ?= tests/unit tests/contract
 WORK ?= demo
 ARGS ?=
 KPACK_ARGS ?=
+SDK_ARGS ?=
 
-.PHONY: help install demo test real check bench bench-kpack clean
+.PHONY: help install demo test real check bench bench-kpack bench-sdk clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -40,8 +41,12 @@ bench-kpack: $(VENV)/.dev  ## measure the split of device code on the distributi
 	$(BIN)/rocwright sdk fetch $(WORK)-kpack/rocm
 	$(BIN)/python benchmarks/kpack.py $(WORK)-kpack/rocm/lib/librocsparse.so.0.1 $(KPACK_ARGS)
 
+bench-sdk: $(VENV)/.dev  ## measure the Python packages of the distribution's ROCm: made, installed, used (SDK_ARGS=...)
+	@test -d $(WORK)-sdk/rocm || $(BIN)/rocwright sdk fetch $(WORK)-sdk/rocm
+	@$(BIN)/python benchmarks/sdk.py $(WORK)-sdk/rocm $(WORK)-sdk $(SDK_ARGS)
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
