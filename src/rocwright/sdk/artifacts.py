@@ -7,6 +7,7 @@ the same bytes. The mode is what `therock_manifest.json` of the artifact `base` 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +16,19 @@ import msgspec
 from rocwright.binary.kpack import SUFFIX
 from rocwright.errors import InvalidData, InvalidInput, InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_target
-from rocwright.sdk.device.names import GENERIC, MANIFEST, Artifact, is_artifact, read_artifact, served
+from rocwright.sdk.device.names import GENERIC, MANIFEST, Artifact, is_artifact, read_artifact, served, tables
 from rocwright.sdk.packages import DEVEL, PackageTable
-from rocwright.sdk.tree import Gathered, Layer, RocmTree, device_code, is_windows, rocm_version
+from rocwright.sdk.rpaths import is_loadable
+from rocwright.sdk.tree import (
+    Gathered,
+    Layer,
+    RocmTree,
+    device_code,
+    is_linker_script,
+    is_windows,
+    readable,
+    rocm_version,
+)
 from rocwright.system.files import walk_files
 
 FLAGS = "share/therock/therock_manifest.json"
@@ -52,25 +63,35 @@ def read_artifacts(
             f"{root} is no directory", where=root, next_step="give the directory that holds the artifacts"
         )
     root = root.resolve()
-    artifacts, left_out = _find(root, table)
-    _require(root, artifacts, table, frozenset(without))
-    split = _is_split(artifacts)
-    host, owners = _host(artifacts, table, split=split, left_out=left_out)
-    parts = _parts(artifacts, table, split=split, left_out=left_out)
-    if split:
-        _require_split(host)
-    else:
-        _require_whole(root, parts)
-    return RocmTree(
-        root=root,
-        version=version or _version(root, host),
-        host=host,
-        parts=parts,
-        split=split,
-        owners=owners,
-        code=device_code(host),
-        left_out=tuple(left_out),
-    )
+    with readable(root):
+        artifacts, left_out = _find(root, table)
+        _require(root, artifacts, table, frozenset(without))
+        split = _is_split(artifacts)
+        gathered, owners = _gather_host(artifacts, table, split=split, left_out=left_out)
+        found = _gather_parts(artifacts, table, split=split, left_out=left_out)
+        for part in found.values():
+            _move_linker_scripts(part, gathered, owners)
+        _require_apart(gathered, found)
+        parts = {word: part.layer(beside=gathered.files) for word, part in found.items()}
+        # What each family brings is there in every installation; what single targets bring is not.
+        shared: dict[str, object] = {}
+        for part in found.values() if not split else ():
+            shared.update(part.files)
+        host = gathered.layer(beside=shared)
+        if split:
+            _require_split(host)
+        else:
+            _require_whole((host, *parts.values()))
+        return RocmTree(
+            root=root,
+            version=version or _version(root, host),
+            host=host,
+            parts=parts,
+            split=split,
+            owners=owners,
+            code=device_code(host),
+            left_out=tuple(left_out),
+        )
 
 
 def _find(root: Path, table: PackageTable) -> tuple[list[_Named], list[tuple[str, str]]]:
@@ -141,7 +162,7 @@ def _is_split(artifacts: Sequence[_Named]) -> bool:
             if item.name == "base" and path.is_file():
                 try:
                     flags = msgspec.json.decode(path.read_bytes(), type=_Flags).flags
-                except msgspec.DecodeError as error:
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise InvalidData(f"{FLAGS} is damaged: {error}", where=path) from error
                 value = flags.get(_SPLIT_FLAG, False)
                 if not isinstance(value, bool):
@@ -150,9 +171,9 @@ def _is_split(artifacts: Sequence[_Named]) -> bool:
     return False
 
 
-def _host(
+def _gather_host(
     artifacts: Sequence[_Named], table: PackageTable, *, split: bool, left_out: list[tuple[str, str]]
-) -> tuple[Layer, dict[str, str]]:
+) -> tuple[Gathered, dict[str, str]]:
     """What all GPUs share. Device-specific files that only devel has belong to it where nothing is split."""
     gathered = Gathered.empty()
     owners: dict[str, str] = {}
@@ -165,7 +186,7 @@ def _host(
         unclaimed = _add(gathered, item, table, owners)
         if unclaimed:
             left_out.append((item.artifact.root.name, f"{unclaimed} files are in no package's patterns"))
-    return gathered.layer(), owners
+    return gathered, owners
 
 
 def _add(gathered: Gathered, item: _Named, table: PackageTable, owners: dict[str, str]) -> int:
@@ -192,9 +213,10 @@ def _is_part(item: _Named, table: PackageTable) -> bool:
     return item.word != GENERIC and any(item.component in row.components for row in rows)
 
 
-def _parts(
+def _gather_parts(
     artifacts: Sequence[_Named], table: PackageTable, *, split: bool, left_out: list[tuple[str, str]]
-) -> dict[str, Layer]:
+) -> dict[str, Gathered]:
+    """What single families or targets have, by the word of their package."""
     gathered: dict[str, Gathered] = {}
     for item in artifacts:
         word, name = item.word, item.artifact.root.name
@@ -210,21 +232,45 @@ def _parts(
         part = gathered.setdefault(word, Gathered.empty())
         for stage in item.artifact.prefixes:
             part.add(item.artifact.root / stage, name)
-    return {word: part.layer() for word, part in sorted(gathered.items())}
+    return dict(sorted(gathered.items()))
+
+
+def _move_linker_scripts(part: Gathered, host: Gathered, owners: dict[str, str]) -> None:
+    """Only the linker reads them, so they go to devel, whatever the GPU."""
+    for path, file in list(part.files.items()):
+        if not is_loadable(file.place) and is_linker_script(path, file.place):
+            host.put(file.place, path, file.artifact)
+            owners[path] = DEVEL
+            del part.files[path]
+
+
+def _require_apart(host: Gathered, parts: dict[str, Gathered]) -> None:
+    """No path is a file for all GPUs and a directory of some, or the other way round."""
+    below = host.directories
+    for word, part in parts.items():
+        files = next((path for path in (*part.files, *part.links) if path in below), None)
+        directory = next((path for path in part.directories if path in host.files), None)
+        path = files or directory
+        if path is not None:
+            raise InvalidPrefix(
+                f"{path} is a directory and also a file, in what all GPUs share and in {word}",
+                next_step="an installed ROCm can hold only one; this is a fault of the build of ROCm",
+            )
 
 
 def _device_word(item: _Named) -> str:
     """The word of a device package: all variants of a target are in the one of its base."""
-    if served(item.word):
-        return item.word
-    try:
-        return parse_target(item.word).base
-    except InvalidTarget as error:
+    word = item.word
+    with suppress(InvalidTarget):
+        word = parse_target(word).base
+    known = tables().targets
+    if not served(word) or not known.issuperset(served(word)):
         raise InvalidTarget(
-            f"{item.artifact.root.name}: {item.word} is no GPU target, but the artifacts are split",
+            f"{item.artifact.root.name}: {item.word} is no known GPU target, but the artifacts are split",
             where=item.artifact.root,
             next_step="split artifacts are for single targets, such as gfx942 or gfx942:xnack+",
-        ) from error
+        )
+    return word
 
 
 def _require_split(host: Layer) -> None:
@@ -238,13 +284,14 @@ def _require_split(host: Layer) -> None:
         )
 
 
-def _require_whole(root: Path, parts: dict[str, Layer]) -> None:
-    for word, part in parts.items():
-        archives = [path for path in part.files if path.endswith(SUFFIX)]
-        if archives:
+def _require_whole(layers: Iterable[Layer]) -> None:
+    for layer in layers:
+        archives = [path for path in layer.files if path.endswith(SUFFIX)]
+        split = [path for path in layer.elves if layer.is_split(path)]
+        for path in (*archives, *split):
             raise InvalidPrefix(
-                f"{archives[0]} of {word} is split device code, but the artifacts say that nothing is split",
-                where=root,
+                f"{path} is split device code, but the artifacts say that nothing is split",
+                where=layer.files[path].place,
                 next_step=f'set "{_SPLIT_FLAG}": true in {FLAGS} of the artifact base',
             )
 

@@ -15,13 +15,17 @@ import msgspec
 from rocwright.sdk.release import Packaging, SdkPlan, plan_packages
 from rocwright.sdk.selector import write_refusing_sdist, write_selector_sdist, write_selector_wheel
 from rocwright.sdk.tar_source import TarSource
-from rocwright.sdk.tree import RocmTree
-from rocwright.system.files import CHUNK, PARTIAL, sha256_file
+from rocwright.sdk.tree import RocmTree, readable
+from rocwright.system.files import CHUNK, PARTIAL, make_directory, sha256_file
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import write_wheels
 
 # ROCm's own archives settled on it: a fifth more bytes than the default preset, six times as fast.
 _XZ_PRESET = 2
+_OURS = (
+    *("rocm_sdk_*-*.whl", "rocm_profiler-*.whl", "rocm-[0-9]*.whl"),
+    *("rocm-[0-9]*.tar.gz", "rocm_sdk_device-*.tar.gz", f"rocm*-*{PARTIAL}"),
+)
 
 
 class PackageFile(msgspec.Struct, frozen=True):
@@ -70,8 +74,9 @@ def build_packages(
     """
     packaging = packaging or Packaging()
     note("planning")
-    plan = plan_packages(tree, packaging)
-    directory.mkdir(parents=True, exist_ok=True)
+    with readable(tree.root):
+        plan = plan_packages(tree, packaging)
+    make_directory(directory)
     files: list[PackageFile] = []
     with _devel_archive(plan.devel.archive, directory, xz=packaging.devel_xz) as (member, archive):
         wheels = (*plan.wheels, plan.devel_wheel(member, archive))
@@ -82,7 +87,7 @@ def build_packages(
         PackageFile(path.name, sha256_file(path), path.stat().st_size, 0)
         for path in _write_selectors(plan, directory, packaging)
     ]
-    _remove_stale(directory, {file.name for file in files})
+    _remove_stale(directory, {file.name for file in files}, plan.version, plan.maker.platform)
     return BuiltPackages(
         version=plan.version,
         mode=plan.mode,
@@ -131,16 +136,14 @@ class _Opened:
         return os.pread(self._handle, length, offset)
 
 
-def _remove_stale(directory: Path, written: Collection[str]) -> None:
-    """Remove our own packages of earlier runs: an installer would find two versions in one directory."""
-    ours = (
-        "rocm_sdk_*.whl",
-        "rocm_profiler-*.whl",
-        "rocm-*.whl",
-        "rocm-*.tar.gz",
-        "rocm_sdk_device-*.tar.gz",
-    )
-    for pattern in (*ours, f"rocm*{PARTIAL}"):
+def _remove_stale(directory: Path, written: Collection[str], version: str, platform: str) -> None:
+    """Remove our own packages of earlier runs: an installer would find two versions in one directory.
+
+    Wheels of the same version for another platform stay; they belong to the same release.
+    """
+    for pattern in _OURS:
         for file in directory.glob(pattern):
-            if file.name not in written:
+            parts = file.name.removesuffix(".whl").split("-")
+            same_release = parts[1] == version and parts[-1] not in (platform, "any", parts[1])
+            if file.name not in written and not (file.suffix == ".whl" and same_release):
                 file.unlink()

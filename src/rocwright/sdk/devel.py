@@ -28,12 +28,14 @@ LIBRARIES = "@libraries@"
 class DevelPayload:
     """`archive` becomes `_devel.tar`, `manifest` `_devel.json`; `files` are what the archive holds.
 
-    `programs` are paths that can be started and that no runtime package has, links included.
+    `paths` are all of the expanded tree, `programs` those of them that can be started and that no runtime
+    package has, links included.
     """
 
     archive: TarSource
     manifest: bytes
     files: tuple[Shipped, ...]
+    paths: tuple[str, ...]
     programs: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...]
 
@@ -61,11 +63,14 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
     for file in runtime.of("libraries"):
         if file.origin is not None and file.origin not in tree.host.files:
             plan.sibling(file.path, file)  # several targets have it alike
-    plan.links(tree.host.links, runtime.home)
+    home = dict(runtime.home)
+    if not tree.split:
+        home.update(plan.families(runtime))
+        for layer in tree.parts.values():
+            plan.links(layer.links, tree.host.files, home)
+    plan.links(tree.host.links, tree.host.files, home)
     if tree.split:
         plan.overlays({file.path for files in runtime.parts.values() for file in files})
-    else:
-        plan.families(tree, runtime)
     rows = [[path, kind, value] for path, (kind, value) in sorted(plan.entries.items())]
     manifest = msgspec.json.encode({"files": len(rows), "entries": rows}) + b"\n"
     archive = TarSource(TarEntry(file.path, file.source, file.executable) for file in plan.files)
@@ -75,7 +80,14 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
         for path, link in tree.host.links.items()
         if link.kind == "file" and link.target not in runtime.home and tree.host.files[link.target].executable
     ]
-    return DevelPayload(archive, manifest, tuple(plan.files), tuple(programs), tuple(plan.left_out))
+    return DevelPayload(
+        archive=archive,
+        manifest=manifest,
+        files=tuple(plan.files),
+        paths=tuple(plan.entries),
+        programs=tuple(programs),
+        left_out=tuple(plan.left_out),
+    )
 
 
 @dataclass
@@ -96,11 +108,15 @@ class _Entries:
         if shipped.path != path:
             self.entries[path] = ("link", relative_link(path, shipped.path))
 
-    def links(self, links: Mapping[str, Link], home: Mapping[str, Shipped]) -> None:
+    def links(
+        self, links: Mapping[str, Link], files: Mapping[str, object], home: Mapping[str, Shipped]
+    ) -> None:
         """The links of a layer, led to where their targets are now."""
         for path, link in sorted(links.items()):
             if link.kind == "dangling":
                 self.left_out.append((path, f"leads nowhere: {link.text}"))
+            elif link.kind == "file" and link.target not in home and link.target not in files:
+                self.left_out.append((path, f"leads to {link.target}, which not every family has"))
             elif path not in self.entries and not self._is_profilers(link, home):
                 shipped = home.get(link.target)
                 target = shipped.path if shipped is not None else link.target
@@ -116,48 +132,56 @@ class _Entries:
             shipped = [file for path, file in home.items() if path.startswith(inside)]
         return any(file is not None and file.package == "profiler" for file in shipped)
 
-    def families(self, tree: RocmTree, runtime: RuntimePlan) -> None:
-        """What the libraries packages of the families have: those of all as siblings, others as overlays."""
+    def families(self, runtime: RuntimePlan) -> dict[str, Shipped]:
+        """What the libraries packages of the families have: those of all as siblings, others as overlays.
+
+        Returns the files that all have, by their path in the tree.
+        """
         paths = [{file.path: file for file in files} for files in runtime.parts.values()]
         every = set.intersection(*(set(files) for files in paths)) if paths else set()
+        common: dict[str, Shipped] = {}
         for files in paths:
             for path, file in files.items():
-                kind = "sibling" if path in every else "overlay"
-                self.entries.setdefault(path, (kind, self._value("libraries", path)))
-                origin = file.origin
-                if kind == "sibling" and origin is not None and origin != path:
-                    self.entries.setdefault(origin, ("link", relative_link(origin, path)))
-        for word, layer in tree.parts.items():
-            home = {file.origin: file for file in runtime.parts[word] if file.origin is not None}
-            usable = {path: link for path, link in layer.links.items() if self._is_common(link, home, every)}
-            self.links(usable, home)
+                value = self._value("libraries", path)
+                self._claim(path, ("sibling" if path in every else "overlay", value))
+                if path in every and file.origin is not None:
+                    common[file.origin] = file
+                    if file.origin != path:
+                        self._claim(file.origin, ("link", relative_link(file.origin, path)))
+        return common
 
-    @staticmethod
-    def _is_common(link: Link, home: Mapping[str, Shipped], every: set[str]) -> bool:
-        return link.kind == "file" and link.target in home and home[link.target].path in every
+    def _claim(self, path: str, entry: tuple[str, str]) -> None:
+        if self.entries.setdefault(path, entry) != entry:
+            raise _claimed_twice(path)
 
     def overlays(self, paths: Iterable[str]) -> None:
         """What device packages bring: whole directories where only the libraries package has anything."""
+        foreign = {
+            parent
+            for path, entry in self.entries.items()
+            if entry != ("sibling", self._value("libraries", path))
+            for parent in _parents(path)
+        }
         directories: set[str] = set()
         for path in sorted(paths):
-            if any(parent in directories for parent in _parents(path)):
-                continue
             if path in self.entries:
-                raise InvalidPrefix(
-                    f"{path} is a device file and also one for all GPUs",
-                    next_step="only one of them can be installed; this is a fault of the build of ROCm",
-                )
-            found = next((parent for parent in _parents(path) if self._is_theirs(parent)), path)
+                raise _claimed_twice(path)
+            found = next((parent for parent in _parents(path) if parent not in foreign), path)
             if found != path:
                 directories.add(found)
-                for inside in [entry for entry in self.entries if entry.startswith(f"{found}/")]:
-                    del self.entries[inside]
-            self.entries[found] = ("overlay", self._value("libraries", found))
+        inside = [path for path in self.entries if not directories.isdisjoint(_parents(path))]
+        for path in inside:
+            del self.entries[path]
+        single = (path for path in paths if directories.isdisjoint(_parents(path)))
+        for path in (*directories, *single):
+            self.entries[path] = ("overlay", self._value("libraries", path))
 
-    def _is_theirs(self, directory: str) -> bool:
-        """Whether everything below a directory of the tree is the libraries package's, at the same place."""
-        below = {path: entry for path, entry in self.entries.items() if path.startswith(f"{directory}/")}
-        return all(entry == ("sibling", self._value("libraries", path)) for path, entry in below.items())
+
+def _claimed_twice(path: str) -> InvalidPrefix:
+    return InvalidPrefix(
+        f"{path} is in what all GPUs share and, with other content, in what some GPUs need",
+        next_step="only one of them can be installed; this is a fault of the build of ROCm",
+    )
 
 
 def _parents(path: str) -> Iterator[str]:

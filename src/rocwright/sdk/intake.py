@@ -19,7 +19,7 @@ from rocwright.sdk.packages import package_table
 from rocwright.sdk.prefix import read_prefix
 from rocwright.sdk.release import Packaging
 from rocwright.sdk.tree import RocmTree
-from rocwright.system.files import remove_tree, require_space
+from rocwright.system.files import make_directory, remove_tree, require_space
 
 # Where archives are unpacked; a killed run's is replaced by the next one.
 _UNPACKED = ".rocwright-unpacked"
@@ -57,7 +57,7 @@ def make_packages(
     before = stamp.unchanged(record, options, sources, BuiltPackages)
     if before is not None:
         return Made(before, unchanged=True)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     begun = stamp.begin(record, options, sources)
     with opened(sources, directory, version=version, without=packaging.without, threads=threads) as tree:
         require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")

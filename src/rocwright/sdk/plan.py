@@ -7,7 +7,7 @@ devel package brings the original layout back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -70,17 +70,19 @@ def plan_runtime(
     none, or when core is empty.
     """
     roles = runtime_roles(tree, table, split_compiler=split_compiler)
-    search = _Search(tree.host, roles, modules)
+    # With several families, core cannot know which one's libraries will be there.
+    hidden = () if tree.split or len(tree.parts) < 2 else (modules["libraries"],)
+    search = _Search(tree.host, roles, modules, hidden)
     if not tree.split:
         # Shared files may need libraries that each family has, at the same place whatever the family.
         for layer in tree.parts.values():
             search = search.with_part(layer, _part_roles(layer))
     home, edits = search.place_files(tree.host, roles)
     owners = tree.owners or {path: table.package_of(path) for path in tree.host.links}
-    links, dropped = _links(tree.host, home, {path: owners[path] for path in tree.host.links})
+    links, dropped = _links(tree.host, (), home, {path: owners[path] for path in tree.host.links})
     parts: dict[str, tuple[Shipped, ...]] = {}
     for word, layer in tree.parts.items():
-        parts[word], more, left = _plan_part(tree, layer, search)
+        parts[word], more, left = _plan_part(tree, layer, search, home)
         edits += more
         dropped += [(f"{word}: {path}", reason) for path, reason in left]
     shipped = [*home.values(), *links]
@@ -94,8 +96,11 @@ def plan_runtime(
 class _Search:
     """Where libraries are found, and hence what the RPATH of each file is."""
 
-    def __init__(self, layer: Layer, roles: Mapping[str, str], modules: Mapping[str, str]) -> None:
+    def __init__(
+        self, layer: Layer, roles: Mapping[str, str], modules: Mapping[str, str], hidden: tuple[str, ...]
+    ) -> None:
         self._modules = modules
+        self._hidden = hidden
         self._set(_sonames(layer, roles))
 
     def _set(self, sonames: list[tuple[str, str, str]]) -> None:
@@ -107,7 +112,7 @@ class _Search:
 
     def with_part(self, layer: Layer, roles: Mapping[str, str]) -> _Search:
         """The same, with the libraries of a part."""
-        other = _Search(layer, roles, self._modules)
+        other = _Search(layer, roles, self._modules, self._hidden)
         other._set([*self._sonames, *other._sonames])
         return other
 
@@ -137,6 +142,8 @@ class _Search:
             return PatchedFile(file.place, expected=file.facts.st_size)
         also = (f"{self._modules['core']}/lib",) if package != "core" else ()
         entries = rpath_entries(f"{self._modules[package]}/{path}", elf, self._providers, also=also)
+        if package != "libraries":
+            entries = tuple(entry for entry in entries if not self._hidden or self._hidden[0] not in entry)
         entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, self._tree))))
         return PatchedFile(file.place, plan_rpath(elf, entries), file.facts.st_size)
 
@@ -160,12 +167,13 @@ def shipped_path(origin: str, elf: Elf | None) -> str:
 
 
 def _plan_part(
-    tree: RocmTree, layer: Layer, search: _Search
+    tree: RocmTree, layer: Layer, search: _Search, shared: Mapping[str, Shipped]
 ) -> tuple[tuple[Shipped, ...], int, list[tuple[str, str]]]:
     """What one family's libraries, or one target's device package, ship besides the shared files."""
     roles = _part_roles(layer)
     home, edits = search.with_part(layer, roles).place_files(layer, roles)
-    links, dropped = _links(layer, home, dict.fromkeys(layer.links, "libraries"))
+    owners = dict.fromkeys(layer.links, "libraries")
+    links, dropped = _links(layer, (tree.host,), {**shared, **home}, owners)
     files = sorted([*home.values(), *links], key=lambda file: file.path)
     package = "device" if tree.split else "libraries"
     return tuple(replace(file, package=package) for file in files), edits, dropped
@@ -216,7 +224,7 @@ def _alike(file: Shipped, other: Shipped, layer: Layer) -> bool:
 
 
 def _links(
-    layer: Layer, home: Mapping[str, Shipped], owners: Mapping[str, str]
+    layer: Layer, beside: Sequence[Layer], home: Mapping[str, Shipped], owners: Mapping[str, str]
 ) -> tuple[list[Shipped], list[tuple[str, str]]]:
     made: list[Shipped] = []
     dropped: list[tuple[str, str]] = []
@@ -227,14 +235,15 @@ def _links(
             dropped.append((path, f"{link.kind} link"))
             continue
         target = home.get(link.target)
+        there = next((one for one in (layer, *beside) if link.target in one.files), layer)
         if package == DEVEL or (package, path) in taken:
             continue
-        elf = layer.elves.get(link.target)
+        elf = there.elves.get(link.target)
         if target is None:
             dropped.append((path, f"leads to {link.target}, which only the devel package has"))
         elif elf is not None and elf.soname is not None:
             dropped.append((path, "alias of a library that is shipped under its SONAME"))
-        elif not _is_program(layer, link.target):
+        elif not _is_program(there, link.target):
             made.append(replace(target, package=package, path=path))
         elif target.package == package:
             program = launcher(relative_link(path, target.path))

@@ -8,12 +8,21 @@ from pathlib import Path
 
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.device.names import GENERIC, served
-from rocwright.sdk.tree import Gathered, Layer, RocmTree, device_code, is_windows, rocm_version
+from rocwright.sdk.device.place import Group, Input, place_all
+from rocwright.sdk.tree import (
+    Gathered,
+    Layer,
+    RocmTree,
+    device_code,
+    is_windows,
+    readable,
+    rocm_version,
+)
 
 
 def is_split_prefix(root: Path) -> bool:
     """Whether a directory is what splitting a prefix made: `generic` and a directory for each target."""
-    return (root / GENERIC).is_dir() and not (root / "lib").exists() and bool(_target_directories(root))
+    return (root / GENERIC).is_dir() and not (root / "lib").exists() and bool(_targets_in(root))
 
 
 def read_prefix(root: Path, *, version: str | None = None) -> RocmTree:
@@ -27,19 +36,36 @@ def read_prefix(root: Path, *, version: str | None = None) -> RocmTree:
             f"{root} is no directory", where=root, next_step="give the root of a ROCm installation"
         )
     root = root.resolve()
-    split = is_split_prefix(root)
-    host = _layer(root / GENERIC if split else root)
-    _require_hip(root, host.files)
-    return RocmTree(
-        root=root,
-        version=version or _version(root, host),
-        host=host,
-        parts={word: _layer(root / word) for word in _target_directories(root)} if split else {},
-        split=split,
-        owners=None,
-        code=device_code(host),
-        left_out=_others(root) if split else (),
-    )
+    with readable(root):
+        if is_split_prefix(root):
+            host, parts = _layer(root / GENERIC), {word: _layer(root / word) for word in _targets_in(root)}
+            left_out = _others(root)
+        else:
+            host, parts, left_out = _layer(root), {}, ()
+            if any(host.is_split(path) for path in host.elves):
+                host, parts = _by_target(root)
+        _require_hip(root, host.files)
+        return RocmTree(
+            root=root,
+            version=version or _version(root, host),
+            host=host,
+            parts=parts,
+            split=bool(parts),
+            owners=None,
+            code=device_code(host),
+            left_out=left_out,
+        )
+
+
+def _by_target(root: Path) -> tuple[Layer, dict[str, Layer]]:
+    """A tree into which split libraries, archives and device files were installed together."""
+    found: dict[str, Gathered] = {}
+    for item in place_all(Group("rocm", "", (Input(root, ("",)),))):
+        if not item.node.is_directory:
+            word = item.word if item.word == GENERIC or served(item.word) else GENERIC
+            found.setdefault(word, Gathered.empty()).put(item.node.source, item.node.path, None)
+    host = found.pop(GENERIC)
+    return host.layer(), {word: part.layer(beside=host.files) for word, part in sorted(found.items())}
 
 
 def _layer(root: Path) -> Layer:
@@ -48,12 +74,12 @@ def _layer(root: Path) -> Layer:
     return gathered.layer()
 
 
-def _target_directories(root: Path) -> list[str]:
+def _targets_in(root: Path) -> list[str]:
     return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and served(entry.name))
 
 
 def _others(root: Path) -> tuple[tuple[str, str], ...]:
-    known = {GENERIC, *_target_directories(root)}
+    known = {GENERIC, *_targets_in(root)}
     return tuple(
         (entry.name, "neither the generic directory nor that of a target")
         for entry in sorted(root.iterdir())

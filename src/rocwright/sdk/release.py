@@ -15,6 +15,7 @@ from rocwright.model.gpu import Families, base_targets, matching_family
 from rocwright.model.version import parse_version
 from rocwright.sdk.devel import DevelPayload, plan_devel
 from rocwright.sdk.expected import Expected, device_platforms, family_platforms, family_targets
+from rocwright.sdk.installable import require_installable
 from rocwright.sdk.legal import Legal
 from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
 from rocwright.sdk.packages import package_table
@@ -93,6 +94,10 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "profiler": PROFILER.module,
         "devel": DEVEL.module,
     }
+    if not (tree.split or tree.parts):
+        packaging = msgspec.structs.replace(packaging, family=choose_family(tree, packaging.family))
+    if not tree.split and len(tree.parts) < 2:
+        modules["libraries"] = libraries_of(next(iter(tree.parts), str(packaging.family))).module
     runtime = plan_runtime(tree, table, modules, split_compiler=packaging.split_compiler)
     devel = plan_devel(tree, runtime, modules)
     version = str(parse_version(tree.version + packaging.version_suffix))
@@ -115,6 +120,8 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "known_libraries": table.known_libraries,
         **chosen.facts,
     }
+    expanded = (f"{DEVEL.module}/tree/{path}" for path in devel.paths)
+    require_installable(wheels, expanded, windows=tree.windows)
     moved = devel.programs if packaging.split_compiler else ()
     compiler = console_commands(moved, table, "rocm_sdk_devel")
     return SdkPlan(

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from rocwright.errors import InvalidPrefix
 from rocwright.sdk.packages import DEVEL, PackageTable
-from rocwright.sdk.tree import Layer, RocmTree
-
-_LIBRARY = re.compile(r".*\.so(\.[0-9]+)*")
-_ELF = b"\x7fELF"
-_SCRIPT_WORDS = (b"GROUP", b"INPUT", b"OUTPUT_FORMAT", b"/*")
+from rocwright.sdk.tree import RocmTree, is_linker_script
 
 
 def runtime_roles(tree: RocmTree, table: PackageTable, *, split_compiler: bool = False) -> dict[str, str]:
@@ -23,8 +17,10 @@ def runtime_roles(tree: RocmTree, table: PackageTable, *, split_compiler: bool =
     roles: dict[str, str] = {}
     for path in sorted(tree.host.files):
         package = _package(tree, table, path)
-        if package != DEVEL and not _is_linker_script(tree.host, path):
-            roles[path] = package
+        place = tree.host.files[path].place
+        if package == DEVEL or (path not in tree.host.elves and is_linker_script(path, place)):
+            continue
+        roles[path] = package
     if split_compiler:
         for path in _compiler_files(tree, table, roles):
             del roles[path]
@@ -40,24 +36,6 @@ def _package(tree: RocmTree, table: PackageTable, path: str) -> str:
         # A library that no rule names: core serves every target, so code for some has no place in it.
         return "libraries"
     return package
-
-
-def _is_linker_script(layer: Layer, path: str) -> bool:
-    """Whether a file called like a shared library is a text that only the linker reads."""
-    if path in layer.elves or not _LIBRARY.fullmatch(path):
-        return False
-    place = layer.files[path].place
-    with place.open("rb") as stream:
-        head = stream.read(64)
-    if head.startswith(_ELF):
-        return False  # for another machine; shipped as it is
-    if head.lstrip().startswith(_SCRIPT_WORDS):
-        return True
-    raise InvalidPrefix(
-        f"{path} is called like a shared library and is neither an ELF file nor a linker script",
-        where=place,
-        next_step="it is damaged, or a link that was unpacked as a text; install that part of ROCm again",
-    )
 
 
 def _compiler_files(tree: RocmTree, table: PackageTable, roles: Mapping[str, str]) -> set[str]:

@@ -6,8 +6,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, read_elf
@@ -150,6 +152,12 @@ class Gathered:
         else:
             raise InvalidPrefix(f"{path} is neither file, link nor directory", where=entry)
 
+    @property
+    def directories(self) -> frozenset[str]:
+        """The directories that hold anything."""
+        paths = (*self.files, *self.links)
+        return frozenset(str(parent) for path in paths for parent in PurePosixPath(path).parents)
+
     def _twice(self, path: str, entry: Path) -> InvalidPrefix:
         present = self.files.get(path)
         other = f"{present.place}" if present else f"a link to {self.links[path]}"
@@ -159,13 +167,62 @@ class Gathered:
             next_step="remove one of the two; an installed ROCm can hold only one",
         )
 
-    def layer(self) -> Layer:
-        """The layer: links followed, ELF headers read."""
-        paths = (*self.files, *self.links)
-        directories = frozenset(str(parent) for path in paths for parent in PurePosixPath(path).parents)
-        links = {path: _resolve(path, self.files, directories, self.links) for path in self.links}
+    def layer(self, beside: Mapping[str, object] = MappingProxyType({})) -> Layer:
+        """The layer: links followed, ELF headers read. Links may lead to files of layers `beside` it.
+
+        Raises `InvalidPrefix` for a file that is also a directory.
+        """
+        directories = self.directories
+        for path in (*self.files, *self.links):
+            if path in directories:
+                raise InvalidPrefix(
+                    f"{path} is a directory and also a file or link",
+                    where=self.files[path].place if path in self.files else None,
+                    next_step="remove one of the two; an installed ROCm can hold only one",
+                )
+        files = {**beside, **self.files}
+        links = {path: _resolve(path, files, directories, self.links) for path in self.links}
         elves = {path: read_elf(file.place) for path, file in self.files.items() if is_loadable(file.place)}
         return Layer(self.files, links, elves)
+
+
+_LIBRARY = re.compile(r".*\.so(\.[0-9]+)*")
+_ELF = b"\x7fELF"
+_SCRIPT_WORDS = (b"GROUP", b"INPUT", b"OUTPUT_FORMAT", b"/*")
+
+
+def is_linker_script(path: str, place: Path) -> bool:
+    """Whether a file that is called like a shared library is a text that only the linker reads.
+
+    Raises `InvalidPrefix` for one that is neither that nor an ELF file.
+    """
+    if not _LIBRARY.fullmatch(path):
+        return False
+    with place.open("rb") as stream:
+        head = stream.read(64)
+    if head.startswith(_ELF):
+        return False  # of another machine perhaps; shipped as it is
+    if head.lstrip().startswith(_SCRIPT_WORDS):
+        return True
+    raise InvalidPrefix(
+        f"{path} is called like a shared library and is neither an ELF file nor a linker script",
+        where=place,
+        next_step="it is damaged, or a link that was unpacked as a text; install that part of ROCm again",
+    )
+
+
+@contextmanager
+def readable(root: Path) -> Iterator[None]:
+    """Turn what the system says about files below `root` into `InvalidPrefix` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or root
+        raise InvalidPrefix(
+            f"cannot read {where}: {error.strerror or error}",
+            where=str(where),
+            next_step="make it readable, and let nothing change the files meanwhile",
+        ) from error
 
 
 def same_content(one: TreeFile, other: TreeFile) -> bool:

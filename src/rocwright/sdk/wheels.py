@@ -16,7 +16,6 @@ from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device,
 from rocwright.sdk.packages import PackageTable
 from rocwright.sdk.plan import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.sbom import SBOM_PATH
-from rocwright.sdk.windows import require_windows_names
 from rocwright.system.files import shipped_directory
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource, Source
@@ -90,7 +89,8 @@ class Maker:
             "target": word,
             "version": self.version,
         }
-        place = f"{LIBRARIES.module}/_devices/{normal(word)}.json"
+        # Directly in the package: installers remove an emptied directory only where a file of theirs lay.
+        place = f"{LIBRARIES.module}/_device_{normal(word)}.json"
         members = [
             *_members(LIBRARIES, shipped),
             Member(place, BytesSource(msgspec.json.encode(marker) + b"\n")),
@@ -195,8 +195,6 @@ class Maker:
         )
         texts = [Member(f"{plan.dist_info}/licenses/{name}", source) for name, source in terms.texts]
         bill = Member(f"{plan.dist_info}/{SBOM_PATH}", BytesSource(terms.bill))
-        if self._windows:
-            require_windows_names(member.name for member in (*members, *texts))
         return replace(plan, members=(*members, *texts, bill))
 
 

@@ -115,6 +115,14 @@ def remove_tree(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it; raises the named error of `disk_error`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
 def disk_error(error: OSError, path: Path) -> RocwrightError:
     """The named error for an `OSError` met while writing `path`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -178,7 +178,7 @@ def device_wheel(directory, word, *, version=VERSION) -> Path:
     target = entry["serves"][0]
     marker = {"target": word, "serves": entry["serves"], "version": version, "code": entry["serves"]}
     files = {
-        f"{KPACK}/_devices/{word}.json": json.dumps(marker).encode(),
+        f"{KPACK}/_device_{word}.json": json.dumps(marker).encode(),
         f"{KPACK}/.kpack/rocblas_{word}.kpack": b"KPAK" + word.encode(),
         f"{KPACK}/lib/rocblas/library/kernels_{target}.co": word.encode(),
     }

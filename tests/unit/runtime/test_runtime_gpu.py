@@ -103,7 +103,7 @@ def test_no_permission_says_so_and_asks_no_gpu(machine: Path) -> None:
 
 def test_what_is_not_installed_is_skipped(machine: Path) -> None:
     (machine / fake.KPACK / "__init__.py").write_bytes(fake.init())
-    (machine / fake.KPACK / "_devices/gfx1030.json").unlink()
+    (machine / fake.KPACK / "_device_gfx1030.json").unlink()
     status, found = level(machine, "--device")
     assert status == 3
     assert found["device:0:gemm"] == ("skipped", "hipBLAS is not installed")

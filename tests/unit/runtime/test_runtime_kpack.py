@@ -109,7 +109,7 @@ def test_a_target_without_a_package_names_the_nearest(kpack_site: Path) -> None:
 def test_a_damaged_marker_warns_and_lets_the_program_run(kpack_site: Path, kpack_wheels) -> None:
     fake.unpack(kpack_site, kpack_wheels["gfx906"])
     fake.with_gpus(kpack_site, "gfx906")
-    marker = kpack_site / fake.KPACK / "_devices/gfx906.json"
+    marker = kpack_site / fake.KPACK / "_device_gfx906.json"
     marker.write_text("{")
     (found,) = warnings_of(kpack_site)
     assert found.startswith(f"cannot tell whether ROCm serves the GPUs of this machine: a device package of "

@@ -373,7 +373,7 @@ class Package:
     def tree(self) -> set[str]:
         """Paths of ROCm's own files, from the root of the package's tree."""
         inside = {name.partition("/")[2] for name in self.files if name.startswith("_")}
-        return {path for path in inside if path not in GENERATED and not path.startswith("_devices/")}
+        return {path for path in inside if path not in GENERATED and not path.startswith("_device_")}
 
     def facts(self) -> dict[str, object]:
         """What `__init__.py` of the package with files says."""

@@ -62,7 +62,7 @@ def test_all_variants_of_a_target_are_in_one_package(found: dict[str, artifacts.
     assert archives == {
         f".kpack/{library}_lib_gfx90a:xnack{sign}.kpack" for library in ("blas", "rand") for sign in "+-"
     }
-    assert json.loads(package.files["_rocm_sdk_libraries/_devices/gfx90a.json"]) == {
+    assert json.loads(package.files["_rocm_sdk_libraries/_device_gfx90a.json"]) == {
         "target": "gfx90a",
         "serves": ["gfx90a"],
         "version": "7.11.0",
@@ -103,7 +103,7 @@ def test_a_group_is_required_by_the_targets_that_it_serves(split: Path, tmp_path
     assert found["rocm-sdk-device-gfx1151"].requires == [libraries, group]
     assert found["rocm-sdk-device-gfx942"].requires == [libraries]
     assert found["rocm-sdk-device-gfx11"].requires == [libraries]
-    marker = json.loads(found["rocm-sdk-device-gfx11"].files["_rocm_sdk_libraries/_devices/gfx11.json"])
+    marker = json.loads(found["rocm-sdk-device-gfx11"].files["_rocm_sdk_libraries/_device_gfx11.json"])
     assert marker["target"] == "gfx11"
     assert {"gfx1100", "gfx1101", "gfx1151"} <= set(marker["serves"])
     assert "gfx1200" not in marker["serves"]
@@ -159,7 +159,7 @@ def test_a_device_file_at_the_path_of_another_package_is_refused(
 def test_a_target_without_archives_is_a_package_all_the_same(split: Path, tmp_path: Path) -> None:
     with_files(split, ("miopen_lib_gfx1030", "share/miopen/db/gfx1030.kdb", b"db"))
     found = artifacts.packages(build_packages(artifacts.read(split), tmp_path / "dist"))
-    marker = found["rocm-sdk-device-gfx1030"].files["_rocm_sdk_libraries/_devices/gfx1030.json"]
+    marker = found["rocm-sdk-device-gfx1030"].files["_rocm_sdk_libraries/_device_gfx1030.json"]
     assert json.loads(marker)["code"] == []
 
 
@@ -349,7 +349,7 @@ def test_what_else_lies_beside_the_targets_is_reported(tmp_path: Path) -> None:
 
 def test_device_artifacts_for_a_family_are_refused(split: Path) -> None:
     with_files(split, ("blas_lib_gfx110X-all", "lib/x.dat", b"x"))
-    with pytest.raises(InvalidTarget, match="gfx110X-all is no GPU target"):
+    with pytest.raises(InvalidTarget, match="gfx110X-all is no known GPU target"):
         artifacts.read(split)
 
 

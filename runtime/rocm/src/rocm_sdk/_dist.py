@@ -4,6 +4,8 @@ import os
 
 from . import _set
 
+MARKER = "_device_"  # begins the name of the file by which a device package is known
+
 ROLES = ("core", "libraries", "devel", "profiler")
 WINDOWS = os.name == "nt"
 
@@ -95,20 +97,19 @@ def installed_devices():
     if _set.MODE != "kpack":
         return {}
     root = directory("libraries")
-    place = os.path.join(root or "", "_devices")
-    try:
-        names = sorted(name for name in os.listdir(place) if name.endswith(".json")) if root else []
-    except FileNotFoundError:
+    if root is None:
         return {}
     import json
 
     found = {}
-    for name in names:
-        path = os.path.join(place, name)
+    for name in sorted(os.listdir(root)):
+        if not (name.startswith(MARKER) and name.endswith(".json")):
+            continue
+        path = os.path.join(root, name)
         try:
             with open(path, encoding="utf-8") as stream:
                 marker = json.load(stream)
-            found[name[: -len(".json")]] = dict(marker, version=marker["version"], serves=marker["serves"])
+            found[name[len(MARKER) : -len(".json")]] = dict(marker, version=marker["version"], serves=marker["serves"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RuntimeError(f"a device package of ROCm is damaged: {path}: {error!r}") from error
     return found

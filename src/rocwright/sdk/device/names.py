@@ -85,7 +85,14 @@ def read_artifact(root: Path) -> Artifact:
             where=root,
             next_step="call the directory <name>_<component>_<target>, such as rand_lib_generic",
         )
-    lines = os.fsdecode((root / MANIFEST).read_bytes()).splitlines()
+    text = os.fsdecode((root / MANIFEST).read_bytes())
+    if text and not text.endswith("\n"):
+        raise InvalidInput(
+            f"{MANIFEST} of {printable(root.name)} is cut off: its last line does not end",
+            where=root / MANIFEST,
+            next_step="fetch the artifact again",
+        )
+    lines = text.splitlines()
     prefixes = tuple(dict.fromkeys(line.strip().rstrip("/") for line in lines if line.strip()))
     for prefix in prefixes:
         if prefix.startswith("/") or any(part in ("", ".", "..") for part in prefix.split("/")):
