@@ -164,8 +164,11 @@ def _choose(rocm, config_settings):
         ) from error
     if gpus:
         return _family_of([gpu["target"] for gpu in gpus], families, rocm["version"], known), "gpu"
-    _say("no AMD GPU here; chose the default family {}".format(rocm["default_family"]))
-    return rocm["default_family"], "default"
+    default = rocm["default_family"]
+    if families and default not in families:
+        default = min(families)  # the release's default is another platform's
+    _say(f"no AMD GPU here; chose the default family {default}")
+    return default, "default"
 
 
 def _families_here(rocm):

@@ -44,6 +44,12 @@ def install_rocm(
     return describe_rocm(environment, log=log)
 
 
+class _Version(msgspec.Struct, frozen=True):
+    """What is needed of `rocm-sdk version --json`."""
+
+    libraries: tuple[str, ...]
+
+
 def describe_rocm(environment: Environment, *, log: Path) -> InstalledRocm:
     """Ask the installed `rocm-sdk`; raises `InvalidInput` when it names a directory that is not there."""
     tool = str(environment.bin / "rocm-sdk")
@@ -60,15 +66,7 @@ def describe_rocm(environment: Environment, *, log: Path) -> InstalledRocm:
                 where=log,
                 next_step="is rocm[devel] installed? run `rocm-sdk test` in that environment",
             )
-    known = environment.run(
-        [
-            str(environment.python),
-            "-I",
-            "-c",
-            "from rocm_sdk import _set; print(' '.join(sorted(_set.LIBRARIES)))",
-        ],
-        log=log,
-    ).stdout.split()
+    known = msgspec.json.decode(ask("version", "--json"), type=_Version).libraries
     bitcode = root / "lib" / "llvm" / "amdgcn" / "bitcode"
     host_math = root / "lib" / "host-math"
     return InstalledRocm(
@@ -78,5 +76,5 @@ def describe_rocm(environment: Environment, *, log: Path) -> InstalledRocm:
         cmake=str(cmake),
         device_libraries=str(bitcode) if bitcode.is_dir() else "",
         host_math=str(host_math) if host_math.is_dir() else "",
-        libraries=tuple(known),
+        libraries=known,
     )

@@ -262,6 +262,11 @@ def test_families_of_other_platforms_are_not_chosen(tmp_path: Path, monkeypatch)
         SystemExit, match=r"not available\. Set it to one of: gfx90X-dcgpu \(gfx906 gfx90a\)$"
     ):
         load(top).build_wheel(str(tmp_path))
+    monkeypatch.delenv("ROCM_SDK_TARGET_FAMILY")
+    rocm_set["default_family"] = fake.OTHER
+    module = load(fake.sdist_tree(tmp_path / "again", rocm_set))
+    monkeypatch.setattr(module, "_load", lambda name: NoGpu())
+    assert chosen(module, tmp_path) == (fake.FAMILY, "default")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,8 @@ def test_targets_are_the_installed_ones(no_devel: Path, wheels, tmp_path: Path) 
     done = fake.rocm_sdk(bare, "targets")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "rocm-sdk: there is no device code. Which package this machine needs: rocm-sdk targets --detect\n"
+        "rocm-sdk: the package rocm-sdk-libraries-gfx90X-dcgpu is not installed; "
+        'install it with: pip install "rocm[libraries]==5.2.3"\n'
     )
 
 

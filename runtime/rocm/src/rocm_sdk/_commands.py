@@ -111,9 +111,10 @@ def _targets(options):
         devices = {word: marker["serves"] for word, marker in _dist.installed_devices().items()}
         print(json.dumps({"targets": targets, "devices": devices, "families": _dist.installed_families()}))
     elif not targets:
-        have = "the libraries that are installed have" if _dist.directory("libraries") else "there is"
+        _dist.require("libraries")
         raise _dist.PackageMissing(
-            f"{have} no device code. Which package this machine needs: rocm-sdk targets --detect"
+            "the libraries that are installed have no device code. "
+            "Which package this machine needs: rocm-sdk targets --detect"
         )
     else:
         print("\n".join(targets))
