@@ -286,7 +286,12 @@ class Environment:
         for path in sorted(self.present() - self.baseline - owned - parents - compiled):
             place = Path(path)
             source = f"{place.parent.parent}/{place.name.split('.')[0]}.py"
-            if not (place.parent.name == "__pycache__" and source in modules):
+            if place.parent.name == "__pycache__" and source in modules:
+                continue
+            # pip removes only a directory that a file lay in; the rest goes with the package around it.
+            inside = self.root / path
+            empty = inside.is_dir() and not any(found.is_file() for found in inside.rglob("*"))
+            if not (self.installer == "pip" and empty and str(place.parent) in parents):
                 bad.append(f"{path} is nobody's")
         return bad
 

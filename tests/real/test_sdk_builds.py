@@ -217,7 +217,6 @@ def test_cmake_knows_hip_as_a_language(rocm, newcomer, place, path):
 
 
 @needs_cmake
-@of_every_kind
 def test_the_printed_environment_is_enough(rocm, newcomer, place):
     write(newcomer, place, {"CMakeLists.txt": CMAKE_LANGUAGE, "hello.hip": HELLO})
     script = f"""

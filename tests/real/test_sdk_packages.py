@@ -136,8 +136,8 @@ def test_no_library_is_on_disk_twice(real_environment, kind):
     for folder, _, names in os.walk(here.site):
         paths = [Path(folder, name) for name in names]
         files.update({path.stat().st_ino: path for path in paths if not path.is_symlink()})
-    heavy = [path for path in files.values() if {".so", ".a", ".kpack", ".bc"}.intersection(path.suffixes)]
-    assert len(heavy) > 100
+    heavy = [path for path in files.values() if {".so", ".kpack", ".bc"}.intersection(path.suffixes)]
+    assert len(heavy) > 50
     assert same_contents(heavy) == []
     # What the tree costs is what no runtime package has: headers, static libraries, CMake files.
     inside = [
@@ -226,7 +226,9 @@ def same_as_imported(real_sets, made: Path) -> None:
     theirs, ours = members(real_sets.kpack), members(made)
     marker = f"_rocm_sdk_core/{FLAGS}"
     assert ours["rocm-sdk-core"].pop(marker) > 0
-    assert {name: set(paths) for name, paths in ours.items()} == {name: set(p) for name, p in theirs.items()}
+    assert list(ours) == list(theirs)
+    differing = {name: sorted(ours[name].keys() ^ theirs[name].keys()) for name in ours}
+    assert {name: paths for name, paths in differing.items() if paths} == {}
 
 
 def test_artifacts_become_the_same_packages(newcomer, real_sets, artifacts):
