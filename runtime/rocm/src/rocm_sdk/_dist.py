@@ -109,7 +109,8 @@ def installed_devices():
         try:
             with open(path, encoding="utf-8") as stream:
                 marker = json.load(stream)
-            found[name[len(MARKER) : -len(".json")]] = dict(marker, version=marker["version"], serves=marker["serves"])
+            word = name[len(MARKER) : -len(".json")]
+            found[word] = dict(marker, version=marker["version"], serves=marker["serves"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RuntimeError(f"a device package of ROCm is damaged: {path}: {error!r}") from error
     return found
