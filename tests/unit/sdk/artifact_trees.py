@@ -47,6 +47,10 @@ _MACHINES = {
     "gfx90a:xnack-": (GFX90A, XNACK_OFF),
     "gfx942": (GFX942, 0),
     "gfx1100": (GFX1100, 0),
+    # The EF_AMDGPU_MACH numbers of LLVM's documentation.
+    "gfx1101": (0x46, 0),
+    "gfx1102": (0x47, 0),
+    "gfx1103": (0x44, 0),
 }
 
 

@@ -673,7 +673,6 @@ def test_what_cannot_be_loaded_alone_is_said(fat: Path, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.xfail(reason="S28: the libraries package is called otherwise in legacy mode")
 def test_a_program_of_core_is_led_to_no_package_that_there_is_not(fat: Path, tmp_path: Path) -> None:
     blas = trees.write(tmp_path / "libhipblas.so.3", artifacts.images()["hipblas"])
     flags = ("-Wl,--no-as-needed", blas, "-Wl,--unresolved-symbols=ignore-in-shared-libs")

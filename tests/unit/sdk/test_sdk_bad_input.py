@@ -94,7 +94,6 @@ def test_a_manifest_that_does_not_list_what_is_there(fat: Path, text: str) -> No
     assert "core-hip_lib_generic" in f"{error.what} {error.where}"
 
 
-@pytest.mark.xfail(reason="S15: the directory above a stage holds its files, too")
 @pytest.mark.parametrize("text", ["core/clr", "core", "core/"])
 def test_a_manifest_that_is_cut_between_directories(fat: Path, text: str) -> None:
     """Its files would be packaged below stage/. A whole manifest ends in a line break."""
@@ -150,7 +149,6 @@ def test_a_split_artifact_for_no_target(split: Path, word: str) -> None:
     refused(split, InvalidTarget, word.replace("+", r"\+"))
 
 
-@pytest.mark.xfail(reason="S16: gfx999 becomes a package")
 def test_a_split_artifact_for_an_unknown_target(split: Path) -> None:
     add(split, "blas_lib_gfx999", "lib/rocblas/library/x_gfx999.dat", b"x")
     refused(split, InvalidTarget, "gfx999")
@@ -180,7 +178,7 @@ def test_the_same_path_of_two_artifacts(fat: Path, other: str) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    ["core-hip_lib_generic", pytest.param("blas_dev_generic", marks=pytest.mark.xfail(reason="S21"))],
+    ["core-hip_lib_generic", "blas_dev_generic"],
 )
 def test_the_same_path_in_the_libraries_of_a_family(fat: Path, other: str) -> None:
     add(fat, other, "lib/librocblas.so.5.1", b"two", stage=CLR)
@@ -199,15 +197,12 @@ def test_links_that_lead_to_different_places(fat: Path) -> None:
     refused(fat, InvalidPrefix, "share/thing is there twice")
 
 
-S17 = pytest.mark.xfail(reason="S17: only within one wheel")
-
-
 @pytest.mark.parametrize(
     "other",
     [
         "hipify_lib_generic",
-        pytest.param("prim_dev_generic", marks=S17),
-        pytest.param("blas_lib_gfx94X-dcgpu", marks=S17),
+        "prim_dev_generic",
+        "blas_lib_gfx94X-dcgpu",
     ],
 )
 def test_a_directory_where_another_artifact_has_a_file(fat: Path, other: str) -> None:
@@ -224,7 +219,6 @@ def test_two_libraries_of_one_soname_in_a_family(fat: Path) -> None:
 
 # Libraries that are none
 
-S18 = pytest.mark.xfail(reason="S18: libraries of families and targets are not looked at")
 NO_LIBRARY = {
     "an-unpacked-link": b"librocfft.so.0.1",
     "empty": b"",
@@ -239,13 +233,10 @@ PLACES = ["core-hip_lib_generic", "hipdnn_lib_generic", "fft_lib_gfx94X-dcgpu"]
 def test_a_library_that_is_none(
     fat: Path, artifact: str, data: bytes, request: pytest.FixtureRequest
 ) -> None:
-    if "gfx" in artifact:
-        request.applymarker(S18)
     add(fat, artifact, "lib/librocfft.so.0", data)
     refused(fat, InvalidPrefix, r"lib/librocfft\.so\.0 is called like a shared library")
 
 
-@S18
 def test_a_library_of_a_target_that_is_none(split: Path) -> None:
     add(split, "fft_lib_gfx942", "lib/librocfft-device-gfx942.so", b"not even ELF")
     refused(split, InvalidPrefix, r"lib/librocfft-device-gfx942\.so is called like a shared library")
@@ -263,8 +254,6 @@ LINKER_SCRIPTS = [
 def test_a_linker_script_belongs_to_devel(
     fat: Path, artifact: str, text: bytes, request: pytest.FixtureRequest
 ) -> None:
-    if "gfx" in artifact:
-        request.applymarker(S18)
     add(fat, artifact, "lib/libthing.so", text)
     done = build(fat)
     assert artifacts.devel_entries(done)["lib/libthing.so"][0] == "file"
@@ -340,7 +329,6 @@ def test_a_link_out_of_the_tree_takes_nothing_along(fat: Path, text: str) -> Non
         assert "share/host" not in package.tree
 
 
-@pytest.mark.xfail(reason="S19: a link of a family that leads to a file of all GPUs is lost without a word")
 @pytest.mark.parametrize("artifact", ["blas_lib_gfx94X-dcgpu", "blas_lib_gfx90a-dcgpu"])
 def test_a_link_from_a_family_into_what_all_share_is_there_or_reported(fat: Path, artifact: str) -> None:
     add(fat, "hipdnn_lib_generic", "share/hipdnn/data.txt", b"data", stage="ml-libs/hipDNN/stage")
@@ -421,22 +409,17 @@ def as_nobody(root: Path, *changes: Callable[[Path], object]) -> Iterator[Path]:
                     path.chmod(0o755)
 
 
-S22 = pytest.mark.xfail(reason="S22: what the system says is not named")
-
-
 @pytest.mark.parametrize(
     "path",
     [
         f"{HIP}/lib/libamdhip64.so.7.1.1",
         f"blas_lib_gfx94X-dcgpu/{BLAS}/lib/librocblas.so.5.1",
         "prim_dev_generic/math-libs/rocPRIM/stage/include/rocprim/rocprim.hpp",
-        pytest.param("core-hip_lib_generic/artifact_manifest.txt", marks=S22),
-        pytest.param(
-            "base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json", marks=S22
-        ),
+        "core-hip_lib_generic/artifact_manifest.txt",
+        "base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.json",
         "core-hip_lib_generic/core",
-        pytest.param("core-hip_lib_generic", marks=S22),
-        pytest.param(".", marks=S22),
+        "core-hip_lib_generic",
+        ".",
     ],
 )
 def test_what_cannot_be_read_is_named(fat: Path, path: str) -> None:
@@ -469,7 +452,6 @@ def test_the_artifacts_may_be_read_only(fat: Path) -> None:
                 assert {mode & 0o777 for mode in package.modes.values()} <= {0o644, 0o755}
 
 
-@S22
 def test_a_directory_that_cannot_be_written(fat: Path) -> None:
     with (
         as_nobody(fat, lambda copy: copy.parent.chmod(0o755)) as copy,
@@ -497,7 +479,7 @@ FLAGS = "base_lib_generic/base/aux-overlay/stage/share/therock/therock_manifest.
         b'{"flags": {"KPACK_SPLIT_ARTIFACTS": "ON"}}',
         b'{"flags": {"KPACK_SPLIT_ARTIFACTS": 1}}',
         b'{"flags": {"KPACK_SPLIT_ARTIFACTS": null}}',
-        pytest.param(b'{"flags": {"\xff": true}}', marks=pytest.mark.xfail(reason="S23")),
+        b'{"flags": {"\xff": true}}',
         b"\xff\xfe{}",
     ],
 )
@@ -549,7 +531,6 @@ def test_archives_though_the_flag_says_whole(split: Path) -> None:
     assert "KPACK_SPLIT_ARTIFACTS" in (error.next_step or "")
 
 
-@pytest.mark.xfail(reason="S20: only archives are looked for, not libraries whose code is elsewhere")
 def test_a_split_library_though_the_flag_says_whole(
     fat: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -561,7 +542,6 @@ def test_a_split_library_though_the_flag_says_whole(
     refused(fat, InvalidPrefix, r"librocrand\.so\.1")
 
 
-@pytest.mark.xfail(reason="S20")
 def test_archives_for_all_gpus_though_the_flag_says_whole(
     fat: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -624,7 +604,6 @@ def test_a_suffix_that_makes_no_version(fat: Path, suffix: str) -> None:
     assert not (fat.parent / "dist").exists()
 
 
-@pytest.mark.xfail(reason="S24: FileNotFoundError")
 def test_a_file_that_is_gone_meanwhile_is_named(fat: Path) -> None:
     tree = read_artifacts(fat, package_table())
     (fat / HIP / "lib/libhiprtc.so.7.1.1").unlink()

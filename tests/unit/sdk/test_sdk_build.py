@@ -307,7 +307,6 @@ def test_a_prefix_without_libraries_is_refused(tmp_path: Path) -> None:
         plan_packages(read_prefix(tmp_path, version="1"))
 
 
-@pytest.mark.xfail(reason="S26: packages of the other platform are taken for an earlier run's")
 def test_packages_of_the_other_platform_stay(rocm: Path, tmp_path: Path) -> None:
     """Both platforms of one version belong into one index, and share the selector."""
     other = "rocm_sdk_core-6.4.1-py3-none-win_amd64.whl"
@@ -316,7 +315,6 @@ def test_packages_of_the_other_platform_stay(rocm: Path, tmp_path: Path) -> None
     assert (tmp_path / other).exists()
 
 
-@pytest.mark.xfail(reason="S27: rocm-*.tar.gz")
 def test_sdists_of_others_whose_name_begins_alike_stay(rocm: Path, tmp_path: Path) -> None:
     names = ["rocm-docs-core-1.2.tar.gz", "rocm-cmake-6.4.1.tar.gz"]
     for name in names:

@@ -160,7 +160,6 @@ def test_the_archive_holds_exactly_the_files_of_the_manifest(rocm: Path) -> None
     ]
 
 
-@pytest.mark.xfail(reason="S25: every device file looks through the whole tree")
 def test_many_device_files_beside_one_of_devel_take_no_longer_than_alone(tmp_path: Path) -> None:
     """A split ROCm has tens of thousands of files; the time must not grow with files times files."""
     place = trees.write(tmp_path / "file", "x")

@@ -161,18 +161,39 @@ def test_a_split_release_has_one_selector_for_both_platforms(
     assert [path.name for path in other.paths if "linux" in path.name] == []
 
 
-@pytest.mark.xfail(
-    reason="S11: the targets of a family are measured on Linux, taken from the table on Windows"
-)
+ALL_OF_THE_FAMILY = ("gfx1100", "gfx1101", "gfx1102", "gfx1103")
+
+
+def one_and_other(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, targets: tuple[str, ...], packaging: Packaging
+) -> tuple[BuiltPackages, BuiltPackages]:
+    """A release of one family, made on Linux with code for some targets, and on Windows."""
+    linux = linux_like_windows(tmp_path_factory, tmp_path / "linux", split=False)
+    library = linux / "blas_lib_gfx110X-all/math-libs/BLAS/rocBLAS/stage/lib/librocblas.so.5.1"
+    library.unlink()
+    library.write_bytes(artifacts.fat("librocblas.so.5", ("hip",), targets))
+    windows_artifacts(tmp_path / "windows", split=False)
+    one = build_packages(artifacts.read(linux), tmp_path / "one", packaging)
+    return one, build_packages(artifacts.read(tmp_path / "windows"), tmp_path / "other", packaging)
+
+
 @pytest.mark.parametrize("without", PROFILER, ids=["no-profiler", "profiler"])
 def test_a_release_of_families_has_one_selector_for_both_platforms(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, without: tuple[str, ...]
 ) -> None:
-    linux = linux_like_windows(tmp_path_factory, tmp_path / "linux", split=False)
-    windows_artifacts(tmp_path / "windows", split=False)
     packaging = Packaging(linux=("gfx110X-all",), windows=("gfx110X-all",), without=without)
-    one = build_packages(artifacts.read(linux), tmp_path / "one", packaging)
-    other = build_packages(artifacts.read(tmp_path / "windows"), tmp_path / "other", packaging)
+    one, other = one_and_other(tmp_path_factory, tmp_path, ALL_OF_THE_FAMILY, packaging)
+    assert selector(one) == selector(other)
+
+
+@pytest.mark.xfail(
+    reason="device code in DLLs is not read: Windows takes the family's targets from the table", strict=True
+)
+def test_a_family_that_was_built_for_some_of_its_targets_has_one_selector(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    packaging = Packaging(linux=("gfx110X-all",), windows=("gfx110X-all",))
+    one, other = one_and_other(tmp_path_factory, tmp_path, ALL_OF_THE_FAMILY[:2], packaging)
     assert selector(one) == selector(other)
 
 

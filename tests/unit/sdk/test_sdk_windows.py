@@ -216,7 +216,6 @@ def test_a_name_that_windows_cannot_have_is_refused(
     assert [path.name for path in (tmp_path / "dist").iterdir()] == ["rocm_sdk_core-1-py3-none-win_amd64.whl"]
 
 
-@pytest.mark.xfail(reason="S12: names of the devel tree are not looked at")
 @pytest.mark.parametrize(
     ("name", "match"),
     [
@@ -235,7 +234,6 @@ def test_the_devel_tree_must_be_possible_on_windows(tmp_path: Path, name: str, m
     assert not list((tmp_path / "dist").glob("*"))
 
 
-@pytest.mark.xfail(reason="S14: only one wheel is looked at")
 def test_names_that_differ_by_case_between_packages_are_refused(tmp_path: Path) -> None:
     """Device packages lie over the libraries package."""
     windows_artifacts(tmp_path / "rocm", split=True)
