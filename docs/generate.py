@@ -29,9 +29,9 @@ from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families
 from rocwright.model.machines import Machines
 from rocwright.model.project import ProjectTable
-from rocwright.sdk import distribution
-from rocwright.sdk.licences import LicenceTable
-from rocwright.sdk.packages import PackageTable
+from rocwright.sdk.intake import distribution
+from rocwright.sdk.legal.licences import LicenceTable
+from rocwright.sdk.plan.table import PackageTable
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

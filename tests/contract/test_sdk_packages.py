@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.prefix import read_prefix
-from rocwright.sdk.release import Packaging
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.plan.release import Packaging
 from unit.sdk import artifact_trees
 
 pytestmark = pytest.mark.skipif(

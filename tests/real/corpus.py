@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import parse_wheel_filename
 
-from rocwright.sdk.fetch import apt_options
+from rocwright.sdk.intake.fetch import apt_options
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -11,14 +11,6 @@ from types import FrameType
 from cyclopts import App
 
 from rocwright import __version__
-from rocwright.cli.build import build
-from rocwright.cli.check import check
-from rocwright.cli.checkout import checkout
-from rocwright.cli.demo import demo
-from rocwright.cli.doctor import doctor
-from rocwright.cli.kpack import app as kpack_app
-from rocwright.cli.sdk import app as sdk_app
-from rocwright.cli.wheel import app as wheel_app
 from rocwright.errors import Interrupted, RocwrightError
 from rocwright.system import console
 
@@ -27,19 +19,27 @@ app = App(
     version=__version__,
     help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
 )
-app.command(demo)
-app.command(build)
-app.command(check)
-app.command(checkout)
-app.command(doctor)
-app.command(kpack_app)
-app.command(sdk_app)
-app.command(wheel_app)
+_COMMANDS = ("demo", "build", "check", "checkout", "doctor")
+_GROUPS = ("kpack", "sdk", "wheel")
+# By name, so that a command imports what it needs and nothing of the others.
+for _name in _COMMANDS:
+    app.command(f"rocwright.cli.{_name}:{_name}", name=_name)
+for _name in _GROUPS:
+    app.command(f"rocwright.cli.{_name}:app", name=_name)
+
+
+def load_commands() -> None:
+    """Import all commands: their summaries are known only then."""
+    for name in (*_COMMANDS, *_GROUPS):
+        app[name]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
     signal.signal(signal.SIGTERM, _as_interrupt)
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help"):
+        load_commands()
     try:
         app(arguments)
     except Interrupted as problem:

@@ -13,11 +13,11 @@ from rocwright.cli.sdk_version import compute_version
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores, default_cache
 from rocwright.sdk.build import BuiltPackages
-from rocwright.sdk.distribution import this_distribution
-from rocwright.sdk.fetch import fetch, unpack
-from rocwright.sdk.intake import Made, make_packages
-from rocwright.sdk.layout import lay_out
-from rocwright.sdk.release import Packaging
+from rocwright.sdk.intake.distribution import this_distribution
+from rocwright.sdk.intake.fetch import fetch, unpack
+from rocwright.sdk.intake.layout import lay_out
+from rocwright.sdk.make import Made, make_packages
+from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
 
 app = App(name="sdk", help="Make Python packages of ROCm.")

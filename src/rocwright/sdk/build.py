@@ -12,10 +12,10 @@ from typing import IO
 
 import msgspec
 
-from rocwright.sdk.release import Packaging, SdkPlan, plan_packages
+from rocwright.sdk.intake.tree import RocmTree, readable
+from rocwright.sdk.plan.release import Packaging, SdkPlan, plan_packages
 from rocwright.sdk.selector import write_refusing_sdist, write_selector_sdist, write_selector_wheel
 from rocwright.sdk.tar_source import TarSource
-from rocwright.sdk.tree import RocmTree, readable
 from rocwright.system.files import CHUNK, PARTIAL, make_directory, sha256_file
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import write_wheels

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rocwright.errors import RocwrightError
-from rocwright.sdk.names import REFUSAL
+from rocwright.sdk.plan.names import REFUSAL
 from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.system.files import atomic_write, link_or_copy, shipped_directory
 from rocwright.wheel.source import BytesSource, FileSource, Source

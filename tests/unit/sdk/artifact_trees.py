@@ -24,12 +24,12 @@ import pytest
 from packaging.metadata import Metadata, parse_email
 
 from oracle.fat_library import bundle
-from rocwright.sdk.artifacts import read_artifacts
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.device.split import split_tree
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.release import Packaging
-from rocwright.sdk.tree import RocmTree
+from rocwright.sdk.intake.artifacts import read_artifacts
+from rocwright.sdk.intake.tree import RocmTree
+from rocwright.sdk.plan.release import Packaging
+from rocwright.sdk.plan.table import package_table
 from unit.sdk import sdk_trees as trees
 from unit.sdk import split_trees
 from unit.sdk.split_trees import GFX90A, GFX942, GFX1100, XNACK_OFF, XNACK_ON, code

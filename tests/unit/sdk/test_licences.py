@@ -14,7 +14,7 @@ from packaging.metadata import Metadata as StrictMetadata
 from rocwright.binary.kpack import ArchiveWriter, Entry
 from rocwright.data import parse_table
 from rocwright.errors import InvalidArchive, InvalidData
-from rocwright.sdk.licences import (
+from rocwright.sdk.legal.licences import (
     LicenceTable,
     find_texts,
     joined,

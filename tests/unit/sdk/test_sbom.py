@@ -10,8 +10,8 @@ import pytest
 
 from rocwright import __version__
 from rocwright.errors import InvalidData
-from rocwright.sdk.licences import licence_table, licences_of
-from rocwright.sdk.provenance import (
+from rocwright.sdk.legal.licences import licence_table, licences_of
+from rocwright.sdk.legal.provenance import (
     MANIFEST,
     PACKAGES,
     Origin,
@@ -19,7 +19,7 @@ from rocwright.sdk.provenance import (
     read_provenance,
     repository_purl,
 )
-from rocwright.sdk.sbom import Bundled, bundled, sbom
+from rocwright.sdk.legal.sbom import Bundled, bundled, sbom
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 ROCSPARSE = Bundled(

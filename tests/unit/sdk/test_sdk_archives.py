@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput, NoSpace, RocwrightError
-from rocwright.sdk.archives import unpack_artifacts
+from rocwright.sdk.intake.archives import unpack_artifacts
 
 MANIFEST = ("artifact_manifest.txt", b"math/stage\n")
 

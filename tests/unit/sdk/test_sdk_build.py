@@ -19,12 +19,12 @@ import sdk_trees as trees
 
 from rocwright.errors import InvalidPrefix, RocwrightError, UsageError
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.plan import Shipped, programs_of
-from rocwright.sdk.prefix import read_prefix
-from rocwright.sdk.release import Packaging, choose_family, plan_packages
-from rocwright.sdk.tree import Layer, RocmTree
-from rocwright.sdk.wheels import console_commands
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.tree import Layer, RocmTree
+from rocwright.sdk.plan.release import Packaging, choose_family, plan_packages
+from rocwright.sdk.plan.runtime import Shipped, programs_of
+from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.plan.wheels import console_commands
 from rocwright.wheel.source import BytesSource
 
 

@@ -12,7 +12,7 @@ import sdk_trees as trees
 from artifact_trees import Row
 
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.release import Packaging
+from rocwright.sdk.plan.release import Packaging
 
 MOVED = {
     "bin/amdclang++",

@@ -11,7 +11,7 @@ import pytest
 import sdk_trees as trees
 
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
-from rocwright.sdk.deb_import import PrefixOfPackages, holds_packages, unpack_packages
+from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb to make packages")
 

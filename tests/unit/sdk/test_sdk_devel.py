@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidInput
-from rocwright.sdk.devel import plan_devel
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.plan import plan_runtime
-from rocwright.sdk.prefix import read_prefix
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile
+from rocwright.sdk.plan.devel import plan_devel
+from rocwright.sdk.plan.runtime import plan_runtime
+from rocwright.sdk.plan.table import package_table
 from rocwright.sdk.tar_source import TarEntry, TarSource
-from rocwright.sdk.tree import Layer, RocmTree, TreeFile
 from rocwright.wheel.source import BytesSource, FileSource
 
 MODULES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries_x", "devel": "_rocm_sdk_devel"}

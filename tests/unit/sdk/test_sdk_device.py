@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 from rocwright.errors import InvalidPrefix
 from rocwright.model.gpu import InvalidTarget
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.prefix import read_prefix
-from rocwright.sdk.release import Packaging
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.plan.release import Packaging
 
 LIBRARIES = "../_rocm_sdk_libraries"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocwright.errors import Unreachable
-from rocwright.sdk.distribution import (
+from rocwright.sdk.intake.distribution import (
     Distribution,
     MapRule,
     compile_pattern,
@@ -17,7 +17,7 @@ from rocwright.sdk.distribution import (
     place,
     this_distribution,
 )
-from rocwright.sdk.links import follow, normalise, relative_link
+from rocwright.sdk.intake.links import follow, normalise, relative_link
 
 
 def table(*rules: tuple[str, str], links: dict[str, str] | None = None) -> Distribution:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput, MissingTool, Unreachable
-from rocwright.sdk.distribution import Distribution
-from rocwright.sdk.fetch import Fetched, Package, fetch, unpack, unpack_packages
+from rocwright.sdk.intake.distribution import Distribution
+from rocwright.sdk.intake.fetch import Fetched, Package, fetch, unpack, unpack_packages
 
 # Speaks the part of apt-get's command line that is used. What it serves lies beside it: index.txt is what
 # --print-uris prints, pool/ holds the files, and calls.txt records every call.

@@ -12,10 +12,10 @@ import pytest
 import sdk_trees as trees
 
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.launcher import launcher
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.plan import RuntimePlan, Shipped, plan_runtime
-from rocwright.sdk.prefix import read_prefix
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.plan.launcher import launcher
+from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, plan_runtime
+from rocwright.sdk.plan.table import package_table
 
 MODULES = {
     "core": "_rocm_sdk_core",

@@ -69,7 +69,7 @@ def test_facts_of_every_file_and_link_in_order(tmp_path: Path) -> None:
     assert [name for name, _ in stat_files(tmp_path / "b/file")] == ["file"]
 
 
-@pytest.mark.parametrize("room", ["wheel", "sdk/fetch.py", "errors"])
+@pytest.mark.parametrize("room", ["wheel", "sdk/intake/fetch.py", "errors"])
 def test_a_rooms_digest_is_of_its_sources(room: str) -> None:
     assert len(room_digest(room)) == 64
     assert room_digest(room) != room_digest("model")

@@ -9,11 +9,11 @@ import msgspec
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.distribution import Distribution, this_distribution
-from rocwright.sdk.fetch import Fetched, fetch, unpack
-from rocwright.sdk.layout import LaidOut, lay_out
-from rocwright.sdk.prefix import read_prefix
-from rocwright.sdk.release import Packaging
+from rocwright.sdk.intake.distribution import Distribution, this_distribution
+from rocwright.sdk.intake.fetch import Fetched, fetch, unpack
+from rocwright.sdk.intake.layout import LaidOut, lay_out
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.plan.release import Packaging
 from rocwright.system.console import human_bytes
 from rocwright.system.files import (
     content_digest,
@@ -59,7 +59,7 @@ def _fetch(options: RunOptions, distribution: Distribution) -> Step:
         id="rocm-fetch",
         result=Fetched,
         act=act,
-        rooms=("sdk/fetch.py", "data/distributions.toml"),
+        rooms=("sdk/intake/fetch.py", "data/distributions.toml"),
         facts=lambda: {"cache": str(options.cache), "refresh": options.refresh},
         outputs=lambda value: tuple(Path(value.directory) / package.file for package in value.packages),
         summary=summary,
@@ -120,7 +120,7 @@ def _given_prefix(options: RunOptions, prefix: Path) -> Step:
         id="rocm-prefix",
         result=PrefixReady,
         act=act,
-        rooms=("sdk/prefix.py", "binary"),
+        rooms=("sdk/intake/prefix.py", "binary"),
         facts=lambda: {
             "prefix": str(prefix),
             "fingerprint": fingerprint(prefix),
@@ -151,7 +151,7 @@ def _packages(options: RunOptions) -> Step:
         result=BuiltPackages,
         act=act,
         needs=("rocm-prefix",),
-        rooms=("sdk", "binary", "wheel", "data/packages.toml", "data/families.toml"),
+        rooms=("sdk", "binary", "wheel", "data"),
         facts=lambda: {"runtime": runtime_digest()},
         outputs=lambda value: tuple(value.paths),
         summary=summary,

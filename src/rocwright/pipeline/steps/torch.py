@@ -21,7 +21,7 @@ from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import UploadedRun
 from rocwright.sdk.build import BuiltPackages
-from rocwright.sdk.fetch import fetch_packages, unpack_packages
+from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages
 from rocwright.sources.checkout import checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import Request, resolve
@@ -176,7 +176,7 @@ def _python_headers(options: RunOptions) -> Step:
         id="python-headers",
         result=PythonHeaders,
         act=act,
-        rooms=("sdk/fetch.py", "build/headers.py"),
+        rooms=("sdk/intake/fetch.py", "build/headers.py"),
         facts=lambda: {"python": sys.version, "here": headers.has_headers(), "refresh": options.refresh},
         outputs=lambda value: tuple(Path(directory) for directory in value.include),
         summary=lambda value: f"Python's headers {value.source}",

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from rocwright import __version__
 from rocwright.binary.kpack import SUFFIX
-from rocwright.sdk.licences import Part, joined, library_name
-from rocwright.sdk.provenance import Provenance
+from rocwright.sdk.legal.licences import Part, joined, library_name
+from rocwright.sdk.legal.provenance import Provenance
 from rocwright.wheel.metadata import normalized_name, normalized_version
 
 SBOM_PATH = "sboms/rocwright.cdx.json"

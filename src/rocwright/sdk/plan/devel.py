@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 import msgspec
 
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.links import relative_link
-from rocwright.sdk.plan import RuntimePlan, Shipped, programs_of
+from rocwright.sdk.intake.links import relative_link
+from rocwright.sdk.intake.tree import Link, RocmTree
+from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.tar_source import TarEntry, TarSource
-from rocwright.sdk.tree import Link, RocmTree
 from rocwright.system.files import sha256_file
 from rocwright.wheel.source import FileSource
 
@@ -186,4 +185,7 @@ def _claimed_twice(path: str) -> InvalidPrefix:
 
 def _parents(path: str) -> Iterator[str]:
     """The directories above a path, the outermost first."""
-    yield from (str(parent) for parent in reversed(PurePosixPath(path).parents) if parent.name)
+    at = path.find("/")
+    while at >= 0:
+        yield path[:at]
+        at = path.find("/", at + 1)

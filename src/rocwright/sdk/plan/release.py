@@ -13,15 +13,15 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.model.gpu import Families, base_targets, matching_family
 from rocwright.model.version import parse_version
-from rocwright.sdk.devel import DevelPayload, plan_devel
-from rocwright.sdk.expected import Expected, device_platforms, family_platforms, family_targets
-from rocwright.sdk.installable import require_installable
-from rocwright.sdk.legal import Legal
-from rocwright.sdk.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.plan import RuntimePlan, plan_runtime
-from rocwright.sdk.tree import RocmTree
-from rocwright.sdk.wheels import Maker, console_commands
+from rocwright.sdk.intake.tree import RocmTree
+from rocwright.sdk.legal.terms import Legal
+from rocwright.sdk.plan.devel import DevelPayload, plan_devel
+from rocwright.sdk.plan.expected import Expected, device_platforms, family_platforms, family_targets
+from rocwright.sdk.plan.installable import require_installable
+from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
+from rocwright.sdk.plan.runtime import RuntimePlan, plan_runtime
+from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.plan.wheels import Maker, console_commands
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import WheelPlan
 

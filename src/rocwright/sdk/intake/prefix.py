@@ -9,7 +9,7 @@ from pathlib import Path
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.device.names import GENERIC, served
 from rocwright.sdk.device.place import Group, Input, place_all
-from rocwright.sdk.tree import (
+from rocwright.sdk.intake.tree import (
     Gathered,
     Layer,
     RocmTree,

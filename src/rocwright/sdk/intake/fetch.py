@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import CommandFailed, IntegrityError, InvalidData, MissingTool, Unreachable
-from rocwright.sdk.deb import unpack_each
-from rocwright.sdk.distribution import Distribution
+from rocwright.sdk.intake.deb import unpack_each
+from rocwright.sdk.intake.distribution import Distribution
 from rocwright.system import process
 from rocwright.system.files import atomic_directory, remove_tree, verify_sha256, write_text
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rocwright.binary.kpack import SUFFIX
-from rocwright.sdk.licences import (
+from rocwright.sdk.intake.tree import RocmTree
+from rocwright.sdk.legal.licences import (
     LicenceTable,
     LicenceText,
     find_texts,
@@ -14,10 +15,9 @@ from rocwright.sdk.licences import (
     licence_table,
     licences_of,
 )
-from rocwright.sdk.plan import Shipped
-from rocwright.sdk.provenance import Provenance, read_provenance
-from rocwright.sdk.sbom import bundled, sbom
-from rocwright.sdk.tree import RocmTree
+from rocwright.sdk.legal.provenance import Provenance, read_provenance
+from rocwright.sdk.legal.sbom import bundled, sbom
+from rocwright.sdk.plan.runtime import Shipped
 from rocwright.system.files import shipped_directory
 from rocwright.wheel.source import FileSource, Source
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.deb import Control, Listing, Unpacked, unpack_each, unpacked_packages
-from rocwright.sdk.distribution import Distribution, distributions
-from rocwright.sdk.layout import lay_out
-from rocwright.sdk.links import relative_link
+from rocwright.sdk.intake.deb import Control, Listing, Unpacked, unpack_each, unpacked_packages
+from rocwright.sdk.intake.distribution import Distribution, distributions
+from rocwright.sdk.intake.layout import lay_out
+from rocwright.sdk.intake.links import relative_link
 from rocwright.system.files import atomic_directory, remove_tree, require_space
 
 # AMD's packages install below a directory of their own.

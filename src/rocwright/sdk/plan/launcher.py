@@ -22,7 +22,7 @@ _FLAGS = (
 @cache
 def _template() -> bytes:
     """The compiled launcher, its target still the placeholder; compiled once a run."""
-    source = resources.files("rocwright.sdk").joinpath("launcher.c").read_text(encoding="utf-8")
+    source = resources.files("rocwright.sdk.plan").joinpath("launcher.c").read_text(encoding="utf-8")
     try:
         compiler = process.find_program(
             "cc", purpose="compile launchers for links to programs", package="gcc"

@@ -17,9 +17,7 @@ from rocwright.binary.kpack import SUFFIX
 from rocwright.errors import InvalidData, InvalidInput, InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_target
 from rocwright.sdk.device.names import GENERIC, MANIFEST, Artifact, is_artifact, read_artifact, served, tables
-from rocwright.sdk.packages import DEVEL, PackageTable
-from rocwright.sdk.rpaths import is_loadable
-from rocwright.sdk.tree import (
+from rocwright.sdk.intake.tree import (
     Gathered,
     Layer,
     RocmTree,
@@ -29,6 +27,8 @@ from rocwright.sdk.tree import (
     readable,
     rocm_version,
 )
+from rocwright.sdk.plan.rpaths import is_loadable
+from rocwright.sdk.plan.table import DEVEL, PackageTable
 from rocwright.system.files import walk_files
 
 FLAGS = "share/therock/therock_manifest.json"

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.sdk.distribution import compile_pattern
+from rocwright.sdk.intake.distribution import compile_pattern
 
 DEVEL = "devel"
 RUNTIME_PACKAGES = ("core", "libraries", "profiler")

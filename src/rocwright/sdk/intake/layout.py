@@ -17,9 +17,9 @@ import msgspec
 from rocwright.binary.patch import BytePatch
 from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.deb import Control, Listing, unpacked_packages
-from rocwright.sdk.distribution import Distribution, Placement, place
-from rocwright.sdk.rpaths import Providers, read_elves, rpath_entries
+from rocwright.sdk.intake.deb import Control, Listing, unpacked_packages
+from rocwright.sdk.intake.distribution import Distribution, Placement, place
+from rocwright.sdk.plan.rpaths import Providers, read_elves, rpath_entries
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
 
 

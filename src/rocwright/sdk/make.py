@@ -11,14 +11,14 @@ import msgspec
 
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.sdk import stamp
-from rocwright.sdk.archives import find_archives, unpack_artifacts
-from rocwright.sdk.artifacts import has_artifacts, read_artifacts
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.deb_import import holds_packages, unpack_packages
-from rocwright.sdk.packages import package_table
-from rocwright.sdk.prefix import read_prefix
-from rocwright.sdk.release import Packaging
-from rocwright.sdk.tree import RocmTree
+from rocwright.sdk.intake.archives import find_archives, unpack_artifacts
+from rocwright.sdk.intake.artifacts import has_artifacts, read_artifacts
+from rocwright.sdk.intake.deb_import import holds_packages, unpack_packages
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.tree import RocmTree
+from rocwright.sdk.plan.release import Packaging
+from rocwright.sdk.plan.table import package_table
 from rocwright.system.files import make_directory, remove_tree, require_space
 
 # Where archives are unpacked; a killed run's is replaced by the next one.

@@ -1,0 +1,1 @@
+"""What each package says of licences and origins."""
