@@ -109,7 +109,7 @@ def test_make_targets_and_rocm_sdk_commands_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for words in [*in_blocks(text, "make"), *in_prose(text, "make")]:
         assert {word for word in words if "=" not in word} <= targets
-    sdk = (ROOT / "runtime/rocm/src/rocm_sdk/_cli.py").read_text(encoding="utf-8")
+    sdk = (ROOT / "runtime/rocm/src/rocm_sdk/_commands.py").read_text(encoding="utf-8")
     known = set(re.findall(r'add_parser\("([a-z]+)"', sdk))
     assert {words[0] for words in [*in_blocks(text, "rocm-sdk"), *in_prose(text, "rocm-sdk")]} <= known
 

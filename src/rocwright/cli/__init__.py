@@ -37,10 +37,9 @@ def load_commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
     signal.signal(signal.SIGTERM, _as_interrupt)
-    words = sys.argv[1:] if arguments is None else arguments
-    if not words or words[0] in ("-h", "--help"):
-        load_commands()
     try:
+        if arguments is None and sys.argv[1:] in ([], ["-h"], ["--help"]):
+            load_commands()
         app(arguments)
     except Interrupted as problem:
         console.error(problem)

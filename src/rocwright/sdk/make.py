@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,7 +57,6 @@ def make_packages(
     before = stamp.unchanged(record, options, sources, BuiltPackages)
     if before is not None:
         return Made(before, unchanged=True)
-    make_directory(directory)
     begun = stamp.begin(record, options, sources)
     with opened(sources, directory, version=version, without=packaging.without, threads=threads) as tree:
         require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
@@ -108,11 +107,14 @@ def opened(
 def _place(scratch: Path) -> Iterator[Path]:
     """Where to unpack to; nothing of it stays, and what a killed run left is replaced."""
     place = scratch / _UNPACKED
+    make_directory(scratch)
     try:
         yield place
     finally:
         remove_tree(place)
         (scratch / _LOG).unlink(missing_ok=True)
+        with suppress(OSError):
+            scratch.rmdir()  # unless something was made in it
 
 
 def _require_artifacts(sources: Sequence[Path]) -> None:
