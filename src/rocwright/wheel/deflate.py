@@ -55,16 +55,22 @@ INFLATE_ERRORS: tuple[type[Exception], ...] = (zlib.error, _codec.error)
 
 @dataclass(frozen=True)
 class Levels:
-    """How hard to compress: libdeflate's level (1 to 12) and that of zlib-ng or zlib (1 to 9)."""
+    """How hard to compress.
 
+    libdeflate's level (1 to 12) for members of up to one block and for larger ones, and the level of zlib-ng
+    or zlib (1 to 9) for what is cut into blocks.
+    """
+
+    short: int
     whole: int
     blocks: int
 
 
 # Seconds and bytes of a 63 MB library: fast 0.3, 22.0 MB; balanced 0.6, 20.2 MB; small 4.3, 19.6 MB. In
-# blocks, level 5 takes zlib-ng as long as libdeflate's 6; its 6 takes a quarter longer for 0.5 % less.
+# blocks, level 5 takes zlib-ng as long as libdeflate's 6, for 1 % more than zlib's 6 gives; its own 6 takes a
+# quarter longer for 0.5 % less. Short members, a tenth of ROCm's bytes, make up for that at the next level.
 COMPRESSIONS: Mapping[str, Levels | None] = MappingProxyType(
-    {"fast": Levels(1, 2), "balanced": Levels(6, 5), "small": Levels(10, 9), "none": None}
+    {"fast": Levels(1, 1, 2), "balanced": Levels(7, 6, 5), "small": Levels(10, 10, 9), "none": None}
 )
 
 
@@ -159,9 +165,10 @@ def blocks_of(name: str, source: Source, levels: Levels | None) -> Iterator[Bloc
 def pack(block: Block, buffers: Buffers) -> Packed:
     """Read one block and compress it; runs on any thread."""
     if block.whole and block.levels is not None and block.length and _libdeflate is not None:
+        level = block.levels.short if block.length <= BLOCK else block.levels.whole
         with buffers.lend(block.length) as view:
             _fill(block, view)
-            return _finished(view, _libdeflate.deflate_compress(view, block.levels.whole))
+            return _finished(view, _libdeflate.deflate_compress(view, level))
     raw = _read(block.name, block.source, block.offset, block.length)
     if block.levels is None or not raw:
         return _finished(raw, None) if block.whole else Packed(raw, raw, False)
