@@ -182,3 +182,19 @@ def test_many_device_files_beside_one_of_devel_take_no_longer_than_alone(tmp_pat
     assert time.process_time() - before < 2
     kinds = [kind for _, kind, _ in json.loads(devel.manifest)["entries"]]
     assert {kind: kinds.count(kind) for kind in kinds} == {"sibling": 1, "file": 4001, "overlay": 2000}
+
+
+def test_a_program_of_devel_keeps_no_path_of_the_machine_that_built_it(tmp_path: Path) -> None:
+    root = trees.small_rocm(tmp_path / "rocm")
+    hip = root / "lib/libamdhip64.so.6.4.43484"
+    built_in = "-Wl,--enable-new-dtags,-rpath,/home/builder/build/lib"
+    trees.program(root / "bin/rocblas-bench", flags=("-Wl,--no-as-needed", str(hip), built_in))
+    devel = payload(root)
+    with tarfile.open(fileobj=io.BytesIO(devel.archive.read_at(0, devel.archive.size))) as tar:
+        member = tar.extractfile("bin/rocblas-bench")
+        assert member is not None
+        found = trees.write(tmp_path / "rocblas-bench", member.read())
+    facts = trees.dynamic(found)
+    assert (facts["RPATH"], facts.get("RUNPATH")) == (["$ORIGIN/../lib"], None)
+    entries = {path: (kind, value) for path, kind, value in json.loads(devel.manifest)["entries"]}
+    assert entries["bin/rocblas-bench"] == ("file", sha256(found.read_bytes()))

@@ -6,7 +6,8 @@ manifest, made on first use (format: runtime/README.md). So nothing is shipped t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,8 +17,11 @@ from rocwright.sdk.intake.links import relative_link
 from rocwright.sdk.intake.tree import Link, RocmTree
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.tar_source import TarEntry, TarSource
-from rocwright.system.files import sha256_file
-from rocwright.wheel.source import FileSource
+from rocwright.system.files import CHUNK
+from rocwright.system.parallel import in_order
+from rocwright.wheel.source import FileSource, Source
+
+_THREADS = 2  # reading and hashing; more wait for the disk
 
 # Stands for the libraries package in use, whichever family it is of.
 LIBRARIES = "@libraries@"
@@ -53,12 +57,13 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
     for path in sorted(tree.host.files):
         shipped = runtime.home.get(path)
         if shipped is None:
-            place = tree.host.files[path]
-            source = FileSource(place.place)
-            plan.files.append(Shipped("devel", path, source, place.executable, path, place.artifact))
-            plan.entries[path] = ("file", sha256_file(place.place))
+            there = tree.host.files[path]
+            source = runtime.rest.get(path) or FileSource(there.place)
+            plan.files.append(Shipped("devel", path, source, there.executable, path, there.artifact))
         elif shipped.package != "profiler":
             plan.sibling(path, shipped)
+    for file, digest in zip(plan.files, _digests(plan.files), strict=True):
+        plan.entries[file.path] = ("file", digest)
     for file in runtime.of("libraries"):
         if file.origin is not None and file.origin not in tree.host.files:
             plan.sibling(file.path, file)  # several targets have it alike
@@ -87,6 +92,19 @@ def plan_devel(tree: RocmTree, runtime: RuntimePlan, modules: Mapping[str, str])
         programs=tuple(programs),
         left_out=tuple(plan.left_out),
     )
+
+
+def _digests(files: Sequence[Shipped]) -> Iterable[str]:
+    """sha256 of what is shipped, in hex."""
+    jobs = ((file.source, 0) for file in files)
+    return in_order(_sha256, jobs, threads=_THREADS, window=1)
+
+
+def _sha256(source: Source) -> str:
+    digest = hashlib.sha256()
+    for offset in range(0, source.size, CHUNK):
+        digest.update(source.read_at(offset, CHUNK))
+    return digest.hexdigest()
 
 
 @dataclass

@@ -46,12 +46,14 @@ class RuntimePlan:
 
     `shipped` maps (package, path in its tree) order-stably, for what all GPUs share; `parts` has the same for
     each family or target. `home` tells for each real file of the host layer which shipped file holds it;
-    `dropped` lists links that are in no runtime package, with the reason.
+    `rest` has the edited form of those that only devel ships. `dropped` lists links that are in no runtime
+    package, with the reason.
     """
 
     shipped: tuple[Shipped, ...]
     parts: Mapping[str, tuple[Shipped, ...]]
     home: Mapping[str, Shipped]
+    rest: Mapping[str, PatchedFile]
     dropped: tuple[tuple[str, str], ...]
     rpath_edits: int
 
@@ -90,7 +92,8 @@ def plan_runtime(
     if not any(file.package == "core" for file in shared):
         raise InvalidPrefix("no file of the prefix belongs to rocm-sdk-core", where=tree.root)
     ordered = sorted(shared, key=lambda file: (file.package, file.path))
-    return RuntimePlan(tuple(ordered), parts, home, tuple(dropped), edits)
+    rest = _rest(tree.host, home)
+    return RuntimePlan(tuple(ordered), parts, home, rest, tuple(dropped), edits)
 
 
 class _Search:
@@ -146,6 +149,19 @@ class _Search:
             entries = tuple(entry for entry in entries if not self._hidden or self._hidden[0] not in entry)
         entries = tuple(dict.fromkeys((*entries, *rpath_entries(path, elf, self._tree))))
         return PatchedFile(file.place, plan_rpath(elf, entries), file.facts.st_size)
+
+
+def _rest(layer: Layer, home: Mapping[str, Shipped]) -> dict[str, PatchedFile]:
+    """Programs and libraries that only devel has, without the paths of the machine that built them."""
+    places = {path: home[path].path if path in home else path for path in layer.elves}
+    names = [(places[path], elf.soname) for path, elf in layer.elves.items() if elf.soname is not None]
+    tree = Providers.of(names)
+    found: dict[str, PatchedFile] = {}
+    for path, elf in layer.elves.items():
+        patch = plan_rpath(elf, rpath_entries(path, elf, tree)) if path not in home and elf.dynamic else None
+        if patch is not None:
+            found[path] = PatchedFile(layer.files[path].place, patch, layer.files[path].facts.st_size)
+    return found
 
 
 def _sonames(layer: Layer, roles: Mapping[str, str]) -> list[tuple[str, str, str]]:
