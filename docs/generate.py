@@ -31,7 +31,7 @@ from rocwright.model.machines import Machines
 from rocwright.model.project import ProjectTable
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable
-from rocwright.sdk.plan.table import PackageTable
+from rocwright.sdk.table import PackageTable
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -18,7 +18,7 @@ from rocwright.sdk.intake.deb_import import holds_packages, unpack_packages
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.release import Packaging
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 from rocwright.system.files import make_directory, remove_tree, require_space
 
 # Where archives are unpacked; a killed run's is replaced by the next one.

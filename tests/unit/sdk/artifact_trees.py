@@ -29,7 +29,7 @@ from rocwright.sdk.device.split import split_tree
 from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.release import Packaging
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 from unit.sdk import sdk_trees as trees
 from unit.sdk import split_trees
 from unit.sdk.split_trees import GFX90A, GFX942, GFX1100, XNACK_OFF, XNACK_ON, code

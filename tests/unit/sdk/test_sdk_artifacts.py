@@ -17,7 +17,7 @@ from artifact_trees import Row
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.plan.release import Packaging
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 
 
 def words(text: str) -> list[str]:

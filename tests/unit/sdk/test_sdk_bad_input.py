@@ -30,7 +30,7 @@ from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 
 CLR, BLAS = "core/clr/stage", "math-libs/BLAS/rocBLAS/stage"
 HIP = f"core-hip_lib_generic/{CLR}"

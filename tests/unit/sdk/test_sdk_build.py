@@ -23,8 +23,8 @@ from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.intake.tree import Layer, RocmTree
 from rocwright.sdk.plan.release import Packaging, choose_family, plan_packages
 from rocwright.sdk.plan.runtime import Shipped, programs_of
-from rocwright.sdk.plan.table import package_table
 from rocwright.sdk.plan.wheels import console_commands
+from rocwright.sdk.table import package_table
 from rocwright.wheel.source import BytesSource
 
 

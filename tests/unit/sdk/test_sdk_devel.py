@@ -19,7 +19,7 @@ from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile
 from rocwright.sdk.plan.devel import plan_devel
 from rocwright.sdk.plan.runtime import plan_runtime
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.wheel.source import BytesSource, FileSource
 

@@ -17,7 +17,7 @@ from rocwright.sdk.intake.distribution import (
     place,
     this_distribution,
 )
-from rocwright.sdk.intake.links import follow, normalise, relative_link
+from rocwright.sdk.links import follow, normalise, relative_link
 
 
 def table(*rules: tuple[str, str], links: dict[str, str] | None = None) -> Distribution:

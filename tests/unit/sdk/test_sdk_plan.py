@@ -15,7 +15,7 @@ from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.launcher import launcher
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, plan_runtime
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 
 MODULES = {
     "core": "_rocm_sdk_core",

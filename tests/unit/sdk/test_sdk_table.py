@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 
 CORE = """
 bin/hipcc

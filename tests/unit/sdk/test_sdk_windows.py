@@ -15,7 +15,7 @@ from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
-from rocwright.sdk.plan.table import package_table
+from rocwright.sdk.table import package_table
 from windows_tree import COMPILER, FAMILY, TARGETS, windows_artifacts, windows_prefix
 
 pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="needs mingw-w64")

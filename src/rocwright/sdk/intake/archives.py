@@ -21,7 +21,7 @@ import zstandard
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
 from rocwright.sdk.device.names import MANIFEST
 from rocwright.sdk.intake.archive_stream import DAMAGE, UnpackedStream
-from rocwright.sdk.intake.links import follow
+from rocwright.sdk.links import follow
 from rocwright.system.files import CHUNK, atomic_directory, require_space, verify_sha256
 from rocwright.system.parallel import in_order
 

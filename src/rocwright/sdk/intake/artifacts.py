@@ -27,8 +27,8 @@ from rocwright.sdk.intake.tree import (
     readable,
     rocm_version,
 )
-from rocwright.sdk.plan.rpaths import is_loadable
-from rocwright.sdk.plan.table import DEVEL, PackageTable
+from rocwright.sdk.rpaths import is_loadable
+from rocwright.sdk.table import DEVEL, PackageTable
 from rocwright.system.files import walk_files
 
 FLAGS = "share/therock/therock_manifest.json"

@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix, Unreachable
-from rocwright.sdk.intake.links import follow, normalise, relative_link
+from rocwright.sdk.links import follow, normalise, relative_link
 
 
 class MapRule(

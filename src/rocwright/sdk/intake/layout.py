@@ -19,7 +19,7 @@ from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, Placement, place
-from rocwright.sdk.plan.rpaths import Providers, read_elves, rpath_entries
+from rocwright.sdk.rpaths import Providers, read_elves, rpath_entries
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
 
 

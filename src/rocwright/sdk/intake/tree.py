@@ -16,8 +16,8 @@ from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.host import MARKER_SECTION
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.model.gpu import base_targets
-from rocwright.sdk.intake.links import follow
-from rocwright.sdk.plan.rpaths import is_loadable
+from rocwright.sdk.links import follow
+from rocwright.sdk.rpaths import is_loadable
 from rocwright.system.files import walk_files
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.intake.links import relative_link
 from rocwright.sdk.intake.tree import Link, RocmTree
+from rocwright.sdk.links import relative_link
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.system.files import CHUNK

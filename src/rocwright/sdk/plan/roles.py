@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocwright.sdk.intake.tree import RocmTree, is_linker_script
-from rocwright.sdk.plan.table import DEVEL, PackageTable
+from rocwright.sdk.table import DEVEL, PackageTable
 
 
 def runtime_roles(tree: RocmTree, table: PackageTable, *, split_compiler: bool = False) -> dict[str, str]:

@@ -15,12 +15,12 @@ from rocwright.binary.elf import Elf
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.intake.links import relative_link
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile, same_content
+from rocwright.sdk.links import relative_link
 from rocwright.sdk.plan.launcher import launcher
 from rocwright.sdk.plan.roles import runtime_roles
-from rocwright.sdk.plan.rpaths import Providers, rpath_entries
-from rocwright.sdk.plan.table import DEVEL, PackageTable
+from rocwright.sdk.rpaths import Providers, rpath_entries
+from rocwright.sdk.table import DEVEL, PackageTable
 from rocwright.wheel.source import BytesSource, Source
 
 

@@ -11,11 +11,11 @@ import msgspec
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.device.names import served
 from rocwright.sdk.legal.sbom import SBOM_PATH
-from rocwright.sdk.legal.terms import Legal
 from rocwright.sdk.plan.devel import DevelPayload
 from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, programs_of
-from rocwright.sdk.plan.table import PackageTable
+from rocwright.sdk.plan.terms import Legal
+from rocwright.sdk.table import PackageTable
 from rocwright.system.files import shipped_directory
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import BytesSource, FileSource, Source

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.sdk.intake.links import normalise, relative_link
+from rocwright.sdk.links import normalise, relative_link
 
 
 @dataclass(frozen=True)
