@@ -5,7 +5,7 @@ import json
 import os
 import sys
 
-from . import _cli, _devel, _dist, _environment, _gpus, _set
+from . import _devel, _dist, _environment, _gpus, _places, _set
 
 
 def run(arguments):
@@ -66,7 +66,7 @@ def _parser():
 
 
 def _path(options):
-    print(_cli.path(options.what))
+    print(_places.path(options.what))
     return 0
 
 
@@ -149,7 +149,7 @@ def _detect(options):
 
 
 def _env(options):
-    values = _environment.environment(_cli.root(), os.environ)
+    values = _environment.environment(_places.root(), os.environ)
     if options.shell == "github" and os.environ.get("GITHUB_ENV") and os.environ.get("GITHUB_PATH"):
         _environment.write_github(values, os.environ["GITHUB_ENV"], os.environ["GITHUB_PATH"])
     else:

@@ -6,14 +6,9 @@ This module is on the way of every compiler call, so it imports little; making t
 import os
 
 from . import _dist
+from ._stamp import DIRECTORY_VARIABLE, TREE, DevelError, read_stamp, state
 
-DIRECTORY_VARIABLE = "ROCM_SDK_DEVEL_DIR"
-TREE = "tree"
-STAMP = ".rocm-sdk-expanded"
-
-
-class DevelError(RuntimeError):
-    """The devel tree cannot be had; the message says why and what to do."""
+__all__ = ["DevelError", "installed_root", "root"]
 
 
 def installed_root():
@@ -38,28 +33,6 @@ def root():
         libraries=libraries["module"] if libraries else None,
         elsewhere=elsewhere,
     )
-
-
-def read_stamp(tree):
-    """(key, libraries package, files) of a whole tree; None when there is none.
-
-    The stamp is written last and the tree is renamed into place with it, so a stamp means a whole tree.
-    """
-    try:
-        with open(os.path.join(tree, STAMP), encoding="utf-8") as stream:
-            key, libraries, *files = stream.read().splitlines()
-    except (OSError, ValueError):
-        return None
-    return key, libraries, files
-
-
-def state(site, path):
-    """A file as a line of the stamp. Whatever replaces or changes the file changes the line.
-
-    A copied environment has other lines, too; then the key decides, which depends on contents only.
-    """
-    found = os.stat(os.path.join(site, path))
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino} {path}"
 
 
 def _is_unchanged(module, libraries):

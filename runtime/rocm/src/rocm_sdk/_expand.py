@@ -12,8 +12,8 @@ import os
 import shutil
 
 from . import _dist, _record, _system, _unpack
-from ._devel import DIRECTORY_VARIABLE, STAMP, TREE, DevelError, read_stamp, state
 from ._manifest import ACROSS, MANIFEST, damaged, parse, verify
+from ._stamp import DIRECTORY_VARIABLE, STAMP, TREE, DevelError, read_stamp, state
 
 LIBRARIES = "@libraries@"  # in a path across packages: the libraries package in use, of whichever family
 

@@ -4,8 +4,8 @@ import hashlib
 import json
 import os
 
-from ._devel import STAMP, DevelError
 from ._dist import WINDOWS
+from ._stamp import STAMP, DevelError
 
 MANIFEST = "_devel.json"
 KINDS = ("file", "link", "dirlink", "sibling", "overlay")

@@ -7,8 +7,8 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 from . import _tar
-from ._devel import DevelError
 from ._manifest import damaged
+from ._stamp import DevelError
 
 PLAIN, PACKED = "_devel.tar", "_devel.tar.xz"
 UNPACKED = ".devel.tar"  # in the tree that is being made; no path of a manifest is taken for it
