@@ -174,7 +174,7 @@ def test_a_disk_that_fills_up(demo, newcomer, tmp_path):
         ) as child:
             assert child.stderr is not None
             for line in child.stderr:
-                if "writing rocm_sdk_libraries" in line:
+                if "wrote rocm_sdk_core" in line:
                     free = shutil.disk_usage(small).free
                     with (small / "hog").open("wb") as hog:
                         os.posix_fallocate(hog.fileno(), 0, max(0, free - 50_000_000))
