@@ -112,6 +112,9 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         # `rocm` is the same on both platforms, although only Linux has the package.
         if runtime.of("profiler") or (tree.windows and packaging.linux is not None):
             packages["profiler"] = {**PROFILER.facts, "platforms": ["linux"]}
+    left_out = (*tree.left_out, *devel.left_out)
+    if runtime.of("profiler") and "profiler" in packaging.without:
+        left_out += (("rocm-profiler", "left out as asked"),)
     mode = "kpack" if tree.split else "legacy"
     facts = {
         "version": version,
@@ -135,7 +138,7 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         compiler=compiler,
         facts=facts,
         rpath_edits=runtime.rpath_edits,
-        left_out=(*tree.left_out, *devel.left_out),
+        left_out=left_out,
     )
 
 
