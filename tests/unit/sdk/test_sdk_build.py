@@ -321,3 +321,16 @@ def test_sdists_of_others_whose_name_begins_alike_stay(rocm: Path, tmp_path: Pat
         trees.write(tmp_path / name, "the user's")
     build_packages(read_prefix(rocm), tmp_path)
     assert [name for name in names if (tmp_path / name).exists()] == names
+
+
+@pytest.mark.parametrize(("compression", "stored"), [("none", True), ("fast", False)])
+def test_wheels_are_compressed_as_asked(rocm: Path, tmp_path: Path, compression: str, stored: bool) -> None:
+    built = build_packages(read_prefix(rocm), tmp_path, Packaging(compression=compression))
+    members = [member for path in built.paths[:3] for member in zipfile.ZipFile(path).infolist()]
+    assert all(member.compress_type == zipfile.ZIP_STORED for member in members) == stored
+
+
+def test_an_unknown_compression_is_named_before_anything_is_written(rocm: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'best' is no compression of wheels"):
+        build_packages(read_prefix(rocm), tmp_path / "dist", Packaging(compression="best"))
+    assert not list((tmp_path / "dist").iterdir())
