@@ -19,6 +19,7 @@ from rocwright.sdk.intake.layout import lay_out
 from rocwright.sdk.make import Made, make_packages
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
+from rocwright.system.memory import return_large_blocks
 
 app = App(name="sdk", help="Make Python packages of ROCm.")
 app.command(compute_version)
@@ -184,6 +185,7 @@ def _make(
     json: bool,
     artifacts: bool = False,
 ) -> None:
+    return_large_blocks()
     made = make_packages(
         sources,
         dest_dir,

@@ -53,7 +53,7 @@ _NONE: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 # Members in flight hold at most so many bytes, and so many more for each of the first threads: two of the
 # largest that are packed in one go fit, and the bound does not grow with any number of threads.
 _WINDOW = _WINDOW_PER_THREAD = 64 << 20
-_THREADS_THAT_COUNT = 4
+_THREADS_THAT_COUNT = 2
 _KEPT = 32 << 20  # of the memory that members were read into, so many bytes wait for the next ones
 
 
@@ -140,12 +140,11 @@ def write_wheel(
 ) -> WrittenWheel:
     """Write the wheel into `directory`; the same plan gives the same bytes for any number of threads.
 
-    `compression` is one of `deflate.COMPRESSIONS`. Holds at most 192 MiB of members with two threads and
-    320 MiB with four or more, however large they are; what the allocator keeps comes on top, some 20 MB for
-    each thread. Raises `InvalidInput` for names that no wheel may have
-    (absolute, `..`, backslash, drive, repeated; not for Linux: differing only by case), for metadata of
-    another project, and for a source that shrinks; `NoSpace` when the disk is full. A failure leaves nothing
-    behind.
+    `compression` is one of `deflate.COMPRESSIONS`. Holds at most 192 MiB of members, however large they are
+    and many threads there be; what the allocator keeps comes on top (`system.memory`). Raises `InvalidInput`
+    for names that no wheel may have (absolute, `..`, backslash, drive, repeated; not for Linux: differing
+    only by case), for metadata of another project, and for a source that shrinks; `NoSpace` when the disk is
+    full. A failure leaves nothing behind.
     """
     return next(write_wheels([plan], directory, threads=threads, compression=compression))
 
