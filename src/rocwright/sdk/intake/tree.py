@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import stat
@@ -146,7 +147,9 @@ class Gathered:
             if not os.access(entry, os.R_OK):
                 raise InvalidPrefix(f"{path} cannot be read", where=entry, next_step="make it readable")
             present = self.files.get(path)
-            if path in self.links or (present is not None and not _same_bytes(present.place, entry)):
+            if path in self.links or (
+                present is not None and not filecmp.cmp(present.place, entry, shallow=False)
+            ):
                 raise self._twice(path, entry)
             self.files.setdefault(path, TreeFile(entry, facts, artifact))
         else:
@@ -227,17 +230,7 @@ def readable(root: Path) -> Iterator[None]:
 
 def same_content(one: TreeFile, other: TreeFile) -> bool:
     """Whether two files hold the same bytes."""
-    return _same_bytes(one.place, other.place)
-
-
-def _same_bytes(one: Path, other: Path) -> bool:
-    if one.stat().st_size != other.stat().st_size:
-        return False
-    with one.open("rb") as first, other.open("rb") as second:
-        while piece := first.read(1 << 20):
-            if piece != second.read(len(piece)):
-                return False
-    return True
+    return filecmp.cmp(one.place, other.place, shallow=False)
 
 
 def _entries(root: Path) -> Iterator[Path]:

@@ -94,10 +94,10 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "profiler": PROFILER.module,
         "devel": DEVEL.module,
     }
-    if not (tree.split or tree.parts):
-        packaging = msgspec.structs.replace(packaging, family=choose_family(tree, packaging.family))
-    if not tree.split and len(tree.parts) < 2:
-        modules["libraries"] = libraries_of(next(iter(tree.parts), str(packaging.family))).module
+    if not tree.split:
+        families = tuple(tree.parts) or (choose_family(tree, packaging.family),)
+        if len(families) == 1:
+            modules["libraries"] = libraries_of(families[0]).module
     runtime = plan_runtime(tree, table, modules, split_compiler=packaging.split_compiler)
     devel = plan_devel(tree, runtime, modules)
     version = str(parse_version(tree.version + packaging.version_suffix))
