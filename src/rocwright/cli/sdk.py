@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli.sdk_version import compute_version
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores, default_cache
-from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.layout import lay_out
@@ -129,7 +129,7 @@ def import_(
     ----------
     sources
         Root of a ROCm installation (with bin/, include/ and lib/), what `rocwright kpack split` made of one,
-        a directory of artifacts, or archives of artifacts.
+        a directory of artifacts or of Debian packages, or archives of artifacts.
     dest_dir
         Where the packages go; ROCm packages of earlier runs in it are removed.
     family
@@ -201,13 +201,9 @@ def _make(
         note=console.say,
     )
     if json:
-        console.out_json({**_as_dict(made.built), "unchanged": made.unchanged})
+        console.out_json({**msgspec.structs.asdict(made.built), "unchanged": made.unchanged})
     else:
         _show(made)
-
-
-def _as_dict(built: BuiltPackages) -> dict[str, object]:
-    return {name: getattr(built, name) for name in built.__struct_fields__}
 
 
 def _show(made: Made) -> None:
