@@ -20,8 +20,7 @@ import msgspec
 
 import rocwright
 from rocwright.build.recipe import RecipeTable
-from rocwright.check.rules import RULES
-from rocwright.check.set_rules import CLOSED_RULE, SET_RULES
+from rocwright.check.rules import RULES, SET_RULES
 from rocwright.cli import app
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
@@ -56,7 +55,7 @@ def code(text: str) -> str:
 
 def rule_ids() -> list[str]:
     """Ids of the rules over one file and over a set, in the order in which they are applied."""
-    return [*(rule.id for rule in RULES), *(rule.id for rule in (*SET_RULES, CLOSED_RULE))]
+    return [*(rule.id for rule in RULES), *(rule.id for rule in SET_RULES)]
 
 
 # --- commands
@@ -241,11 +240,9 @@ def render_family_names() -> str:
 
 
 def render_rules() -> str:
-    """Ids and severities of the rules, in the order in which they are applied."""
-    rows = [(code(rule.id), str(rule.severity)) for rule in RULES]
-    rows += [(code(rule.id), str(rule.severity)) for rule in SET_RULES]
-    rows.append((code(CLOSED_RULE.id), f"{CLOSED_RULE.severity}; error with `--closed`"))
-    return table(("Rule", "Severity"), rows)
+    """Ids, severities and summaries of the rules, in the order in which they are applied."""
+    rows = [(code(rule.id), rule.severity, rule.summary) for rule in (*RULES, *SET_RULES)]
+    return table(("Rule", "Severity", "What it asks"), rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -1,91 +1,166 @@
-"""Gather what the rules need from a wheel or sdist, once, without unpacking it.
+"""What the rules know of a distribution file: plain values, gathered once by `rocwright.check.gather`.
 
-Gathering never stops at the first fault: a damaged part becomes a fact of its own, so that one run reports
-everything. Libraries are looked at one after the other through a temporary file, so memory stays small
-however large a library is.
+Gathering never stops at the first fault: a damaged part becomes a fact of its own, so one run reports all.
 """
 
 from __future__ import annotations
 
-import tarfile
-import tempfile
-import zipfile
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from packaging.metadata import parse_email
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
+from rocwright.binary.kpack import Marker
 
-from rocwright.binary import fatbin
-from rocwright.binary.elf import MAGIC, read_elf
-from rocwright.errors import InvalidInput, InvalidWheel
-from rocwright.system.files import CHUNK, disk_error
-from rocwright.wheel.read import Wheel, open_wheel, verify_record
 
-# e_machine at offset 18 of the ELF header; 224 is AMDGPU: device code, no library of the host.
-_MACHINE = slice(18, 20)
-_AMDGPU = (224).to_bytes(2, "little")
-# Sources that rules read; far above any real one.
-_LARGEST_TEXT = 4 << 20
-_TEXTS = ("torch/version.py", "torch/_rocm_init.py")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, tarfile.TarError, EOFError, NotImplementedError, RuntimeError)
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with a member of an archive; `member` is empty where it is about all of it."""
+
+    member: str
+    what: str
 
 
 @dataclass(frozen=True)
 class Member:
-    """An entry of the archive's directory, in its order; names may repeat in a malformed wheel."""
+    """An entry of the archive's directory, in its order; names may repeat in a malformed wheel.
+
+    `size` and `packed` are bytes, `method` 0 stored or 8 deflated, `flags` those of the zip format, `mode`
+    the Unix mode with file type (0 when not recorded).
+    """
 
     name: str
-    flags: int
-    method: int
+    size: int = 0
+    packed: int = 0
+    method: int = 8
+    flags: int = 0
+    mode: int = 0
+
+
+@dataclass(frozen=True)
+class Headers:
+    """METADATA or PKG-INFO as written; `unparsed` are its malformed lines, as the parser names them."""
+
+    metadata_version: str | None = None
+    name: str | None = None
+    version: str | None = None
+    requires: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    requires_python: str | None = None
+    license: str | None = None
+    license_expression: str | None = None
+    license_files: tuple[str, ...] = ()
+    unparsed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WrongCode:
+    """Device code whose header contradicts what its container says it is for."""
+
+    said: str
+    what: str
 
 
 @dataclass(frozen=True)
 class ElfFacts:
-    """What a host library or program in the wheel says; `problem` when it could not be read."""
+    """What a host library, program or object file says; `problem` when it could not be read.
+
+    `kind` and `machine` as in `binary.elf.Elf`. `versions` are the symbol versions it needs of a library
+    (`libc.so.6` -> `GLIBC_2.34`). `stack` is what PT_GNU_STACK asks for, None without one. `writable_dynamic`
+    is None without a dynamic table. `targets` are those of the device code in it, `wrong_code` what is not
+    what it says. `marker` is that of a split library.
+    """
 
     member: str
+    kind: str = "dyn"
+    machine: int = 62
     soname: str | None = None
     needed: tuple[str, ...] = ()
     rpath: str | None = None
     runpath: str | None = None
+    interp: str | None = None
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    text_relocations: bool = False
+    stack: Literal["rw", "rwx"] | None = "rw"
+    writable_dynamic: bool | None = True
     targets: frozenset[str] = frozenset()
+    wrong_code: tuple[WrongCode, ...] = ()
+    marker: Marker | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class PeFacts:
+    """What a Windows program or DLL says; `device_code` whether it has a section of it."""
+
+    member: str
+    machine: int = 0x8664
+    is_dll: bool = True
+    imports: tuple[str, ...] = ()
+    delay_imports: tuple[str, ...] = ()
+    export_name: str | None = None
+    device_code: bool = False
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class CodeFile:
+    """A file of device code, or a database of it, outside any library.
+
+    `said` is the target or group that its path names (None: its path names none), `machine` the base target
+    in its header (None when it is no code object). `wrong` says why the header contradicts the path.
+    """
+
+    member: str
+    said: str | None = None
+    machine: str | None = None
+    wrong: str | None = None
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A kpack archive: the libraries it has code of, by the name in it, and for which targets."""
+
+    member: str
+    kernels: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+    wrong_code: tuple[WrongCode, ...] = ()
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class Facts:
-    """One distribution file.
+    """One distribution file; `size` in bytes.
 
     `project` and `version` come from the file name (normalised; empty when it is no valid name), `tags` from
-    the name, `wheel_tags` from WHEEL, `said_name` to `provides_extra` from METADATA or PKG-INFO as written.
-    `unreadable` says why nothing could be gathered, `structure` why the strict reader refuses the wheel,
-    `record` what RECORD and the members disagree about.
+    the name, `wheel_tags` from WHEEL. `unreadable` says why nothing could be gathered, `bomb` why its members
+    were not inflated, `structure` why the strict reader refuses the wheel. `damaged` are members that cannot
+    be inflated to what the directory says, `record` what RECORD and the members disagree about. `texts` are
+    the sources that rules read, by member. `sbom` and `licences` are members below the dist-info directory.
     """
 
     path: Path
-    kind: str
+    kind: Literal["wheel", "sdist"]
+    size: int = 0
     project: str = ""
     version: str = ""
+    tags: frozenset[str] = frozenset()
     unreadable: str | None = None
+    bomb: str | None = None
     structure: str | None = None
     members: tuple[Member, ...] = ()
-    tags: frozenset[str] = frozenset()
+    dist_infos: tuple[str, ...] = ()
     wheel_tags: frozenset[str] = frozenset()
-    said_name: str | None = None
-    said_version: str | None = None
-    requires: tuple[str, ...] = ()
-    provides_extra: tuple[str, ...] = ()
-    record: tuple[str, ...] = ()
-    texts: dict[str, str] = field(default_factory=dict)
+    headers: Headers = Headers()
+    damaged: tuple[Fault, ...] = ()
+    record: tuple[Fault, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    licences: tuple[str, ...] = ()
+    sboms: tuple[str, ...] = ()
     elf: tuple[ElfFacts, ...] = ()
+    pe: tuple[PeFacts, ...] = ()
+    code: tuple[CodeFile, ...] = ()
+    archives: tuple[Archive, ...] = ()
 
     @property
     def name(self) -> str:
@@ -96,183 +171,3 @@ class Facts:
     def targets(self) -> frozenset[str]:
         """Every device target that a library in the wheel holds code for."""
         return frozenset[str]().union(*(elf.targets for elf in self.elf))
-
-
-def gather(path: Path, *, scratch: Path | None = None) -> Facts:
-    """Facts of one wheel or sdist. `scratch` is where libraries are unpacked, one at a time."""
-    if path.name.endswith(".whl"):
-        return _gather_wheel(path, scratch)
-    return _gather_sdist(path)
-
-
-def _gather_wheel(path: Path, scratch: Path | None) -> Facts:
-    project, version, tags = "", "", frozenset[str]()
-    try:
-        name, parsed, _, parsed_tags = parse_wheel_filename(path.name)
-        project, version, tags = str(name), str(parsed), frozenset(map(str, parsed_tags))
-    except InvalidWheelFilename as error:
-        return Facts(path, "wheel", unreadable=f"its name is no wheel name: {error}")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = tuple(
-                Member(info.orig_filename, info.flag_bits, info.compress_type)
-                for info in archive.infolist()
-                if not info.is_dir()
-            )
-            headers = _headers(_dist_info_text(archive, "METADATA"))
-            wheel_file = _dist_info_text(archive, "WHEEL")
-            texts = {name: text for name in _TEXTS if (text := _text(archive, name)) is not None}
-            elf = _all_elf(archive, scratch)
-    except _DAMAGE as error:
-        return Facts(
-            path, "wheel", project, version, tags=tags, unreadable=f"the archive is damaged: {error}"
-        )
-    except OSError as error:
-        return Facts(path, "wheel", project, version, tags=tags, unreadable=error.strerror or str(error))
-    structure, record = _strict(path)
-    return Facts(
-        path,
-        "wheel",
-        project,
-        version,
-        structure=structure,
-        members=members,
-        tags=tags,
-        wheel_tags=frozenset(_values(wheel_file or "", "tag")),
-        said_name=headers.name,
-        said_version=headers.version,
-        requires=headers.requires,
-        provides_extra=headers.extras,
-        record=record,
-        texts=texts,
-        elf=elf,
-    )
-
-
-def _strict(path: Path) -> tuple[str | None, tuple[str, ...]]:
-    """Why the strict reader refuses the wheel, or else what RECORD is wrong about."""
-    try:
-        wheel: Wheel = open_wheel(path)
-        return None, verify_record(wheel)
-    except InvalidWheel as error:
-        return error.what, ()
-
-
-@dataclass(frozen=True)
-class _Headers:
-    name: str | None = None
-    version: str | None = None
-    requires: tuple[str, ...] = ()
-    extras: tuple[str, ...] = ()
-
-
-def _headers(text: str | None) -> _Headers:
-    if text is None:
-        return _Headers()
-    raw, _ = parse_email(text)
-    return _Headers(
-        raw.get("name"),
-        raw.get("version"),
-        tuple(raw.get("requires_dist", ())),
-        tuple(raw.get("provides_extra", ())),
-    )
-
-
-def _values(text: str, key: str) -> list[str]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return [value.strip() for name, _, value in pairs if name.strip().lower() == key]
-
-
-def _dist_info_text(archive: zipfile.ZipFile, part: str) -> str | None:
-    found = [
-        name for name in archive.namelist() if name.count("/") == 1 and name.endswith(f".dist-info/{part}")
-    ]
-    return _text(archive, found[0]) if found else None
-
-
-def _text(archive: zipfile.ZipFile, name: str) -> str | None:
-    """A small text member; None when it is absent or beyond any real size."""
-    try:
-        info = archive.getinfo(name)
-    except KeyError:
-        return None
-    if info.file_size > _LARGEST_TEXT:
-        return None
-    return archive.read(info).decode("utf-8", "replace")
-
-
-def _all_elf(archive: zipfile.ZipFile, scratch: Path | None) -> tuple[ElfFacts, ...]:
-    found = []
-    with tempfile.TemporaryDirectory(prefix="rocwright-check-", dir=scratch) as folder:
-        unpacked = Path(folder) / "member"
-        for info in archive.infolist():
-            if info.is_dir() or info.file_size < _MACHINE.stop:
-                continue
-            with archive.open(info) as stream:
-                head = stream.read(_MACHINE.stop)
-            if head[:4] != MAGIC or head[_MACHINE] == _AMDGPU:
-                continue
-            _unpack(archive, info, unpacked)
-            found.append(_one_elf(info.filename, unpacked))
-    return tuple(found)
-
-
-def _unpack(archive: zipfile.ZipFile, info: zipfile.ZipInfo, target: Path) -> None:
-    try:
-        out = target.open("wb")
-    except OSError as error:
-        raise disk_error(error, target) from error
-    with out, archive.open(info) as stream:
-        while piece := stream.read(CHUNK):
-            try:
-                out.write(piece)
-            except OSError as error:
-                raise disk_error(error, target) from error
-
-
-def _one_elf(member: str, path: Path) -> ElfFacts:
-    try:
-        elf = read_elf(path)
-        targets = fatbin.targets(path)
-    except InvalidInput as error:
-        return ElfFacts(member, problem=error.what.replace(path.name, Path(member).name))
-    return ElfFacts(member, elf.soname, elf.needed, elf.rpath, elf.runpath, targets)
-
-
-def _gather_sdist(path: Path) -> Facts:
-    try:
-        name, version = parse_sdist_filename(path.name)
-    except InvalidSdistFilename as error:
-        return Facts(path, "sdist", unreadable=f"its name is no sdist name: {error}")
-    wanted = f"{path.name.removesuffix('.tar.gz')}/PKG-INFO"
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            text = next(
-                (
-                    stream.read(_LARGEST_TEXT).decode("utf-8", "replace")
-                    for member in archive
-                    if member.name == wanted and (stream := archive.extractfile(member)) is not None
-                ),
-                None,
-            )
-    except _DAMAGE as error:
-        return Facts(
-            path,
-            "sdist",
-            canonicalize_name(name),
-            str(version),
-            unreadable=f"the archive is damaged: {error}",
-        )
-    except OSError as error:
-        return Facts(path, "sdist", str(name), str(version), unreadable=error.strerror or str(error))
-    headers = _headers(text)
-    return Facts(
-        path,
-        "sdist",
-        str(name),
-        str(version),
-        said_name=headers.name,
-        said_version=headers.version,
-        requires=headers.requires,
-        provides_extra=headers.extras,
-    )

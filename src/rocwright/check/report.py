@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import Any
 
 import msgspec
 
 from rocwright.errors import ContractBroken
+from rocwright.model.findings import Finding, Severity, Waiver, refused
 
-Severity = Literal["error", "warning"]
-REPORT_SCHEMA = "rocwright.report/1"
-
-
-class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One broken rule: which, how bad, in which file (or folder), why, and what to do."""
-
-    rule: str
-    severity: Severity
-    file: str
-    cause: str
-    next_step: str
-
-    def __str__(self) -> str:
-        return f"{self.severity} [{self.rule}] {self.file}: {self.cause}\n  next: {self.next_step}"
+REPORT_SCHEMA = "rocwright.report/2"
 
 
 def count(findings: Iterable[Finding], severity: Severity) -> int:
@@ -58,8 +46,12 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def passed(self) -> bool:
-        """Whether something was checked and no error was found."""
+        """Whether something was checked and no error was found; waivers do not count here."""
         return bool(self.files) and self.errors == 0
+
+    def passed_on(self, today: date, waivers: Sequence[Waiver]) -> bool:
+        """Whether something was checked and a waiver in force covers each error."""
+        return bool(self.files) and not refused(self.findings, waivers, today)
 
     def predicate(self) -> dict[str, Any]:
         """The content of a findings statement: `passed`, counts, files, rules, findings."""

@@ -3,85 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from rocwright.check.facts import Facts, gather
-from rocwright.check.report import Finding, Report
-from rocwright.check.rules import RULES, Request
-from rocwright.check.set_rules import CLOSED_RULE, SET_RULES
+from rocwright.check.context import Context, Request
+from rocwright.check.contract import ContractTable
+from rocwright.check.facts import Facts
+from rocwright.check.gather import gather_all
+from rocwright.check.report import Report
+from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules.base import Problem, Rule, SetRule
+from rocwright.data import load_table
+from rocwright.model.findings import Finding, Severity
 from rocwright.model.gpu import parse_target
 
 _ENDINGS = (".whl", ".tar.gz")
-_OWN_RULES = ("readable", "empty-folder", "expected", "structure")
+# What no rule can be applied to, and what is not there.
+OWN_RULES = ("readable", "archive-bomb", "empty-folder", "expected", "structure")
 
 
 def check_paths(
     paths: Iterable[Path],
     *,
+    beside: Iterable[Path] = (),
     targets: Iterable[str] | None = None,
     closed: bool = False,
     expect: Iterable[str] = (),
-    scratch: Path | None = None,
+    contract: ContractTable | None = None,
     jobs: int = 2,
 ) -> Report:
     """Check wheels and sdists, and all of them together as one set.
 
-    A folder stands for the wheels and sdists directly in it. `targets` are the GPU targets that torch and
-    its extensions were built for; without them device code is not compared. `closed` says that the files are
-    a complete set, so a pin that leads out of it is an error. `expect` names projects that must be there.
-    Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target and `NoSpace`
-    when a library cannot be unpacked into `scratch`. `jobs` files are
-    looked at side by side.
+    A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
+    of a set hold for them too, those of one file are not applied to them. `targets` are the GPU targets that
+    torch and its extensions were built for; without them device code is not compared. `closed` says that all
+    these files are a complete set, so a pin that leads out of it is an error. `expect` names projects that
+    must be there. Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target.
+    `jobs` threads read the files.
     """
-    request = Request(None if targets is None else frozenset(str(parse_target(text)) for text in targets))
-    files, findings = _expand(paths)
-    # Unpacking and hashing release the interpreter lock, so files are looked at side by side; the largest
-    # first, as one library package can hold most of the bytes.
-    largest_first = sorted(files, key=lambda path: -path.stat().st_size if path.is_file() else 0)
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        gathered = dict(
-            zip(
-                largest_first,
-                pool.map(lambda path: gather(path, scratch=scratch), largest_first),
-                strict=True,
-            )
-        )
-    facts = [gathered[path] for path in files]
-    return check_facts(facts, request=request, closed=closed, expect=expect, findings=findings)
+    request = Request(
+        targets=None if targets is None else frozenset(str(parse_target(text)) for text in targets),
+        closed=closed,
+        expect=tuple(sorted(canonicalize_name(text) for text in expect)),
+    )
+    files, findings = expand(paths)
+    others = [path for path in expand(beside)[0] if path.name not in {file.name for file in files}]
+    facts = gather_all([*files, *others], threads=jobs)
+    return judge(
+        facts[: len(files)],
+        beside=facts[len(files) :],
+        request=request,
+        contract=contract or load_table("contract", ContractTable),
+        findings=findings,
+    )
 
 
-def check_facts(
-    facts: Sequence[Facts],
+def judge(
+    files: Sequence[Facts],
     *,
+    beside: Sequence[Facts] = (),
     request: Request,
-    closed: bool = False,
-    expect: Iterable[str] = (),
+    contract: ContractTable,
     findings: Sequence[Finding] = (),
+    rules: Sequence[Rule] = RULES,
+    set_rules: Sequence[SetRule] = SET_RULES,
 ) -> Report:
     """Apply every rule to gathered facts; pure. `findings` are kept in front."""
+    readable = tuple(one for one in (*files, *beside) if one.unreadable is None)
+    context = Context(contract=contract, request=request, files=readable)
     found = list(findings)
-    for one in facts:
-        found += _check_one(one, request)
-    readable = [one for one in facts if one.unreadable is None]
-    found += _check_set(readable, closed)
-    there = {one.project for one in readable}
-    for name in sorted({canonicalize_name(text) for text in expect} - there):
-        found.append(
-            Finding("expected", "error", name, f"no wheel of {name} is there", "build it, then check again")
-        )
-    rules = [*_OWN_RULES, *(rule.id for rule in RULES), *(rule.id for rule in (*SET_RULES, CLOSED_RULE))]
+    for facts in files:
+        found += _check_one(facts, context, rules)
+    found += _check_set(context, set_rules)
+    for name in request.expect:
+        if name not in context.by_project:
+            found.append(
+                Finding(
+                    "expected", "error", name, f"no wheel of {name} is there", "build it, then check again"
+                )
+            )
     return Report(
-        files=tuple(one.name for one in facts),
+        files=tuple(one.name for one in files),
         findings=tuple(found),
-        rules=tuple(rules),
+        rules=(*OWN_RULES, *(rule.id for rule in rules), *(rule.id for rule in set_rules)),
         targets=None if request.targets is None else tuple(sorted(request.targets)),
     )
 
 
-def _expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
+def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
+    """The wheels and sdists that paths stand for, and what is wrong with the paths."""
     files: list[Path] = []
     findings = []
     for path in paths:
@@ -109,29 +120,43 @@ def _expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
     return list(dict.fromkeys(files)), findings
 
 
-def _check_one(facts: Facts, request: Request) -> list[Finding]:
+def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Finding]:
     if facts.unreadable is not None:
         return [Finding("readable", "error", facts.name, facts.unreadable, "build or fetch the file again")]
-    found = [
-        Finding(rule.id, rule.severity, facts.name, cause, next_step)
-        for rule in RULES
-        if rule.applies(facts)
-        for cause, next_step in rule.check(facts, request)
-    ]
+    if facts.bomb is not None:
+        return [
+            Finding("archive-bomb", "error", facts.name, facts.bomb, "do not unpack or publish this file")
+        ]
+    terms = context.terms(facts.project)
+    found: list[Finding] = []
+    for rule in rules:
+        if facts.kind in rule.kinds and rule.id in terms.rules:
+            problems = [(facts.name, problem) for problem in rule.check(facts, context)]
+            found += _joined(rule.id, terms.severity.get(rule.id, rule.severity), problems)
     # What the strict reader refuses is mostly what a rule above explains better; never let it pass unsaid.
     if facts.structure is not None and not any(finding.severity == "error" for finding in found):
         found.append(Finding("structure", "error", facts.name, facts.structure, "build the wheel again"))
     return found
 
 
-def _check_set(facts: Sequence[Facts], closed: bool) -> list[Finding]:
-    found = [
-        Finding(rule.id, rule.severity, file, cause, next_step)
-        for rule in SET_RULES
-        for file, cause, next_step in rule.check(facts)
-    ]
-    found += [
-        Finding(CLOSED_RULE.id, "error" if closed else CLOSED_RULE.severity, file, cause, next_step)
-        for file, cause, next_step in CLOSED_RULE.check(facts)
-    ]
+def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:
+    found: list[Finding] = []
+    for rule in rules:
+        severity: Severity = rule.severity
+        if rule.id == "set-closed" and not context.request.closed:
+            severity = "warning"
+        found += _joined(rule.id, severity, rule.check(context))
     return found
+
+
+def _joined(rule: str, severity: Severity, problems: Iterable[tuple[str, Problem]]) -> list[Finding]:
+    """One finding for all members of a file with the same cause."""
+    members: dict[tuple[str, str, str], list[str]] = {}
+    for file, problem in problems:
+        about = members.setdefault((file, problem.cause, problem.next_step), [])
+        if problem.member:
+            about.append(problem.member)
+    return [
+        Finding(rule, severity, file, cause, next_step, tuple(about))
+        for (file, cause, next_step), about in members.items()
+    ]

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from rocwright.check.report import Finding, Severity, count, refusal
+from rocwright.check.report import count, refusal
+from rocwright.model.findings import Finding, Severity
 
 KPACK_REPORT_SCHEMA = "rocwright.kpack-report/1"
 # Of one rule in one file so many are told in full; a damaged archive breaks one rule a thousand times.

@@ -15,9 +15,9 @@ from packaging.version import Version
 from rocwright.binary.inside import spooled, window
 from rocwright.binary.kpack import SUFFIX
 from rocwright.binary.view import Mapped
+from rocwright.check.context import exact_version
 from rocwright.check.kpack.report import Log
 from rocwright.check.kpack.sources import HEAD, Source, Tree, device_part, open_path
-from rocwright.check.rules import exact_version
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record

@@ -135,8 +135,6 @@ def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
             targets=options.targets,
             closed=True,
             expect=projects,
-            # Not the system's temporary directory, which may be memory: a library of 1.3 GB is unpacked.
-            scratch=options.workspace.root,
             jobs=options.jobs,
         )
         report.raise_for_errors()

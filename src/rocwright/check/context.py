@@ -1,0 +1,72 @@
+"""What a rule may look at besides the file: what was asked, the contract, and the other files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from rocwright.check.contract import ContractTable, Terms, terms_of
+from rocwright.check.facts import Facts
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked of the wheels.
+
+    `targets` are base targets or targets with features that torch was built for; None asks for none. `closed`
+    says that the files are a complete set. `expect` are canonical names of projects that must be there.
+    """
+
+    targets: frozenset[str] | None = None
+    closed: bool = False
+    expect: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that is checked together: `files` are the readable ones, those of a given set included."""
+
+    contract: ContractTable
+    request: Request = field(default_factory=Request)
+    files: tuple[Facts, ...] = ()
+
+    def terms(self, project: str) -> Terms:
+        """What the contract asks of a package."""
+        return terms_of(self.contract, project)
+
+    @cached_property
+    def by_project(self) -> Mapping[str, tuple[Facts, ...]]:
+        """The files by canonical project name."""
+        found: dict[str, tuple[Facts, ...]] = {}
+        for facts in self.files:
+            found[facts.project] = (*found.get(facts.project, ()), facts)
+        return found
+
+
+def parsed_requirements(facts: Facts) -> list[Requirement]:
+    """Requires-Dist lines that can be read; a rule of their own reports the others."""
+    found = []
+    for text in facts.headers.requires:
+        try:
+            found.append(Requirement(text))
+        except InvalidRequirement:
+            continue
+    return found
+
+
+def required_name(requirement: Requirement) -> str:
+    """The canonical name of what is required."""
+    return str(canonicalize_name(requirement.name))
+
+
+def exact_version(requirement: Requirement) -> str | None:
+    """The version of a `==` pin without wildcard, normalised; None for any other specifier."""
+    specifiers = list(requirement.specifier)
+    if len(specifiers) != 1 or specifiers[0].operator != "==" or specifiers[0].version.endswith("*"):
+        return None
+    return str(Version(specifiers[0].version))

@@ -1,0 +1,17 @@
+"""The catalogue: every rule, in the order in which it is applied and documented."""
+
+from __future__ import annotations
+
+from rocwright.check.rules import archive, content, device, elf, metadata, pe, sets, sizes
+from rocwright.check.rules.base import Rule, SetRule
+
+RULES: tuple[Rule, ...] = (
+    *archive.RULES,
+    *sizes.RULES,
+    *metadata.RULES,
+    *content.RULES,
+    *elf.RULES,
+    *pe.RULES,
+    *device.RULES,
+)
+SET_RULES: tuple[SetRule, ...] = sets.RULES
