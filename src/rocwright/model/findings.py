@@ -1,7 +1,7 @@
 """Findings: what is wrong with a file, and waivers: who lets it pass, why and until when.
 
-Both end up in statements about a set (`rocwright.model.statement`). Whether a waiver is in force depends on the
-day, so it never changes a finding: whoever decides (the publisher, the gate) weighs both on its own day.
+Both end up in statements about a set (`rocwright.model.statement`). Whether a waiver is in force depends on
+the day, so it never changes a finding: whoever decides (the publisher, the gate) weighs both on its own day.
 """
 
 from __future__ import annotations
