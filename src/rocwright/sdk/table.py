@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.sdk.intake.distribution import compile_pattern
+from rocwright.model.patterns import any_pattern
 
 DEVEL = "devel"
 RUNTIME_PACKAGES = ("core", "libraries", "profiler")
@@ -181,15 +181,10 @@ class _Paths:
     """A set of paths given by patterns."""
 
     def __init__(self, wanted: Iterable[str], excluded: Iterable[str]) -> None:
-        self._wanted, self._excluded = _either(wanted), _either(excluded)
+        self._wanted, self._excluded = any_pattern(tuple(wanted)), any_pattern(tuple(excluded))
 
     def __contains__(self, path: str) -> bool:
         return bool(self._wanted.fullmatch(path)) and not self._excluded.fullmatch(path)
-
-
-def _either(patterns: Iterable[str]) -> re.Pattern[str]:
-    joined = "|".join(f"(?:{compile_pattern(text, named=False).pattern})" for text in patterns)
-    return re.compile(joined or r"(?!)")
 
 
 def package_table() -> PackageTable:

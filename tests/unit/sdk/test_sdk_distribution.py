@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocwright.errors import Unreachable
+from rocwright.model.patterns import compile_pattern
 from rocwright.sdk.intake.distribution import (
     Distribution,
     MapRule,
-    compile_pattern,
     distributions,
     place,
     this_distribution,

@@ -12,6 +12,7 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix, Unreachable
+from rocwright.model.patterns import compile_pattern
 from rocwright.sdk.links import follow, normalise, relative_link
 
 
@@ -64,26 +65,6 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     distribution: tuple[Distribution, ...]
-
-
-def compile_pattern(pattern: str, *, named: bool = True) -> re.Pattern[str]:
-    """`**` spans directories, `*` and `{a,b}` do not.
-
-    With `named`, what `**` matched is the group `rest`, the others are the groups `g1`, `g2`, … in order.
-    """
-    parts: list[str] = []
-    count = 0
-    for piece in re.split(r"(\*\*|\*|\{[^}]*\})", pattern):
-        if piece == "**":
-            parts.append("(?P<rest>.*)" if named else ".*")
-        elif piece == "*" or piece.startswith("{"):
-            words = ["*"] if piece == "*" else piece[1:-1].split(",")
-            choice = "|".join(re.escape(word).replace(r"\*", "[^/]*") for word in words)
-            count += 1
-            parts.append(f"(?P<g{count}>{choice})" if named else f"(?:{choice})")
-        else:
-            parts.append(re.escape(piece))
-    return re.compile("".join(parts))
 
 
 def _substitute(target: str, match: re.Match[str], path: str) -> str:

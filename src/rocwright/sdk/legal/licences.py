@@ -17,7 +17,7 @@ from rocwright.binary.kpack import read_archive
 from rocwright.binary.view import mapped
 from rocwright.data import load_table
 from rocwright.errors import InvalidData
-from rocwright.sdk.intake.distribution import compile_pattern
+from rocwright.model.patterns import compile_pattern
 from rocwright.system.files import sha256_file
 
 # `libelf-0.188.so`, `librocm_sysdeps_liblzma.so.5`, `amdhip64_7.dll`: what stands before the version.
