@@ -6,7 +6,8 @@ the day, so it never changes a finding: whoever decides (the publisher, the gate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -61,15 +62,51 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.reason.strip():
             raise InvalidData(f"the waiver of {self.rule} gives no reason", next_step="say why")
 
+    def __str__(self) -> str:
+        files = "" if self.file == "*" else f" of {self.file}"
+        return f"{self.rule}{files} (until {self.expires.isoformat()}: {self.reason})"
+
     def covers(self, finding: Finding, today: date) -> bool:
         """Whether it lets this finding pass on that day."""
         return self.rule == finding.rule and today <= self.expires and fnmatchcase(finding.file, self.file)
 
 
-def refused(findings: Iterable[Finding], waivers: Sequence[Waiver], today: date) -> tuple[Finding, ...]:
-    """The errors among the findings that no waiver in force on that day covers."""
-    return tuple(
-        finding
-        for finding in findings
-        if finding.severity == "error" and not any(waiver.covers(finding, today) for waiver in waivers)
-    )
+@dataclass(frozen=True)
+class Weighed:
+    """Findings weighed against waivers on one day.
+
+    `refused` are the errors that nothing lets pass, `waived` the other errors, each with the waiver that
+    covers it.
+    """
+
+    refused: tuple[Finding, ...]
+    waived: tuple[tuple[Finding, Waiver], ...]
+
+    @property
+    def used(self) -> tuple[Waiver, ...]:
+        """The waivers that cover something, each once, in the order of the findings."""
+        return tuple(dict.fromkeys(waiver for _, waiver in self.waived))
+
+
+def weigh(
+    findings: Iterable[Finding], waivers: Sequence[Waiver], today: date, *, unwaivable: Collection[str] = ()
+) -> Weighed:
+    """Which errors a waiver in force on that day covers; errors of the rules `unwaivable` no waiver does."""
+    refused: list[Finding] = []
+    waived: list[tuple[Finding, Waiver]] = []
+    for finding in findings:
+        if finding.severity != "error":
+            continue
+        covering = next((waiver for waiver in waivers if waiver.covers(finding, today)), None)
+        if covering is None or finding.rule in unwaivable:
+            refused.append(finding)
+        else:
+            waived.append((finding, covering))
+    return Weighed(tuple(refused), tuple(waived))
+
+
+def refused(
+    findings: Iterable[Finding], waivers: Sequence[Waiver], today: date, *, unwaivable: Collection[str] = ()
+) -> tuple[Finding, ...]:
+    """The errors among the findings that no waiver in force on that day covers; see `weigh`."""
+    return weigh(findings, waivers, today, unwaivable=unwaivable).refused

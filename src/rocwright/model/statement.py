@@ -8,18 +8,20 @@ somebody set.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from rocwright.errors import InvalidData
+from rocwright.model.findings import Waiver
 from rocwright.model.manifest import SetManifest, canonical_json, set_id
 
 IN_TOTO = "https://in-toto.io/Statement/v1"
 
 BUILD = "urn:rocwright:build:v1"
 FINDINGS = "urn:rocwright:findings:v1"
+WAIVER = "urn:rocwright:waiver:v1"
 TEST = "urn:rocwright:test:v1"
 PROMOTION = "urn:rocwright:promotion:v1"
 
@@ -61,6 +63,24 @@ def about_set(manifest: SetManifest, predicate_type: str, predicate: Mapping[str
     subjects = [Subject(SET_SUBJECT, {"sha256": set_id(manifest)})]
     subjects += [Subject(entry.name, {"sha256": entry.sha256}) for entry in manifest.files]
     return Statement(subject=tuple(subjects), predicate_type=predicate_type, predicate=dict(predicate))
+
+
+def waiver_statement(manifest: SetManifest, waiver: Waiver) -> Statement:
+    """The statement that lets a set pass in spite of a rule: rule, files, reason, last day."""
+    return about_set(manifest, WAIVER, msgspec.to_builtins(waiver))
+
+
+def waivers_about(set_digest: str, statements: Iterable[Statement]) -> tuple[Waiver, ...]:
+    """The waivers that statements give this very set; raises `InvalidData` for one that cannot be read."""
+    found = []
+    for item in statements:
+        if item.predicate_type != WAIVER or not item.about(set_digest):
+            continue
+        try:
+            found.append(msgspec.convert(item.predicate, Waiver))
+        except msgspec.ValidationError as error:
+            raise InvalidData(f"a waiver statement does not fit its schema: {error}") from error
+    return tuple(found)
 
 
 def statement_id(statement: Statement) -> str:

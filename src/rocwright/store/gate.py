@@ -2,7 +2,8 @@
 
 First rule that matches decides:
 
-1. `unchecked`: no statement says that this set passed its checks, or one says that it did not.
+1. `unchecked`: no statement says that this set passed its checks, or one says that it did not and no waiver
+   in force covers each of its errors.
 2. `build`: the build of this very set is not stated as successful. Nothing overrides this.
 3. `digest`: there are test results, none of them for these bytes. What was tested is what is served.
 4. `tests`: a test failed anywhere, or was cancelled or skipped although a runner exists. Never bypassed.
@@ -20,7 +21,9 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.statement import BUILD, FINDINGS, TEST, Statement
+from rocwright.model.findings import Waiver
+from rocwright.model.statement import BUILD, TEST, Statement
+from rocwright.store.verdict import verdict
 
 Rule = Literal["unchecked", "build", "digest", "tests", "untested", "bypassed", "passed"]
 
@@ -77,32 +80,36 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether this set may be promoted, by which rule, and why in one sentence."""
+    """Whether this set may be promoted, by which rule, and why in one sentence.
+
+    `waivers` are those that the passed check rests on, with reason and last day.
+    """
 
     set_id: str
     promote: bool
     rule: Rule
     reason: str
+    waivers: tuple[Waiver, ...] = ()
 
 
 def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Decision:
-    """Apply the rules above. Raises `InvalidData` for a test statement that cannot be read."""
+    """Apply the rules above. Raises `InvalidData` for a test statement or waiver that cannot be read."""
     said = tuple(statements)
     mine = tuple(item for item in said if item.about(set_id))
-    closed = _unchecked(mine) or _build(mine) or _other_digest(set_id, said) or _failed(mine)
+    check = verdict(set_id, mine, policy.today)
+    if check.problem is not None:
+        return Decision(set_id, False, "unchecked", check.problem)
+    closed = _build(mine) or _other_digest(set_id, said) or _failed(mine)
     if closed is not None:
         rule, reason = closed
-        return Decision(set_id, False, rule, reason)
-    return _weigh(set_id, _latest(mine), policy)
-
-
-def _unchecked(mine: tuple[Statement, ...]) -> tuple[Rule, str] | None:
-    checks = [item.predicate.get("passed") for item in mine if item.predicate_type == FINDINGS]
-    if not checks:
-        return "unchecked", "no statement says that this set passed its checks"
-    if not all(passed is True for passed in checks):
-        return "unchecked", "a check of this set reported errors"
-    return None
+        return Decision(set_id, False, rule, reason, check.waivers)
+    decision = _weigh(set_id, _latest(mine), policy)
+    if not check.waivers:
+        return decision
+    waived = "; ".join(map(str, check.waivers))
+    return msgspec.structs.replace(
+        decision, reason=f"{decision.reason}; WAIVED: {waived}", waivers=check.waivers
+    )
 
 
 def _build(mine: tuple[Statement, ...]) -> tuple[Rule, str] | None:

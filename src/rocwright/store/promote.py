@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import PROMOTION, Statement, about_set, statement_id
@@ -63,6 +65,7 @@ def promote(
             "family": manifest.family,
             "rule": decision.rule,
             "reason": decision.reason,
+            "waivers": msgspec.to_builtins(decision.waivers),
             "by": by,
             "evidence": sorted(statement_id(statement) for statement in evidence),
         },

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import msgspec
 
 from rocwright.errors import ContractBroken, IntegrityError, InvalidData, InvalidInput
 from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set_id
-from rocwright.model.statement import FINDINGS, Statement
+from rocwright.model.statement import Statement
 from rocwright.store import channel
 from rocwright.store.describe import describe_files, read_metadata
 from rocwright.store.index import find_links_page
 from rocwright.store.layout import Kind, run_prefix, staging_prefix
 from rocwright.store.objects import ObjectStore
 from rocwright.store.records import save_set, save_statement
+from rocwright.store.verdict import verdict
 from rocwright.system.files import sha256_file
 
 __all__ = ["Staged", "Uploaded", "describe_files", "findings_pass", "stage_set", "upload_run"]
@@ -93,28 +95,35 @@ def put_distribution(store: ObjectStore, path: Path, entry: FileEntry, key: str)
         store.put_bytes(f"{key}.metadata", metadata)
 
 
-def findings_pass(manifest: SetManifest, statements: Iterable[Statement]) -> bool:
-    """Whether a statement says that this very set was checked, and none that it failed."""
-    digest = set_id(manifest)
-    checks = [item for item in statements if item.predicate_type == FINDINGS and item.about(digest)]
-    return bool(checks) and all(item.predicate.get("passed") is True for item in checks)
+def findings_pass(manifest: SetManifest, statements: Iterable[Statement], today: date) -> bool:
+    """Whether a statement says that all files of this very set were checked, and each error is waived.
+
+    Waivers are statements about the set, too; they count to the end of their last day.
+    """
+    return verdict(set_id(manifest), statements, today).passed
 
 
 def stage_set(
-    store: ObjectStore, manifest: SetManifest, files: Iterable[Path], statements: Iterable[Statement]
+    store: ObjectStore,
+    manifest: SetManifest,
+    files: Iterable[Path],
+    statements: Iterable[Statement],
+    today: date,
 ) -> Staged:
     """Put a checked set into `v2-staging/<family>/` and record it under `sets/<id>/`.
 
-    `files` are the set's files, all of them and no other. Raises `ContractBroken` without a passing
+    `files` are the set's files, all of them and no other; `statements` are kept with the set, waivers
+    included, which count if they are in force on the day `today`. Raises `ContractBroken` without a passing
     findings statement about this set, `InvalidInput` for a missing or foreign file, `IntegrityError` when
     a file is not the one in the manifest; nothing is published in these cases.
     """
     said = tuple(statements)
     digest = set_id(manifest)
-    if not findings_pass(manifest, said):
+    found = verdict(digest, said, today)
+    if found.problem is not None:
         raise ContractBroken(
-            f"set {digest[:12]} has no passing check, so it is not published",
-            next_step="run the checks over exactly these files and resolve their findings",
+            f"set {digest[:12]} has no passing check, so it is not published: {found.problem}",
+            next_step="run the checks over exactly these files and resolve their findings, or waive them",
         )
     by_name = _match(manifest, files)
     prefix = staging_prefix(manifest.family)

@@ -27,7 +27,7 @@ def environment(
 
 def gate(*tested: TestedEnvironment, checked: bool = True, today: date = TODAY) -> Decision:
     statements = [
-        about_set(MANIFEST, FINDINGS, {"passed": checked}),
+        about_set(MANIFEST, FINDINGS, {"passed": checked, "files": [ENTRY.name]}),
         about_set(MANIFEST, BUILD, {"result": "success"}),
         *testing.tested_statements(MANIFEST, tested),
     ]
@@ -108,7 +108,7 @@ def test_bad_checks_close_the_gate_whatever_the_tests_say() -> None:
 def test_a_bypass_of_yesterday_is_expired() -> None:
     without = Verdicts(5, 0, 2, (), ("a: no GPU", "b: no GPU"))
     statements = [
-        about_set(MANIFEST, FINDINGS, {"passed": True}),
+        about_set(MANIFEST, FINDINGS, {"passed": True, "files": [ENTRY.name]}),
         about_set(MANIFEST, BUILD, {"result": "success"}),
         *testing.tested_statements(MANIFEST, [environment("pip", without)]),
     ]
@@ -120,7 +120,7 @@ def test_a_bypass_of_yesterday_is_expired() -> None:
 def test_tests_of_another_set_do_not_promote_this_one() -> None:
     other = new_set(family="gfx90a-dcgpu", targets=["gfx942"], platform="linux", files=[ENTRY], sources={})
     statements = [
-        about_set(MANIFEST, FINDINGS, {"passed": True}),
+        about_set(MANIFEST, FINDINGS, {"passed": True, "files": [ENTRY.name]}),
         about_set(MANIFEST, BUILD, {"result": "success"}),
         *testing.tested_statements(other, [environment("pip"), environment("uv")]),
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
@@ -72,8 +73,9 @@ def stage(store: LocalStore, paths: list[Path]) -> tuple[SetManifest, list[State
     manifest = new_set(
         family="fam", targets=["gfx90a"], platform="linux", files=describe_files(paths), sources={}
     )
-    statements = [about_set(manifest, FINDINGS, {"passed": True})]
-    stage_set(store, manifest, paths, statements)
+    files = [entry.name for entry in manifest.files]
+    statements = [about_set(manifest, FINDINGS, {"passed": True, "files": files})]
+    stage_set(store, manifest, paths, statements, date(2026, 11, 21))
     return manifest, statements, Decision(set_id(manifest), True, "passed", "passed: gpu on fam")
 
 
@@ -101,6 +103,7 @@ def test_the_promotion_says_what_why_and_on_which_evidence(tmp_path: Path, wheel
             "family": "fam",
             "rule": "passed",
             "reason": "passed: gpu on fam",
+            "waivers": [],
             "by": "nightly",
             "evidence": [statement_id(statements[0])],
         }

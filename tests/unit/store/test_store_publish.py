@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from rocwright.model.statement import FINDINGS, Statement, about_set
 from rocwright.store.objects import LocalStore
 from rocwright.store.publish import describe_files, stage_set, upload_run
 from rocwright.store.records import read_set, read_statements
+
+TODAY = date(2026, 11, 21)
 
 
 def manifest_of(paths: list[Path]) -> SetManifest:
@@ -26,7 +29,8 @@ def manifest_of(paths: list[Path]) -> SetManifest:
 
 
 def passed(manifest: SetManifest) -> list[Statement]:
-    return [about_set(manifest, FINDINGS, {"passed": True})]
+    files = [entry.name for entry in manifest.files]
+    return [about_set(manifest, FINDINGS, {"passed": True, "files": files})]
 
 
 def test_describe_reads_the_file_itself(make_wheel: Callable[..., Path]) -> None:
@@ -123,7 +127,7 @@ def test_a_set_is_staged_and_recorded(tmp_path: Path, make_wheel: Callable[..., 
     store = LocalStore(tmp_path / "store")
     paths = [make_wheel("torch", "1", requires=["rocm"]), make_wheel("rocm", "1")]
     manifest = manifest_of(paths)
-    staged = stage_set(store, manifest, paths, passed(manifest))
+    staged = stage_set(store, manifest, paths, passed(manifest), TODAY)
     assert staged.set_id == set_id(manifest)
     assert staged.index_url == (tmp_path / "store/v2-staging/fam").as_uri() + "/"
     assert set(store.list("v2-staging/")) == {
@@ -148,7 +152,7 @@ def test_a_second_set_keeps_the_first_listed(tmp_path: Path, make_wheel: Callabl
     for version in ("1", "2"):
         paths = [make_wheel("torch", version)]
         manifest = manifest_of(paths)
-        stage_set(store, manifest, paths, passed(manifest))
+        stage_set(store, manifest, paths, passed(manifest), TODAY)
     page = store.read("v2-staging/fam/torch/index.html").decode()
     assert "torch-1-py3-none-any.whl" in page
     assert "torch-2-py3-none-any.whl" in page
@@ -159,9 +163,12 @@ def test_an_unchecked_set_is_not_staged(tmp_path: Path, make_wheel: Callable[...
     paths = [make_wheel("torch", "1")]
     manifest = manifest_of(paths)
     other = manifest_of([make_wheel("torch", "2")])
-    for statements in ([], [about_set(manifest, FINDINGS, {"passed": False})], passed(other)):
+    failed = about_set(
+        manifest, FINDINGS, {"passed": False, "files": [entry.name for entry in manifest.files]}
+    )
+    for statements in ([], [failed], passed(other)):
         with pytest.raises(ContractBroken, match="no passing check"):
-            stage_set(store, manifest, paths, statements)
+            stage_set(store, manifest, paths, statements, TODAY)
     assert store.list("") == ()
 
 
@@ -170,12 +177,12 @@ def test_files_that_are_not_the_sets_are_not_staged(tmp_path: Path, make_wheel: 
     paths = [make_wheel("torch", "1"), make_wheel("rocm", "1")]
     manifest = manifest_of(paths)
     with pytest.raises(InvalidInput, match="rocm-1"):
-        stage_set(store, manifest, paths[:1], passed(manifest))
+        stage_set(store, manifest, paths[:1], passed(manifest), TODAY)
     with pytest.raises(InvalidInput, match="extra-1"):
-        stage_set(store, manifest, [*paths, make_wheel("extra", "1")], passed(manifest))
+        stage_set(store, manifest, [*paths, make_wheel("extra", "1")], passed(manifest), TODAY)
     changed = make_wheel("rocm", "1", body="changed after the check", folder=tmp_path / "second")
     with pytest.raises(IntegrityError, match="not the file that was checked"):
-        stage_set(store, manifest, [paths[0], changed], passed(manifest))
+        stage_set(store, manifest, [paths[0], changed], passed(manifest), TODAY)
     assert store.list("") == ()
 
 
@@ -185,10 +192,10 @@ def test_a_name_staged_before_with_other_bytes_is_refused_before_any_change(
     store = LocalStore(tmp_path / "store")
     first = [make_wheel("torch", "1")]
     manifest = manifest_of(first)
-    stage_set(store, manifest, first, passed(manifest))
+    stage_set(store, manifest, first, passed(manifest), TODAY)
     before = {key: store.digest(key) for key in store.list("")}
     second = [make_wheel("torch", "1", body="rebuilt", folder=tmp_path / "second"), make_wheel("rocm", "1")]
     manifest = manifest_of(second)
     with pytest.raises(IntegrityError, match="other content"):
-        stage_set(store, manifest, second, passed(manifest))
+        stage_set(store, manifest, second, passed(manifest), TODAY)
     assert {key: store.digest(key) for key in store.list("")} == before

@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,8 @@ def test_pip_installs_from_index_and_find_links_over_http_and_from_the_folder(
     manifest = new_set(
         family="fam", targets=["gfx90a"], platform="linux", files=describe_files(wheels), sources={}
     )
-    staged = stage_set(store, manifest, wheels, [about_set(manifest, FINDINGS, {"passed": True})])
+    checked = {"passed": True, "files": [wheel.name for wheel in wheels]}
+    staged = stage_set(store, manifest, wheels, [about_set(manifest, FINDINGS, checked)], date(2026, 11, 21))
     run = upload_run(store, wheels, "7", "linux", "fam", "pytorch")
     with serving(store.root) as base:
         ways = [

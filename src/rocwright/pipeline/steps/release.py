@@ -180,7 +180,7 @@ def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
         # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
         for channel in ("v2-staging", "v2"):
             remove_tree(root / channel)
-        staged = stage_set(LocalStore(root), manifest, files, statements)
+        staged = stage_set(LocalStore(root), manifest, files, statements, date.today())
         return StagedSet(staged.set_id, staged.prefix, staged.index_url, manifest)
 
     return Step(
