@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """The documented name of `rocwright sdk compute-version`; needs rocwright installed."""
 
-import sys
-
-from rocwright.cli import main
+from rocwright.cli.documented import run
 
 if __name__ == "__main__":
-    main(["sdk", "compute-version", *sys.argv[1:]])
+    run(__file__)

@@ -171,3 +171,9 @@ class Facts:
     def targets(self) -> frozenset[str]:
         """Every device target that a library in the wheel holds code for."""
         return frozenset[str]().union(*(elf.targets for elf in self.elf))
+
+    @property
+    def code_targets(self) -> frozenset[str]:
+        """Every device target that anything in the file is for: libraries, archives, files of their own."""
+        archived = frozenset[str]().union(*(archive.targets for archive in self.archives))
+        return self.targets | archived | {code.said for code in self.code if code.said is not None}

@@ -25,13 +25,25 @@ def refusal(findings: Iterable[Finding], where: str, next_step: str) -> Contract
     return ContractBroken(f"{len(broken)} errors in {where}:\n" + "\n".join(broken), next_step=next_step)
 
 
+class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that was looked into: `size` in bytes, and the GPU targets that it holds code for."""
+
+    name: str
+    size: int
+    targets: tuple[str, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All findings over some files; holds file names, no folders, so it is the same on every machine."""
+    """All findings over some files; holds file names, no folders, so it is the same on every machine.
+
+    `targets` are those that were asked for, None where none were.
+    """
 
     files: tuple[str, ...]
     findings: tuple[Finding, ...]
     rules: tuple[str, ...]
     targets: tuple[str, ...] | None = None
+    looked: tuple[Looked, ...] = ()
     schema: str = REPORT_SCHEMA
 
     @property

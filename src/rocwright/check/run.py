@@ -11,12 +11,12 @@ from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Facts
 from rocwright.check.gather import gather_all
-from rocwright.check.report import Report
+from rocwright.check.report import Looked, Report
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.rules.base import Problem, Rule, SetRule
 from rocwright.data import load_table
 from rocwright.model.findings import Finding, Severity
-from rocwright.model.gpu import parse_target
+from rocwright.model.gpu import in_order, parse_target
 
 _ENDINGS = (".whl", ".tar.gz")
 # What no rule can be applied to, and what is not there.
@@ -88,6 +88,7 @@ def judge(
         findings=tuple(found),
         rules=(*OWN_RULES, *(rule.id for rule in rules), *(rule.id for rule in set_rules)),
         targets=None if request.targets is None else tuple(sorted(request.targets)),
+        looked=tuple(Looked(one.name, one.size, in_order(one.code_targets)) for one in files),
     )
 
 

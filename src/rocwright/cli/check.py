@@ -2,38 +2,83 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from rocwright.check.run import check_paths
-from rocwright.errors import ContractBroken, UsageError
+from rocwright.check.waivers import ask_waivers, unused
+from rocwright.cli.show_check import show_report, verdict
+from rocwright.errors import UsageError
 from rocwright.model.gpu import parse_targets
+from rocwright.pipeline.options import available_cores
 from rocwright.system import console
 
 
 def check(
     *paths: Path,
+    set_dir: Annotated[Path | None, Parameter(name="--set")] = None,
     targets: str | None = None,
-    closed: bool = False,
+    expect: tuple[str, ...] = (),
+    allow: tuple[str, ...] = (),
+    reason: str | None = None,
+    expires: str | None = None,
+    jobs: int | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """Check wheels, or directories of wheels, against the wheel contract; offline.
+    """Check wheels and sdists, or directories of them, against the wheel contract; offline.
 
-    Exit code 0 when no error was found, 9 otherwise.
+    Exit code 0 when no error was found or all are waived, 9 otherwise; warnings do not count.
 
     Parameters
     ----------
     paths
         Wheels and sdists, or directories that hold them.
+    set_dir
+        A directory whose files are, together with the given ones, all of a set: what they require of the
+        family must be among them. The rules for one file hold for the given files only, without any for
+        those of the directory.
     targets
         GPU targets that torch and its extensions must hold code for, separated by commas.
-    closed
-        The files are a complete set: every exact pin must resolve inside it.
+    expect
+        A project that must be there; may be repeated.
+    allow
+        A rule whose errors pass, with RULE:PATTERN only in files with such names; may be repeated. Needs
+        --reason and --expires.
+    reason
+        Why they may pass.
+    expires
+        The last day on which they pass, such as 2030-01-31.
     json
         Print the result as JSON.
     """
+    began = time.monotonic()
+    today = datetime.now(timezone.utc).date()
+    waivers = ask_waivers(allow, reason, expires, today)
+    chosen = paths or ((set_dir,) if set_dir else ())
+    _require_paths((*chosen, *((set_dir,) if set_dir else ())))
+    report = check_paths(
+        chosen,
+        beside=[set_dir] if set_dir and paths else (),
+        targets=[str(target) for target in parse_targets(targets)] if targets else None,
+        closed=set_dir is not None,
+        expect=expect,
+        jobs=jobs or available_cores(),
+    )
+    seconds = time.monotonic() - began
+    if json:
+        console.out_json({**report.predicate(), "waivers": waivers, "seconds": round(seconds, 2)})
+    else:
+        show_report(report, waivers, today, seconds=seconds)
+    for waiver in unused(waivers, report.findings, today):
+        console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
+    verdict(report, waivers, today)
+
+
+def _require_paths(paths: tuple[Path, ...]) -> None:
     if not paths:
         raise UsageError(
             "nothing to check", next_step="give wheels or directories: rocwright check dist/*.whl"
@@ -41,14 +86,3 @@ def check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path} does not exist")
-    wanted = [str(target) for target in parse_targets(targets)] if targets else None
-    report = check_paths(paths, targets=wanted, closed=closed)
-    if json:
-        console.out_json(report)
-    else:
-        for finding in report.findings:
-            console.out(str(finding))
-        found = f"{report.errors} errors, {report.warnings} warnings"
-        console.out(f"{len(report.files)} files, {len(report.rules)} rules: {found}")
-    if not report.passed:
-        raise ContractBroken(f"{report.errors} errors", next_step="resolve the findings above")

@@ -9,8 +9,9 @@ from cyclopts import Parameter
 
 from rocwright.errors import UsageError
 from rocwright.model.version import COMMIT_TYPES, ReleaseType, rocm_package_versions
-from rocwright.sdk.rocm_version import base_version, commit, tell_workflow, today
+from rocwright.sdk.rocm_version import base_version, commit, today
 from rocwright.system import console
+from rocwright.system.workflow import tell_workflow
 
 
 def compute_version(

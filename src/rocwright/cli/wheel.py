@@ -1,4 +1,4 @@
-"""`rocwright wheel`: take finished wheels apart."""
+"""`rocwright wheel`: look into finished wheels, and take them apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores
 from rocwright.system import console
 
-app = App(name="wheel", help="Take finished wheels apart.")
+app = App(name="wheel", help="Look into finished wheels, and take them apart.")
+# By name: each imports what it needs and nothing of the others.
+for _name in ("sanity_check", "torch_versions", "cp_version"):
+    app.command(f"rocwright.cli.wheel_family:{_name}", name=_name.replace("_", "-"))
 
 
 @app.command

@@ -88,6 +88,11 @@ def base_targets(targets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({parse_target(text).base for text in targets}, key=_order))
 
 
+def in_order(targets: Iterable[str]) -> tuple[str, ...]:
+    """Target ids in the hardware's order, features kept; what is no target stands last."""
+    return tuple(sorted(targets, key=lambda text: (_order(text.partition(":")[0]), text)))
+
+
 def _order(base: str) -> tuple[int, str]:
     match = _NATURAL.match(base)
     return (int(match["major"]), base) if match else (1 << 30, base)

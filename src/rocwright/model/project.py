@@ -31,12 +31,16 @@ class CommitFilePin(
 
 
 class PlatformRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What differs on one platform; `None` means as elsewhere."""
+    """What differs on one platform; `None` means as elsewhere.
+
+    A release for it may lack what is `optional`.
+    """
 
     origin: str | None = None
     ref: str | None = None
     hipify: bool | None = None
     pinned: bool = True
+    optional: bool = False
 
 
 class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +56,10 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pin: RelatedCommitsPin | CommitFilePin | None = None
     build_env: dict[str, str] = {}
     windows: PlatformRow | None = None
+
+    def optional(self, platform: str) -> bool:
+        """Whether a release for `linux` or `windows` may lack it."""
+        return platform == "windows" and self.windows is not None and self.windows.optional
 
     def on(self, platform: str) -> Project:
         """The row as it reads on `linux` or `windows`."""

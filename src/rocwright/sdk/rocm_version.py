@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import msgspec
 
 from rocwright.errors import CommandFailed, InvalidData, InvalidInput
 from rocwright.system import process
-from rocwright.system.files import disk_error
 
 _KEY = "rocm-version"
 
@@ -56,15 +55,3 @@ def today(environment: Mapping[str, str] = os.environ) -> str:
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(f"SOURCE_DATE_EPOCH is {said!r}, which is no number of seconds") from error
     return now.strftime("%Y%m%d")
-
-
-def tell_workflow(lines: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
-    """Append `name=value` lines to the file that `GITHUB_OUTPUT` names, where it is set."""
-    said = environment.get("GITHUB_OUTPUT")
-    if not said:
-        return
-    try:
-        with Path(said).open("a", encoding="utf-8") as stream:
-            stream.writelines(line + "\n" for line in lines)
-    except OSError as error:
-        raise disk_error(error, Path(said)) from error

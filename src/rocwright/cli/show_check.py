@@ -1,0 +1,80 @@
+"""How the outcome of a check is printed: a line for each file, its findings below, the counts at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from rocwright.check.report import Report
+from rocwright.cli.show_code import plain
+from rocwright.errors import ContractBroken
+from rocwright.model.findings import Finding, Waiver, refused
+from rocwright.system import console
+
+
+def show_report(
+    report: Report,
+    waivers: Sequence[Waiver] = (),
+    today: date = date.min,
+    *,
+    seconds: float | None = None,
+) -> None:
+    """Print every file with what was found in it, in the order of the report."""
+    by_file: dict[str, list[Finding]] = {name: [] for name in report.files}
+    for finding in report.findings:
+        by_file.setdefault(finding.file, []).append(finding)
+    about = {looked.name: looked for looked in report.looked}
+    for name, findings in by_file.items():
+        head = [_state(findings, waivers, today), plain(name)]
+        if name in about:
+            head += [console.human_bytes(about[name].size), " ".join(about[name].targets)]
+        console.out("  ".join(filter(None, head)))
+        for finding in findings:
+            for line in _lines(finding, waivers, today):
+                console.out(f"  {line}")
+    console.out(summary(report, waivers, today, seconds=seconds))
+
+
+def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: float | None = None) -> str:
+    """Files, rules, errors, warnings, waived errors and time in one line."""
+    refusing = len(refused(report.findings, waivers, today))
+    waived = report.errors - refusing
+    counts = [_count(refusing, "error"), _count(report.warnings, "warning")]
+    counts += [f"{waived} waived"] if waived else []
+    counts += [f"{seconds:.1f} s"] if seconds is not None else []
+    return f"{_count(len(report.files), 'file')}, {len(report.rules)} rules: {', '.join(counts)}"
+
+
+def verdict(report: Report, waivers: Sequence[Waiver] = (), today: date = date.min) -> None:
+    """Raise `ContractBroken` unless something was checked and every error is waived."""
+    if not report.passed_on(today, waivers):
+        left = len(refused(report.findings, waivers, today))
+        raise ContractBroken(
+            _count(left, "error") if left else "nothing was checked", next_step="resolve the findings above"
+        )
+
+
+def _state(findings: Sequence[Finding], waivers: Sequence[Waiver], today: date) -> str:
+    """One word for a file; padded, so that names stand below each other."""
+    if refused(findings, waivers, today):
+        word = "failed"
+    elif any(finding.severity == "error" for finding in findings):
+        word = "waived"
+    else:
+        word = "warned" if findings else "ok"
+    return word.ljust(6)
+
+
+def _lines(finding: Finding, waivers: Sequence[Waiver], today: date) -> Iterator[str]:
+    waiver = next((one for one in waivers if one.covers(finding, today)), None)
+    if finding.severity != "error":
+        waiver = None
+    word = "waived" if waiver else finding.severity
+    yield plain(f"{word} [{finding.rule}] {finding.about}{finding.cause}")
+    if waiver is not None:
+        yield plain(f"  until {waiver.expires}: {waiver.reason}")
+    yield plain(f"  next: {finding.next_step}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
