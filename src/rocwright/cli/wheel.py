@@ -10,14 +10,45 @@ from cyclopts import App, Parameter
 
 from rocwright.build.wheel_split import split_wheel
 from rocwright.cli.show_split import show_wheel
+from rocwright.cli.show_wheel import show_about
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import available_cores
+from rocwright.pipeline.wheel_about import about_wheel
 from rocwright.system import console
 
 app = App(name="wheel", help="Look into finished wheels, and take them apart.")
 # By name: each imports what it needs and nothing of the others.
 for _name in ("sanity_check", "torch_versions", "cp_version"):
     app.command(f"rocwright.cli.wheel_family:{_name}", name=_name.replace("_", "-"))
+
+
+@app.command
+def show(*wheels: Path, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
+    """Show what wheels are: metadata, compiled files with what they need, device code for each target, sizes.
+
+    Whether all of that is right says `rocwright check`.
+
+    Parameters
+    ----------
+    wheels
+        Wheels to look into.
+    json
+        Print the result as JSON.
+    """
+    if not wheels:
+        raise UsageError(
+            "nothing to show", next_step="give wheels: rocwright wheel show torch-2.9.1-cp312-….whl"
+        )
+    for wheel in wheels:
+        if not wheel.is_file():
+            raise UsageError(f"{wheel} is no file")
+    if json:
+        console.out_json({"wheels": [about_wheel(wheel) for wheel in wheels]})
+        return
+    for number, wheel in enumerate(wheels):
+        if number:
+            console.out("")
+        show_about(about_wheel(wheel))
 
 
 @app.command
