@@ -11,7 +11,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.check.contract import ContractTable, Terms, terms_of
+from rocwright.check.environments import Environment, environments_of
 from rocwright.check.facts import Facts
+from rocwright.check.install.facts import Installation
+from rocwright.check.sizes import SizeTable
 
 
 @dataclass(frozen=True)
@@ -20,20 +23,26 @@ class Request:
 
     `targets` are base targets or targets with features that torch was built for; None asks for none. `closed`
     says that the files are a complete set. `expect` are canonical names of projects that must be there.
+    `previous` are the sizes of the set before.
     """
 
     targets: frozenset[str] | None = None
     closed: bool = False
     expect: tuple[str, ...] = ()
+    previous: SizeTable | None = None
 
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that is checked together: `files` are the readable ones, those of a given set included."""
+    """Everything that is checked together: `files` are the readable ones, those of a given set included.
+
+    `installations` are what came of installing the set, if that was tried.
+    """
 
     contract: ContractTable
     request: Request = field(default_factory=Request)
     files: tuple[Facts, ...] = ()
+    installations: tuple[Installation, ...] = ()
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
@@ -46,6 +55,16 @@ class Context:
         for facts in self.files:
             found[facts.project] = (*found.get(facts.project, ()), facts)
         return found
+
+    @cached_property
+    def environments(self) -> tuple[Environment, ...]:
+        """Where files of the set can be installed."""
+        return environments_of(self.files)
+
+    def leads_into_set(self, requirement: Requirement) -> bool:
+        """Whether nothing but the set's own index can answer a requirement: by its name or a local version."""
+        local = any("+" in specifier.version for specifier in requirement.specifier)
+        return local or self.contract.is_own(required_name(requirement))
 
 
 def parsed_requirements(facts: Facts) -> list[Requirement]:

@@ -5,20 +5,30 @@ The built-in table is `data/contract.toml`; a `rocwright.toml` adds rows of its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
 
 import msgspec
 
+from rocwright.errors import InvalidData
 from rocwright.model.findings import Severity
+from rocwright.model.patterns import compile_pattern
 
 
 class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is asked of the packages whose canonical name fits one of the patterns `names`.
 
-    `rules` are switched on, `off` switched off again; `severity` overrides the catalogue's. `required` and
-    `forbidden` are patterns over member names (`**` spans directories). `budget` is the largest size of the
-    file, in bytes.
+    `rules` are switched on, `off` switched off again; `severity` overrides the catalogue's. Patterns over
+    installed paths: `required` and `forbidden` files; `bundled` are the files of other projects in it, which
+    bring their licences; `own_rocm` those that make it independent of ROCm's packages. `pinned` are patterns
+    over project names that it requires by exact version only. `host` is the project that a device package
+    belongs to, `{1}` in it what the first star of the name stands for. `budget` is the largest size of the
+    file, `target_budget` of the device code for one target in it (unpacked), in bytes. `extras` are those of a
+    package that tells them only while it is being installed; `refuses` says that its installation fails by
+    design, with an explanation.
     """
 
     names: tuple[str, ...]
@@ -27,43 +37,76 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     severity: dict[str, Severity] = {}
     required: tuple[str, ...] = ()
     forbidden: tuple[str, ...] = ()
+    bundled: tuple[str, ...] = ()
+    own_rocm: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    host: str | None = None
     budget: int | None = None
+    target_budget: int | None = None
+    extras: tuple[str, ...] = ()
+    refuses: bool = False
 
 
 class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/contract.toml`: rows in order, later ones add to and override earlier ones.
 
-    `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %.
+    `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
+    what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of packages
+    that only our indexes have: what is required of them must be in the set.
     """
 
     package: tuple[PackageRow, ...]
+    own: tuple[str, ...] = ()
     growth: float = 0.03
+    small_growth: int = 1_000_000
+
+    def is_own(self, project: str) -> bool:
+        """Whether a package, by its canonical name, is one that only our indexes have."""
+        return any(compile_pattern(pattern).fullmatch(project) for pattern in self.own)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked of one package, all its rows together."""
+    """What is asked of one package, all its rows together; the fields as in `PackageRow`."""
 
     rules: frozenset[str]
     severity: dict[str, Severity]
-    required: tuple[str, ...]
-    forbidden: tuple[str, ...]
-    budget: int | None
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    bundled: tuple[str, ...] = ()
+    own_rocm: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    host: str | None = None
+    budget: int | None = None
+    target_budget: int | None = None
+    extras: tuple[str, ...] = ()
+    refuses: bool = False
+
+
+_JOINED = ("required", "forbidden", "bundled", "own_rocm", "pinned", "extras")
+_LAST = ("host", "budget", "target_budget", "refuses")
+assert {*_JOINED, *_LAST, "rules", "severity"} == {field.name for field in fields(Terms)}
 
 
 def terms_of(table: ContractTable, project: str) -> Terms:
     """The rows whose pattern fits a canonical project name, joined."""
     rules: set[str] = set()
     severity: dict[str, Severity] = {}
-    required: list[str] = []
-    forbidden: list[str] = []
-    budget = None
-    for row in table.package:
-        if not any(fnmatchcase(project, pattern) for pattern in row.names):
-            continue
+    joined: dict[str, tuple[str, ...]] = dict.fromkeys(_JOINED, ())
+    last: dict[str, Any] = {}
+    for row, match in _fitting(table, project):
         rules = (rules | set(row.rules)) - set(row.off)
         severity.update(row.severity)
-        required += row.required
-        forbidden += row.forbidden
-        budget = row.budget if row.budget is not None else budget
-    return Terms(frozenset(rules), severity, tuple(required), tuple(forbidden), budget)
+        joined = {name: (*held, *getattr(row, name)) for name, held in joined.items()}
+        last.update((name, getattr(row, name)) for name in _LAST if getattr(row, name) not in (None, False))
+        if row.host is not None:
+            last["host"] = row.host.replace("{1}", match.groupdict().get("g1") or "")
+    return Terms(frozenset(rules), severity, **joined, **last)
+
+
+def _fitting(table: ContractTable, project: str) -> Iterator[tuple[PackageRow, re.Match[str]]]:
+    for row in table.package:
+        for pattern in row.names:
+            if (match := compile_pattern(pattern).fullmatch(project)) is not None:
+                yield row, match
+                break

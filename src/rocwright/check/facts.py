@@ -67,8 +67,8 @@ class ElfFacts:
 
     `kind` and `machine` as in `binary.elf.Elf`. `versions` are the symbol versions it needs of a library
     (`libc.so.6` -> `GLIBC_2.34`). `stack` is what PT_GNU_STACK asks for, None without one. `writable_dynamic`
-    is None without a dynamic table. `targets` are those of the device code in it, `wrong_code` what is not
-    what it says. `marker` is that of a split library.
+    is None without a dynamic table. `targets` are those of the device code in it, `code_sizes` its bytes by
+    target (unpacked), `wrong_code` what is not what it says. `marker` is that of a split library.
     """
 
     member: str
@@ -84,6 +84,7 @@ class ElfFacts:
     stack: Literal["rw", "rwx"] | None = "rw"
     writable_dynamic: bool | None = True
     targets: frozenset[str] = frozenset()
+    code_sizes: Mapping[str, int] = field(default_factory=dict)
     wrong_code: tuple[WrongCode, ...] = ()
     marker: Marker | None = None
     problem: str | None = None

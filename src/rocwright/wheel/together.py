@@ -26,3 +26,18 @@ def installed_path(wheel: Wheel, member: WheelMember) -> str:
     scheme, _, below = rest.partition("/")
     data = wheel.dist_info.removesuffix(".dist-info") + ".data"
     return below if top == data and scheme in _SCHEMES else member.name
+
+
+def place_of(name: str) -> str:
+    """Where a member gets, by its name alone; `<scheme>/…` in front where it does not go to site-packages.
+
+    `x-1.data/platlib/a` becomes `a`, `x-1.data/scripts/b` becomes `<scripts>/b`. Headers go below the
+    project's name, so those of two projects never meet; their path stays.
+    """
+    top, _, rest = name.partition("/")
+    scheme, _, below = rest.partition("/")
+    if not top.endswith(".data") or not below:
+        return name
+    if scheme in _SCHEMES:
+        return below
+    return f"<{scheme}>/{below}" if scheme in ("scripts", "data") else name

@@ -40,10 +40,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class SetRule:
-    """A clause about all files together; a problem comes with the name of the file it is reported for."""
+    """A clause about all files together; a problem comes with the name of the file it is reported for.
+
+    `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
+    elsewhere.
+    """
 
     id: str
     summary: str
     check: Callable[[Context], Iterator[tuple[str, Problem]]]
     severity: Severity = "error"
     waivable: bool = True
+    open_severity: Severity | None = None

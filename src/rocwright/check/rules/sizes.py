@@ -2,6 +2,75 @@
 
 from __future__ import annotations
 
-from rocwright.check.rules.base import Rule
+from collections.abc import Iterator
 
-RULES: tuple[Rule, ...] = ()
+from rocwright.check.context import Context
+from rocwright.check.facts import Facts
+from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.sizes import SizeChange, code_sizes, size_key
+
+_BOTH = ("wheel", "sdist")
+
+
+def _budget(facts: Facts, context: Context) -> Iterator[Problem]:
+    terms = context.terms(facts.project)
+    if terms.budget is not None and facts.size > terms.budget:
+        yield Problem(
+            f"it has {_bytes(facts.size)}, its budget is {_bytes(terms.budget)}",
+            "look what grew with `rocwright wheel show`; raise `budget` in rocwright.toml if it should be so large",
+        )
+    for target, size in code_sizes(facts).items():
+        if terms.target_budget is not None and size > terms.target_budget:
+            yield Problem(
+                f"its code for {target} has {_bytes(size)}, the budget of a target is {_bytes(terms.target_budget)}",
+                "build fewer kernels for it, or raise `target_budget` in rocwright.toml",
+            )
+
+
+def _growth(facts: Facts, context: Context) -> Iterator[Problem]:
+    previous = context.request.previous
+    before = None if previous is None else previous.files.get(size_key(facts.name))
+    if before is None:
+        return
+    next_step = "look what came in with `rocwright wheel show`; if it should, waive this once with a reason"
+    if _grew(SizeChange("", None, before.size, facts.size), context):
+        yield Problem(f"it grew {_figures(before.size, facts.size)} since the previous set", next_step)
+    for target, size in code_sizes(facts).items():
+        # A target that is new has nothing to grow from.
+        old = (before.targets or {}).get(target)
+        if old is not None and _grew(SizeChange("", target, old, size), context):
+            yield Problem(
+                f"its code for {target} grew {_figures(old, size)} since the previous set", next_step
+            )
+
+
+def _grew(change: SizeChange, context: Context) -> bool:
+    contract, growth = context.contract, change.growth
+    if growth is None or change.before is None or change.after is None:
+        return False
+    return growth > contract.growth and change.after - change.before > contract.small_growth
+
+
+def _figures(before: int, after: int) -> str:
+    return f"from {_bytes(before)} to {_bytes(after)} ({after / before - 1:+.1%})"
+
+
+def _bytes(size: int) -> str:
+    """Both the number to compare and one to read."""
+    return f"{size} bytes" if size < 1_000_000 else f"{size / 1e6:,.1f} MB".replace(",", " ")
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "size-budget",
+        "The file, and the device code of each target in it, are within their budgets.",
+        _budget,
+        kinds=_BOTH,
+    ),
+    Rule(
+        "size-growth",
+        "Neither the file nor the code of a target in it grew by more than 3 % since the previous set.",
+        _growth,
+        kinds=_BOTH,
+    ),
+)

@@ -1,0 +1,117 @@
+"""Where the files of a set can be installed: Python and platform, from the tags of its wheels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from packaging.requirements import Requirement
+
+from rocwright.check.facts import Facts
+
+# manylinux tags say how old a C library may be; whoever installs has a new one.
+_LINUX = re.compile(r"manylinux(?:1|2010|2014|_[0-9]+_[0-9]+)_(?P<machine>\w+)")
+_INTERPRETER = re.compile(r"cp3(?P<minor>[0-9]+)")
+# What markers say of a platform, by how its tag begins.
+_SYSTEMS = {
+    "win": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt"},
+    "macosx": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix"},
+    "": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix"},
+}
+_MACHINES = {"win_amd64": "AMD64", "win32": "x86", "win_arm64": "ARM64"}
+# Any will do where nothing in a set is for one Python or platform only.
+_ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
+
+
+@dataclass(frozen=True, order=True)
+class Environment:
+    """One Python on one platform, as tags spell them: `cp311`, `cp311` (`cp313t` unlocked), `linux_x86_64`."""
+
+    python: str
+    abi: str
+    platform: str
+
+    def __str__(self) -> str:
+        return f"{self.abi} on {self.platform}"
+
+    def markers(self) -> Mapping[str, str]:
+        """The values that environment markers compare with."""
+        minor = _minor(self.python)
+        system = next(values for start, values in _SYSTEMS.items() if self.platform.startswith(start))
+        return {
+            **system,
+            "implementation_name": "cpython",
+            "implementation_version": f"3.{minor}.0",
+            "platform_machine": _MACHINES.get(self.platform, self.platform.partition("_")[2]),
+            "platform_python_implementation": "CPython",
+            "platform_release": "",
+            "platform_version": "",
+            "python_full_version": f"3.{minor}.0",
+            "python_version": f"3.{minor}",
+        }
+
+    def takes(self, facts: Facts) -> bool:
+        """Whether the file can be installed here; an sdist always."""
+        return facts.kind == "sdist" or any(self._takes(tag) for tag in facts.tags)
+
+    def _takes(self, tag: str) -> bool:
+        python, abi, platform = _parts(tag)
+        if platform not in ("any", self.platform):
+            return False
+        if python.startswith("py"):
+            return True
+        if not python.startswith("cp3"):
+            return False
+        if abi == "abi3" or (abi == "none" and python != self.python):
+            # The limited API holds from one version on, and not without the lock.
+            return _minor(python) <= _minor(self.python) and (abi == "none" or not self.abi.endswith("t"))
+        return python == self.python and abi in ("none", self.abi)
+
+    def applies(self, requirement: Requirement, extra: str = "") -> bool:
+        """Whether a requirement holds here, for an extra or without any."""
+        marker = requirement.marker
+        return marker is None or marker.evaluate({**self.markers(), "extra": extra})
+
+
+def environments_of(files: Iterable[Facts]) -> tuple[Environment, ...]:
+    """Every Python on every platform that some wheel is for; one of each kind where none says so."""
+    parts = [_parts(tag) for facts in files if facts.kind == "wheel" for tag in facts.tags]
+    platforms = sorted({platform for _, _, platform in parts} - {"any"}) or [_ANY_PLATFORM]
+    bound = {
+        (python, abi if abi.startswith("cp") else python, platform)
+        for python, abi, platform in parts
+        if _INTERPRETER.fullmatch(python) and abi != "abi3"
+    }
+    found = {
+        Environment(python, abi, each)
+        for python, abi, platform in bound
+        for each in (platforms if platform == "any" else [platform])
+    }
+    served = {environment.platform for environment in found}
+    # The limited API asks for a Python at least so new.
+    limited = [python for python, abi, _ in parts if abi == "abi3"]
+    newest = max([_ANY_PYTHON, *limited], key=_minor)
+    pythons = sorted({(one.python, one.abi) for one in found}) or [(newest, newest)]
+    # Platforms that only wheels for every Python are for.
+    found |= {Environment(*pythons[-1], platform) for platform in platforms if platform not in served}
+    return tuple(sorted(found))
+
+
+def may_meet(first: Facts, second: Facts, environments: Iterable[Environment]) -> bool:
+    """Whether two files can be installed together: of two projects, in one of the environments."""
+    return first.project != second.project and any(
+        environment.takes(first) and environment.takes(second) for environment in environments
+    )
+
+
+def _parts(tag: str) -> tuple[str, str, str]:
+    python, _, rest = tag.partition("-")
+    abi, _, platform = rest.partition("-")
+    match = _LINUX.fullmatch(platform)
+    return python, abi, f"linux_{match['machine']}" if match else platform
+
+
+def _minor(python: str) -> int:
+    match = _INTERPRETER.fullmatch(python)
+    return int(match["minor"]) if match else 0
