@@ -9,11 +9,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.check.report import Report
 from rocwright.check.run import check_paths
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.show_check import show_report, verdict
-from rocwright.errors import UsageError
+from rocwright.errors import InvalidInput, UsageError
+from rocwright.model.findings import Waiver
 from rocwright.model.gpu import parse_targets
+from rocwright.pipeline.check_statements import state_check
 from rocwright.pipeline.options import available_cores
 from rocwright.system import console
 
@@ -26,6 +29,7 @@ def check(
     allow: tuple[str, ...] = (),
     reason: str | None = None,
     expires: str | None = None,
+    statements: Path | None = None,
     jobs: int | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
@@ -52,6 +56,9 @@ def check(
         Why they may pass.
     expires
         The last day on which they pass, such as 2030-01-31.
+    statements
+        A directory, or a local store: write there what was found, and each waiver, as statements about the
+        set of all files. The rules for one file then hold for every file.
     json
         Print the result as JSON.
     """
@@ -60,9 +67,12 @@ def check(
     waivers = ask_waivers(allow, reason, expires, today)
     chosen = paths or ((set_dir,) if set_dir else ())
     _require_paths((*chosen, *((set_dir,) if set_dir else ())))
+    everything = (*paths, *((set_dir,) if set_dir else ()))
+    if statements is not None:
+        chosen = everything
     report = check_paths(
         chosen,
-        beside=[set_dir] if set_dir and paths else (),
+        beside=everything,
         targets=[str(target) for target in parse_targets(targets)] if targets else None,
         closed=set_dir is not None,
         expect=expect,
@@ -75,7 +85,22 @@ def check(
         show_report(report, waivers, today, seconds=seconds)
     for waiver in unused(waivers, report.findings, today):
         console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
+    if statements is not None:
+        _state(statements, everything, report, waivers)
     verdict(report, waivers, today)
+
+
+def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple[Waiver, ...]) -> None:
+    try:
+        stated = state_check(folder, paths, report, waivers)
+    except InvalidInput as error:
+        if report.passed:
+            raise
+        # What is broken has been printed, and ends the command.
+        console.say(f"note: no statements were written: {error.what}")
+        return
+    for key in stated.statements:
+        console.say(f"wrote {folder / key}")
 
 
 def _require_paths(paths: tuple[Path, ...]) -> None:
