@@ -62,7 +62,7 @@ class Context:
         return environments_of(self.files)
 
     def leads_into_set(self, requirement: Requirement) -> bool:
-        """Whether nothing but the set's own index can answer a requirement: by its name or a local version."""
+        """Whether nothing but the set's own index can answer a requirement, by its name or version."""
         local = any("+" in specifier.version for specifier in requirement.specifier)
         return local or self.contract.is_own(required_name(requirement))
 

@@ -6,14 +6,12 @@ The built-in table is `data/contract.toml`; a `rocwright.toml` adds rows of its 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from rocwright.errors import InvalidData
 from rocwright.model.findings import Severity
 from rocwright.model.patterns import compile_pattern
 
@@ -26,8 +24,8 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bring their licences; `own_rocm` those that make it independent of ROCm's packages. `pinned` are patterns
     over project names that it requires by exact version only. `host` is the project that a device package
     belongs to, `{1}` in it what the first star of the name stands for. `budget` is the largest size of the
-    file, `target_budget` of the device code for one target in it (unpacked), in bytes. `extras` are those of a
-    package that tells them only while it is being installed; `refuses` says that its installation fails by
+    file, `target_budget` of the device code for one target in it (unpacked), in bytes. `extras` are those of
+    a package that tells them only while it is being installed; `refuses` says that its installation fails by
     design, with an explanation.
     """
 
@@ -51,8 +49,8 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/contract.toml`: rows in order, later ones add to and override earlier ones.
 
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
-    what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of packages
-    that only our indexes have: what is required of them must be in the set.
+    what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
+    packages that only our indexes have: what is required of them must be in the set.
     """
 
     package: tuple[PackageRow, ...]
@@ -92,7 +90,7 @@ def terms_of(table: ContractTable, project: str) -> Terms:
     """The rows whose pattern fits a canonical project name, joined."""
     rules: set[str] = set()
     severity: dict[str, Severity] = {}
-    joined: dict[str, tuple[str, ...]] = dict.fromkeys(_JOINED, ())
+    joined: dict[str, Any] = dict.fromkeys(_JOINED, ())
     last: dict[str, Any] = {}
     for row, match in _fitting(table, project):
         rules = (rules | set(row.rules)) - set(row.off)

@@ -26,7 +26,7 @@ _ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
 
 @dataclass(frozen=True, order=True)
 class Environment:
-    """One Python on one platform, as tags spell them: `cp311`, `cp311` (`cp313t` unlocked), `linux_x86_64`."""
+    """One Python on one platform, as tags spell them: `cp311`, `cp311` or `cp313t`, `linux_x86_64`."""
 
     python: str
     abi: str

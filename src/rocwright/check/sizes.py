@@ -65,7 +65,7 @@ class SizeChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def size_key(file: str) -> str:
-    """What a file is compared under: `torch cp311-cp311-linux_x86_64`, `rocm sdist`; its name if malformed."""
+    """What a file is compared under: `torch cp311-cp311-linux_x86_64`, `rocm sdist`; else its name."""
     try:
         if file.endswith(".whl"):
             project, _, _, tags = parse_wheel_filename(file)
@@ -143,7 +143,7 @@ def parse_sizes(data: bytes, *, where: str) -> SizeTable:
         raise InvalidData(
             f"{where} tells no sizes: it is neither a report nor the manifest of a set",
             where=where,
-            next_step="give what `rocwright check --json` printed, a set's manifest.json, or a directory of wheels",
+            next_step="give what `rocwright check --json` printed, a set's manifest, or a directory of wheels",
         ) from error
     return SizeTable({size_key(entry.name): FileSizes(entry.size) for entry in manifest.files})
 

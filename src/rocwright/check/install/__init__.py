@@ -1,1 +1,1 @@
-"""Prove that pip and uv resolve and install a set: what to install is planned, then done, then judged by rules."""
+"""Prove that pip and uv resolve and install a set: planned, then done, then judged by rules."""

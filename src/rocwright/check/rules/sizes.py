@@ -17,13 +17,14 @@ def _budget(facts: Facts, context: Context) -> Iterator[Problem]:
     if terms.budget is not None and facts.size > terms.budget:
         yield Problem(
             f"it has {_bytes(facts.size)}, its budget is {_bytes(terms.budget)}",
-            "look what grew with `rocwright wheel show`; raise `budget` in rocwright.toml if it should be so large",
+            "look what is large with `rocwright wheel show`; if all of it should be there, raise `budget`",
         )
     for target, size in code_sizes(facts).items():
         if terms.target_budget is not None and size > terms.target_budget:
             yield Problem(
-                f"its code for {target} has {_bytes(size)}, the budget of a target is {_bytes(terms.target_budget)}",
-                "build fewer kernels for it, or raise `target_budget` in rocwright.toml",
+                f"its code for {target} has {_bytes(size)}, "
+                f"the budget of a target is {_bytes(terms.target_budget)}",
+                "build fewer kernels for it, or raise `target_budget`",
             )
 
 
