@@ -14,7 +14,11 @@ from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import Environment, environments_of
 from rocwright.check.facts import Facts
 from rocwright.check.install.facts import Installation
+from rocwright.check.libraries import Libraries
 from rocwright.check.sizes import SizeTable
+from rocwright.data import load_table
+from rocwright.model.libraries import RocmLibraries
+from rocwright.model.platforms import Platforms
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that is checked together: `files` are the readable ones, those of a given set included.
+    """Everything that is checked together.
 
+    `files` are those of a given set, too; of one that is unreadable only what its name says is known.
     `installations` are what came of installing the set, if that was tried.
     """
 
@@ -43,6 +48,8 @@ class Context:
     request: Request = field(default_factory=Request)
     files: tuple[Facts, ...] = ()
     installations: tuple[Installation, ...] = ()
+    platforms: Platforms = field(default_factory=lambda: load_table("platforms", Platforms))
+    rocm_libraries: RocmLibraries = field(default_factory=lambda: load_table("packages", RocmLibraries))
 
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
@@ -55,6 +62,16 @@ class Context:
         for facts in self.files:
             found[facts.project] = (*found.get(facts.project, ()), facts)
         return found
+
+    @cached_property
+    def blind(self) -> bool:
+        """Whether some file could not be read, so that what it brings is not known."""
+        return any(facts.unreadable is not None or facts.bomb is not None for facts in self.files)
+
+    @cached_property
+    def libraries(self) -> Libraries:
+        """Which file holds which library."""
+        return Libraries(self.files, self.platforms.provider)
 
     @cached_property
     def environments(self) -> tuple[Environment, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rocwright.check.sizes import SizeChange, SizeTable
 from rocwright.errors import ContractBroken
 from rocwright.model.findings import Finding, Severity, Waiver, refused
 
@@ -36,7 +37,10 @@ class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All findings over some files; holds file names, no folders, so it is the same on every machine.
 
-    `targets` are those that were asked for, None where none were.
+    `targets` are those that were asked for, None where none were. `unwaivable` are the rules that no waiver
+    lets pass. `sizes` are of all files, those of the set beside them included, `changes` what they differ in
+    from the previous set. `stand_ins` are empty wheels that stood for packages from elsewhere when the set
+    was installed.
     """
 
     files: tuple[str, ...]
@@ -44,6 +48,10 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rules: tuple[str, ...]
     targets: tuple[str, ...] | None = None
     looked: tuple[Looked, ...] = ()
+    unwaivable: tuple[str, ...] = ()
+    sizes: SizeTable = SizeTable()
+    changes: tuple[SizeChange, ...] = ()
+    stand_ins: tuple[str, ...] = ()
     schema: str = REPORT_SCHEMA
 
     @property
@@ -63,7 +71,7 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def passed_on(self, today: date, waivers: Sequence[Waiver]) -> bool:
         """Whether something was checked and a waiver in force covers each error."""
-        return bool(self.files) and not refused(self.findings, waivers, today)
+        return bool(self.files) and not refused(self.findings, waivers, today, unwaivable=self.unwaivable)
 
     def predicate(self) -> dict[str, Any]:
         """The content of a findings statement: `passed`, counts, files, rules, findings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -11,16 +12,45 @@ from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Facts
 from rocwright.check.gather import gather_all
+from rocwright.check.install.facts import Installation
 from rocwright.check.report import Looked, Report
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.rules.base import Problem, Rule, SetRule
+from rocwright.check.sizes import SizeTable, changes, read_sizes, sizes_of
 from rocwright.data import load_table
+from rocwright.errors import InvalidInput
 from rocwright.model.findings import Finding, Severity
 from rocwright.model.gpu import in_order, parse_target
 
 _ENDINGS = (".whl", ".tar.gz")
 # What no rule can be applied to, and what is not there.
 OWN_RULES = ("readable", "archive-bomb", "empty-folder", "expected", "structure")
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is known before any rule is applied.
+
+    `files` are those to judge, `beside` further ones of their set; `findings` are about paths that stand for
+    no file.
+    """
+
+    files: tuple[Facts, ...]
+    beside: tuple[Facts, ...]
+    request: Request
+    contract: ContractTable
+    findings: tuple[Finding, ...] = ()
+
+    def judged(self, installations: Sequence[Installation] = ()) -> Report:
+        """Every rule applied; see `judge`."""
+        return judge(
+            self.files,
+            beside=self.beside,
+            request=self.request,
+            contract=self.contract,
+            findings=self.findings,
+            installations=installations,
+        )
 
 
 def check_paths(
@@ -30,33 +60,77 @@ def check_paths(
     targets: Iterable[str] | None = None,
     closed: bool = False,
     expect: Iterable[str] = (),
+    previous: Path | None = None,
     contract: ContractTable | None = None,
     jobs: int = 2,
 ) -> Report:
-    """Check wheels and sdists, and all of them together as one set.
+    """Check wheels and sdists, and all of them together as one set; see `gather_paths`."""
+    return gather_paths(
+        paths,
+        beside=beside,
+        targets=targets,
+        closed=closed,
+        expect=expect,
+        previous=previous,
+        contract=contract,
+        jobs=jobs,
+    ).judged()
+
+
+def gather_paths(
+    paths: Iterable[Path],
+    *,
+    beside: Iterable[Path] = (),
+    targets: Iterable[str] | None = None,
+    closed: bool = False,
+    expect: Iterable[str] = (),
+    previous: Path | None = None,
+    contract: ContractTable | None = None,
+    jobs: int = 2,
+) -> Gathered:
+    """Read wheels and sdists, so that the rules can be applied to them.
 
     A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
     of a set hold for them too, those of one file are not applied to them. `targets` are the GPU targets that
     torch and its extensions were built for; without them device code is not compared. `closed` says that all
-    these files are a complete set, so a pin that leads out of it is an error. `expect` names projects that
-    must be there. Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target.
-    `jobs` threads read the files.
+    these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
+    that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
+    set, or a report as JSON. `jobs` threads read the files.
+
+    Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target, `InvalidInput` and
+    `InvalidData` for a `previous` that tells no sizes.
     """
+    before = None if previous is None else _previous(previous, jobs)
     request = Request(
         targets=None if targets is None else frozenset(str(parse_target(text)) for text in targets),
         closed=closed,
         expect=tuple(sorted(canonicalize_name(text) for text in expect)),
+        previous=before,
     )
     files, findings = expand(paths)
     others = [path for path in expand(beside)[0] if path.name not in {file.name for file in files}]
     facts = gather_all([*files, *others], threads=jobs)
-    return judge(
-        facts[: len(files)],
-        beside=facts[len(files) :],
-        request=request,
-        contract=contract or load_table("contract", ContractTable),
-        findings=findings,
+    return Gathered(
+        tuple(facts[: len(files)]),
+        tuple(facts[len(files) :]),
+        request,
+        contract or load_table("contract", ContractTable),
+        tuple(findings),
     )
+
+
+def _previous(path: Path, jobs: int) -> SizeTable:
+    """The sizes of an earlier set, in whatever form it is there."""
+    if not path.is_dir():
+        return read_sizes(path)
+    files, _ = expand([path])
+    if not files:
+        raise InvalidInput(
+            f"{path.name} holds no wheels to compare sizes with",
+            where=path,
+            next_step="give the directory of the previous set, its manifest, or a report as JSON",
+        )
+    return sizes_of(one for one in gather_all(files, threads=jobs) if one.unreadable is None)
 
 
 def judge(
@@ -66,12 +140,19 @@ def judge(
     request: Request,
     contract: ContractTable,
     findings: Sequence[Finding] = (),
+    installations: Sequence[Installation] = (),
     rules: Sequence[Rule] = RULES,
     set_rules: Sequence[SetRule] = SET_RULES,
 ) -> Report:
-    """Apply every rule to gathered facts; pure. `findings` are kept in front."""
-    readable = tuple(one for one in (*files, *beside) if one.unreadable is None)
-    context = Context(contract=contract, request=request, files=readable)
+    """Apply every rule to gathered facts; pure.
+
+    `findings` are kept in front; `installations` are what came of installing the set, where that was tried.
+    """
+    # A file that cannot be read is still there: what requires it does not lead out of the set.
+    named = tuple(one for one in (*files, *beside) if one.unreadable is None or one.project)
+    context = Context(contract, request, named, tuple(installations))
+    # What was not tried was not judged, either.
+    set_rules = [rule for rule in set_rules if installations or not rule.proof]
     found = list(findings)
     for facts in files:
         found += _check_one(facts, context, rules)
@@ -83,12 +164,21 @@ def judge(
                     "expected", "error", name, f"no wheel of {name} is there", "build it, then check again"
                 )
             )
+    sizes = sizes_of(one for one in named if one.unreadable is None)
     return Report(
         files=tuple(one.name for one in files),
         findings=tuple(found),
         rules=(*OWN_RULES, *(rule.id for rule in rules), *(rule.id for rule in set_rules)),
         targets=None if request.targets is None else tuple(sorted(request.targets)),
         looked=tuple(Looked(one.name, one.size, in_order(one.code_targets)) for one in files),
+        unwaivable=(
+            *OWN_RULES,
+            *(rule.id for rule in rules if not rule.waivable),
+            *(rule.id for rule in set_rules if not rule.waivable),
+        ),
+        sizes=sizes,
+        changes=() if request.previous is None else changes(request.previous, sizes),
+        stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
     )
 
 
@@ -144,8 +234,8 @@ def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:
     found: list[Finding] = []
     for rule in rules:
         severity: Severity = rule.severity
-        if rule.id == "set-closed" and not context.request.closed:
-            severity = "warning"
+        if rule.open_severity is not None and not context.request.closed:
+            severity = rule.open_severity
         found += _joined(rule.id, severity, rule.check(context))
     return found
 

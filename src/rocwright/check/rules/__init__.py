@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from rocwright.check.rules import archive, content, device, elf, metadata, pe, sets, sizes
+from rocwright.check.rules import (
+    archive,
+    content,
+    device,
+    elf,
+    installing,
+    legal,
+    metadata,
+    offers,
+    pe,
+    requires,
+    sets,
+    sizes,
+)
 from rocwright.check.rules.base import Rule, SetRule
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
     *sizes.RULES,
     *metadata.RULES,
+    *requires.RULES,
+    *legal.RULES,
     *content.RULES,
     *elf.RULES,
     *pe.RULES,
     *device.RULES,
 )
-SET_RULES: tuple[SetRule, ...] = sets.RULES
+SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *installing.RULES)

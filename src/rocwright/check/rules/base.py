@@ -43,7 +43,7 @@ class SetRule:
     """A clause about all files together; a problem comes with the name of the file it is reported for.
 
     `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
-    elsewhere.
+    elsewhere. A rule with `proof` judges installations: without any it says nothing.
     """
 
     id: str
@@ -52,3 +52,4 @@ class SetRule:
     severity: Severity = "error"
     waivable: bool = True
     open_severity: Severity | None = None
+    proof: bool = False

@@ -1,14 +1,19 @@
-"""Rules about a set: all files together."""
+"""Rules about a whole set: versions, ownership, and what its files require of each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import combinations
 
 from packaging.requirements import Requirement
 
-from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
+from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.environments import Environment, may_meet
 from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem, SetRule
+from rocwright.wheel.together import place_of
+
+_ONE_STATE = "build the set from one state, so that its packages fit each other"
 
 
 def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
@@ -26,64 +31,97 @@ def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
 
 def _ownership(context: Context) -> Iterator[tuple[str, Problem]]:
     """Two packages that own one path: uninstalling one breaks the other."""
-    owner: dict[str, Facts] = {}
-    for facts in context.files:
-        for member in facts.members:
-            first = owner.setdefault(member.name, facts)
-            # Wheels of one project for several Pythons are never installed together.
-            if first.project != facts.project:
-                yield (
-                    facts.name,
-                    Problem(
-                        f"it also belongs to {first.name}; uninstalling one deletes the other's file",
-                        "give each path to one package",
-                        member.name,
-                    ),
-                )
-
-
-def _pins(context: Context) -> Iterator[tuple[Facts, Requirement, str]]:
-    for facts in context.files:
-        for requirement in parsed_requirements(facts):
-            version = exact_version(requirement)
-            if version is not None:
-                yield facts, requirement, version
-
-
-def _pins_resolve(context: Context) -> Iterator[tuple[str, Problem]]:
-    for facts, requirement, _ in _pins(context):
-        name = required_name(requirement)
-        held = sorted({one.version for one in context.by_project.get(name, ())})
-        # As an installer compares: 2.9 equals 2.9.0, and a pin without a local part admits any.
-        if held and not any(requirement.specifier.contains(version, prereleases=True) for version in held):
+    paths = {
+        facts.name: {place_of(member.name): member.name for member in facts.members}
+        for facts in context.files
+    }
+    for first, second in combinations([facts for facts in context.files if facts.kind == "wheel"], 2):
+        shared = paths[first.name].keys() & paths[second.name].keys()
+        # Wheels of one project, or for several Pythons, are never installed together.
+        if not shared or not may_meet(first, second, context.environments):
+            continue
+        for place in sorted(shared):
             yield (
-                facts.name,
+                second.name,
                 Problem(
-                    f"it requires {requirement}, the set holds {name} {', '.join(held)}",
-                    "build the set from one state, so that its packages fit each other",
+                    f"it also belongs to {first.name}; uninstalling one deletes the other's file",
+                    "give each path to one package",
+                    paths[second.name][place],
                 ),
             )
+
+
+def _required(context: Context) -> Iterator[tuple[Facts, Requirement, list[Environment]]]:
+    """What holds without any extra: each requirement, and where it holds."""
+    for facts in context.files:
+        here = [environment for environment in context.environments if environment.takes(facts)]
+        for requirement in parsed_requirements(facts):
+            where = [environment for environment in here if environment.applies(requirement)]
+            if where:
+                yield facts, requirement, where
+
+
+def fitting(context: Context, requirement: Requirement) -> list[Facts]:
+    """Files of the set with a version that answers a requirement."""
+    # As an installer compares: 2.9 equals 2.9.0, and a pin without a local part admits any.
+    return [
+        facts
+        for facts in context.by_project.get(required_name(requirement), ())
+        if requirement.specifier.contains(facts.version, prereleases=True)
+    ]
+
+
+def versions_held(context: Context, requirement: Requirement) -> str:
+    """`torch 2.9.0`: what the set holds of a required project."""
+    name = required_name(requirement)
+    return f"{name} {', '.join(sorted({facts.version for facts in context.by_project.get(name, ())}))}"
+
+
+def _pins_fit(context: Context) -> Iterator[tuple[str, Problem]]:
+    for facts, requirement, _ in _required(context):
+        if required_name(requirement) in context.by_project and not fitting(context, requirement):
+            held = versions_held(context, requirement)
+            yield facts.name, Problem(f"it requires {requirement}, the set holds {held}", _ONE_STATE)
 
 
 def _closed(context: Context) -> Iterator[tuple[str, Problem]]:
-    for facts, requirement, version in _pins(context):
-        name = required_name(requirement)
-        # A local version exists on no public index, and rocm's own names belong to this index.
-        ours = "+" in version or name == "rocm" or name.startswith("rocm-")
-        if ours and name not in context.by_project:
+    for facts, requirement, where in _required(context):
+        answers = fitting(context, requirement)
+        if required_name(requirement) not in context.by_project:
+            if context.leads_into_set(requirement):
+                yield (
+                    facts.name,
+                    Problem(
+                        f"it requires {requirement}, which is not among these files",
+                        "check the whole set together, or make sure that the index holds it",
+                    ),
+                )
+            continue
+        lacking = without(answers, where)
+        if answers and lacking:
             yield (
                 facts.name,
                 Problem(
-                    f"it requires {requirement}, which is not among these files",
-                    "check the whole set together, or make sure that the index holds it",
+                    f"it requires {requirement}, of which no file is for {lacking}",
+                    "build it for every Python and platform of the set",
                 ),
             )
+
+
+def without(answers: Iterable[Facts], where: Iterable[Environment]) -> str:
+    """The environments in which none of these files can be installed, as text."""
+    files = list(answers)
+    return ", ".join(str(each) for each in where if not any(each.takes(facts) for facts in files))
 
 
 RULES = (
     SetRule("set-one-version", "A package is there in one version.", _one_version),
-    SetRule("set-ownership", "No path belongs to two packages.", _ownership),
-    SetRule("set-pins", "Exact pins fit the versions in the set.", _pins_resolve),
-    # Of a set that claims to be complete this is an error, of a few wheels looked at alone a warning.
-    SetRule("set-closed", "Exact pins to the set's own packages are answered inside it.", _closed),
+    SetRule("set-ownership", "No installed path belongs to two packages.", _ownership),
+    SetRule("set-pins", "What a package requires of another fits the version in the set.", _pins_fit),
+    SetRule(
+        "set-closed",
+        "What only this set can answer is answered in it, for every Python and platform that it is for.",
+        _closed,
+        open_severity="warning",
+    ),
 )

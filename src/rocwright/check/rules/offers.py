@@ -1,0 +1,181 @@
+"""Rules about what a set offers: extras, device packages for the targets, archives for split libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rocwright.binary.search import archives_among
+from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.environments import Environment
+from rocwright.check.facts import Archive, ElfFacts, Facts
+from rocwright.check.kpack.sources import device_part
+from rocwright.check.rules.base import Problem, SetRule
+from rocwright.check.rules.sets import fitting, versions_held, without
+from rocwright.model.gpu import base_targets
+from rocwright.wheel.together import place_of
+
+
+def _extras(context: Context) -> Iterator[tuple[str, Problem]]:
+    for facts in context.files:
+        here = [environment for environment in context.environments if environment.takes(facts)]
+        for requirement in parsed_requirements(facts):
+            brought = _brought_by(facts, requirement, here)
+            if brought and (what := _unanswered(context, requirement, here)) is not None:
+                yield (
+                    facts.name,
+                    Problem(
+                        f"its extra {', '.join(brought)} brings {_plain(requirement)}, {what}",
+                        "build the package, or do not offer the extra; installers only warn about it",
+                    ),
+                )
+            yield from _asked_for(context, facts, requirement)
+
+
+def _brought_by(facts: Facts, requirement: Requirement, here: list[Environment]) -> list[str]:
+    """The extras that bring a requirement, which does not hold without them."""
+    if requirement.marker is None or any(each.applies(requirement) for each in here):
+        return []
+    return [extra for extra in facts.headers.extras if any(each.applies(requirement, extra) for each in here)]
+
+
+def _unanswered(context: Context, requirement: Requirement, here: list[Environment]) -> str | None:
+    """Why the set has no file for a requirement, None where it has one or need not."""
+    if required_name(requirement) not in context.by_project:
+        return "which is not among these files" if context.leads_into_set(requirement) else None
+    answers = fitting(context, requirement)
+    if not answers:
+        return f"the set holds {versions_held(context, requirement)}"
+    extras = {str(extra) for facts in context.files for extra in facts.headers.extras}
+    where = [each for each in here if any(each.applies(requirement, extra) for extra in extras)]
+    lacking = without(answers, where)
+    return f"of which no file is for {lacking}" if lacking else None
+
+
+def _plain(requirement: Requirement) -> str:
+    """A requirement without its marker."""
+    return str(requirement).partition(";")[0].strip()
+
+
+def _asked_for(context: Context, facts: Facts, requirement: Requirement) -> Iterator[tuple[str, Problem]]:
+    """An extra that a package asks for and the other does not have is ignored by installers."""
+    for answer in fitting(context, requirement):
+        if answer.unreadable is not None or answer.bomb is not None:
+            continue
+        known = {str(canonicalize_name(extra)) for extra in answer.headers.extras}
+        if answer.kind == "sdist":
+            # It may tell them only while it is being installed.
+            known |= set(context.terms(answer.project).extras)
+            if not known:
+                continue
+        for extra in sorted(set(map(canonicalize_name, requirement.extras)) - known):
+            yield (
+                facts.name,
+                Problem(
+                    f"it asks for {requirement.name}[{extra}], an extra that {answer.name} does not have",
+                    "installers only warn and leave it out: give the package the extra, or do not ask for it",
+                ),
+            )
+
+
+def _device(context: Context) -> Iterator[tuple[str, Problem]]:
+    wanted = base_targets(context.request.targets or ())
+    brought = {required_name(item) for facts in context.files for item in parsed_requirements(facts)}
+    stems = set()
+    for facts in context.files:
+        offers = {
+            name: part
+            for name in map(required_name, parsed_requirements(facts))
+            if (part := device_part(name)) is not None
+        }
+        stems |= {_stem(name, part) for name, part in offers.items()}
+        missing = [target for target in wanted if target not in offers.values()]
+        if offers and missing:
+            yield (
+                facts.name,
+                Problem(
+                    f"it offers no device package for {', '.join(missing)}, only for "
+                    f"{', '.join(sorted(set(offers.values())))}",
+                    "split it again with code for every requested target, or ask for fewer",
+                ),
+            )
+    for facts in () if context.blind else context.files:
+        part = device_part(facts.project)
+        if part is None or facts.project in brought or context.terms(facts.project).refuses:
+            continue
+        if _stem(facts.project, part) in stems or context.request.closed:
+            yield (
+                facts.name,
+                Problem(
+                    "no extra of a package in the set brings it, so nobody installs it",
+                    "make hosts and device packages in one go; remove files of an older build",
+                ),
+            )
+
+
+def _stem(project: str, part: str) -> str:
+    """A device package's name without its target."""
+    return project.removesuffix(part)
+
+
+def _kpack(context: Context) -> Iterator[tuple[str, Problem]]:
+    devices = any(device_part(facts.project) is not None for facts in context.files)
+    if context.blind or not (devices or context.request.closed):
+        return
+    offered = any(
+        device_part(required_name(item)) is not None
+        for facts in context.files
+        for item in parsed_requirements(facts)
+    )
+    for environment in context.environments:
+        files = [facts for facts in context.files if environment.takes(facts)]
+        places = {place_of(one.member): one for facts in files for one in facts.archives}
+        if not places and offered:
+            continue  # that the packages with them are missing is said for their extras
+        for facts in files:
+            for elf in facts.elf:
+                problem = _lost(elf, places)
+                if problem is not None:
+                    yield facts.name, problem
+
+
+def _lost(elf: ElfFacts, places: dict[str, Archive]) -> Problem | None:
+    """Why a library does not find its device code."""
+    if elf.marker is None:
+        return None
+    found = archives_among(place_of(elf.member), elf.marker, places)
+    if not found:
+        return Problem(
+            f"it looks for its device code at {', '.join(elf.marker.search_paths)}, where no package of the "
+            "set puts an archive",
+            "split it again: a library must stay in the directory that it had when it was split",
+            elf.member,
+        )
+    kernel = elf.marker.kernel.replace("\\", "/")
+    held = [places[path] for path in found]
+    # What an unreadable archive holds is not known; a rule of its own reports it.
+    if any(kernel in archive.kernels or archive.problem is not None for archive in held):
+        return None
+    return Problem(
+        f"no archive that it finds has code of {kernel}",
+        "split host and device packages from one build",
+        elf.member,
+    )
+
+
+RULES = (
+    SetRule(
+        "set-extras",
+        "Every advertised extra brings packages that the set holds, and every extra asked for exists.",
+        _extras,
+        open_severity="warning",
+    ),
+    SetRule(
+        "set-device",
+        "A package with device packages has one for every requested target, and every one is offered.",
+        _device,
+    ),
+    SetRule("set-kpack", "A split library finds an archive of the set with its device code.", _kpack),
+)
