@@ -1,0 +1,332 @@
+"""`rocwright check` at the door: what is printed, what it ends with, sets, waivers, statements."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
+from rocwright import cli
+
+TORCH = f"torch-2.9.0+{LOCAL}-{TAG}.whl"
+NO_HIP = {"torch/version.py": "hip = None\n"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def json(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.out)
+        return found
+
+
+Check = Callable[..., Ended]
+
+
+@pytest.fixture
+def check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+
+    def check(*words: object) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["check", *map(str, words)])
+        captured = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), captured.out, captured.err)
+
+    return check
+
+
+def found(ended: Ended) -> list[tuple[str, str]]:
+    """Rule and file of every error, from JSON."""
+    findings: list[dict[str, str]] = ended.json["findings"]  # type: ignore[assignment]
+    return [(one["rule"], one["file"]) for one in findings if one["severity"] == "error"]
+
+
+# ---- what is printed ----
+
+
+def test_a_clean_run_has_a_line_for_each_file_and_one_for_all(check: Check) -> None:
+    path = write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
+    done = check("dist")
+    assert done.code == 0
+    assert done.lines[0] == f"ok      {path.name}  {path.stat().st_size} B"
+    assert re.fullmatch(r"1 file, \d+ rules: 0 errors, 0 warnings, \d+\.\d s", done.lines[1])
+    assert (len(done.lines), done.err) == (2, "")
+
+
+def test_findings_stand_below_their_file_with_cause_and_next_step(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
+    done = check("dist")
+    assert done.code == 9
+    at = next(number for number, line in enumerate(done.lines) if TORCH in line)
+    assert done.lines[at].startswith("failed  ")
+    assert "  error [torch-hip] " in "\n".join(done.lines[at:])
+    assert any(line.startswith("    next: ") for line in done.lines[at:])
+    assert done.lines[0].startswith("ok      plain-1.0")
+    assert "error (ContractBroken): 1 error\n" in done.err
+    assert ", 1 error, " in done.lines[-1].replace(": ", ", ")
+
+
+def test_a_missing_project_has_a_line_of_its_own(check: Check) -> None:
+    write_torch(Path("dist"))
+    done = check("dist", "--expect", "torchvision")
+    assert done.code == 9
+    assert "failed  torchvision" in done.lines
+
+
+def test_json_says_all_of_it(check: Check) -> None:
+    path = write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--json")
+    assert done.code == 9
+    report = done.json
+    assert report["files"] == [TORCH]
+    assert report["passed"] is False
+    assert report["counts"]["errors"] == 1  # type: ignore[index]
+    assert report["looked"] == [{"name": TORCH, "size": path.stat().st_size, "targets": []}]
+    assert report["waivers"] == []
+    assert isinstance(report["seconds"], float)
+    finding = next(one for one in report["findings"] if one["severity"] == "error")  # type: ignore[attr-defined]
+    assert {"rule", "severity", "file", "cause", "next_step"} <= set(finding)
+
+
+def test_names_inside_a_wheel_cannot_drive_the_terminal(check: Check) -> None:
+    write_wheel(Path("dist"), "plain", "1.0", {"../\x1b[31mred.py": ""}, tag="py3-none-any")
+    done = check("dist")
+    assert done.code == 9
+    assert "\x1b" not in done.out
+    assert "\\x1b[31mred.py" in done.out
+
+
+# ---- sets ----
+
+
+@pytest.fixture
+def parts() -> tuple[Path, Path]:
+    """The family in `torch`, and beside it in `rocm` what torch requires."""
+    write_family(Path("torch"))
+    rocm = write_wheel(Path("rocm"), "rocm", "7.10.0", {"rocm_sdk/__init__.py": ""}, tag="py3-none-any")
+    return Path("torch"), rocm.parent
+
+
+def test_without_a_set_what_is_missing_is_a_warning(check: Check) -> None:
+    write_family(Path("torch"))
+    done = check("torch", "--json")
+    assert (done.code, found(done)) == (0, [])
+    assert "set-closed" in {one["rule"] for one in done.json["findings"]}  # type: ignore[attr-defined]
+
+
+def test_a_set_that_lacks_something_fails(check: Check) -> None:
+    write_family(Path("torch"))
+    done = check("--set", "torch", "--json")
+    assert done.code == 9
+    assert ("set-closed", TORCH) in found(done)
+
+
+def test_given_files_and_the_set_s_directory_are_one_set(check: Check, parts: tuple[Path, Path]) -> None:
+    torch, rocm = parts
+    done = check(torch, "--set", rocm, "--json")
+    assert "set-closed" not in {rule for rule, _ in found(done)}
+    # Files of the directory are not checked one by one when others are given.
+    assert {TORCH, "rocm-7.10.0-py3-none-any.whl"} & set(done.json["files"]) == {TORCH}  # type: ignore[call-overload]
+
+
+def test_a_file_that_is_in_the_set_already_is_checked_once(check: Check) -> None:
+    made = write_family(Path("torch"))
+    done = check(made["torch"], "--set", "torch", "--json")
+    assert done.json["files"] == [TORCH]
+    assert {rule for rule, _ in found(done)} <= {"set-closed"}
+
+
+def test_rules_for_one_file_hold_for_the_given_ones_only(check: Check, parts: tuple[Path, Path]) -> None:
+    torch, _ = parts
+    write_torch(torch, files=NO_HIP)
+    vision = next(torch.glob("torchvision-*"))
+    assert "torch-hip" not in {rule for rule, _ in found(check(vision, "--set", torch, "--json"))}
+    assert "torch-hip" in {rule for rule, _ in found(check("--set", torch, "--json"))}
+
+
+# ---- waivers ----
+
+IN_FORCE = ("--reason", "the CPU build is wanted here", "--expires", "2999-12-31")
+
+
+def test_a_waived_error_is_shown_with_its_reason_and_passes(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--allow", "torch-hip", *IN_FORCE)
+    assert done.code == 0, done.out
+    assert any(line.startswith("waived  torch-2.9.0") for line in done.lines)
+    assert "  waived [torch-hip] " in done.out
+    assert "    until 2999-12-31: the CPU build is wanted here" in done.lines
+    assert "0 errors, " in done.lines[-1] and ", 1 waived, " in done.lines[-1]
+    assert done.err == ""
+
+
+def test_a_waiver_is_part_of_the_json(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--allow", "torch-hip", *IN_FORCE, "--json")
+    assert done.code == 0
+    assert done.json["waivers"] == [
+        {
+            "rule": "torch-hip",
+            "reason": "the CPU build is wanted here",
+            "expires": "2999-12-31",
+            "file": "*",
+        }
+    ]
+    # What was found is not changed by who lets it pass.
+    assert found(done) == [("torch-hip", TORCH)]
+
+
+def test_other_errors_still_fail(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP, requires=())
+    done = check("dist", "--allow", "torch-hip", *IN_FORCE)
+    assert done.code == 9
+    assert "error (ContractBroken): 1 error\n" in done.err
+    assert "  error [torch-requires-rocm] " in done.out
+
+
+def test_a_waiver_may_be_for_some_files(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    assert check("dist", "--allow", "torch-hip:torch-2.9.*", *IN_FORCE).code == 0
+    done = check("dist", "--allow", "torch-hip:torch-2.8.*", *IN_FORCE)
+    assert done.code == 9
+    assert "note: nothing needed the waiver of torch-hip for torch-2.8.*" in done.err
+
+
+def test_an_unused_waiver_is_said(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--allow", "torch-hip", "--allow", "torch-pin", *IN_FORCE)
+    assert done.code == 0
+    assert done.err == "note: nothing needed the waiver of torch-pin for *\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--allow", "torch-hp", *IN_FORCE), "perhaps torch-hip"),
+        (("--allow", "zzz", *IN_FORCE), "there is no rule 'zzz'"),
+        (("--allow", "readable", *IN_FORCE), "readable cannot be waived"),
+        (("--allow", "expected", *IN_FORCE), "expected cannot be waived"),
+        (("--allow", "torch-hip", "--expires", "2999-12-31"), "--allow needs a reason"),
+        (("--allow", "torch-hip", "--reason", "  ", "--expires", "2999-12-31"), "--allow needs a reason"),
+        (("--allow", "torch-hip", "--reason", "why"), "--allow needs a last day"),
+        (("--allow", "torch-hip", "--reason", "why", "--expires", "2001-01-31"), "2001-01-31 is past"),
+        (("--allow", "torch-hip", "--reason", "why", "--expires", "tomorrow"), "tomorrow is no day"),
+        (("--reason", "why"), "belong to --allow"),
+        (("--expires", "2999-12-31"), "belong to --allow"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_waiver_that_says_too_little_or_nonsense(check: Check, words: tuple[str, ...], named: str) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", *words)
+    assert done.code == 2
+    assert named in done.err
+    assert done.out == ""
+
+
+# ---- statements ----
+
+
+def statements(folder: Path) -> dict[str, dict[str, object]]:
+    """By kind; there is one of each."""
+    paths = sorted(folder.glob("sets/*/statements/*.json"))
+    read = {path.name.partition("-")[0]: json.loads(path.read_bytes()) for path in paths}
+    assert len(read) == len(paths)
+    return read
+
+
+def test_findings_and_waivers_become_statements_about_the_set(check: Check) -> None:
+    path = write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--allow", "torch-hip", *IN_FORCE, "--statements", "said")
+    assert done.code == 0
+    (manifest_path,) = Path("said/sets").glob("*/manifest.json")
+    manifest = manifest_path.read_bytes()
+    digest = hashlib.sha256(manifest).hexdigest()
+    assert manifest_path.parent.name == digest
+    file_digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert [(one["name"], one["sha256"]) for one in json.loads(manifest)["files"]] == [(TORCH, file_digest)]
+    said = statements(Path("said"))
+    assert set(said) == {"findings", "waiver"}
+    for statement in said.values():
+        assert statement["_type"] == "https://in-toto.io/Statement/v1"
+        subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}  # type: ignore[attr-defined]
+        assert subjects == {"rocwright:set": digest, TORCH: file_digest}
+    predicate = said["waiver"]["predicate"]
+    assert predicate["rule"] == "torch-hip" and predicate["expires"] == "2999-12-31"  # type: ignore[index]
+    assert said["findings"]["predicate"]["passed"] is False  # type: ignore[index]
+    # The same again writes the same.
+    check("dist", "--allow", "torch-hip", *IN_FORCE, "--statements", "said")
+    assert statements(Path("said")) == said
+
+
+def test_what_failed_is_stated_too(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    done = check("dist", "--statements", "said")
+    assert done.code == 9
+    assert set(statements(Path("said"))) == {"findings"}
+
+
+def test_a_statement_about_a_set_needs_every_file_checked(check: Check, parts: tuple[Path, Path]) -> None:
+    torch, rocm = parts
+    done = check(torch, "--set", rocm, "--statements", "said", "--json")
+    assert "rocm-7.10.0-py3-none-any.whl" in done.json["files"]  # type: ignore[operator]
+    (manifest_path,) = Path("said/sets").glob("*/manifest.json")
+    assert len(json.loads(manifest_path.read_bytes())["files"]) == 6
+
+
+def test_a_recorded_set_with_these_files_gets_the_statements(check: Check) -> None:
+    write_torch(Path("dist"))
+    check("dist", "--statements", "said", "--targets", "gfx942")
+    (first,) = Path("said/sets").iterdir()
+    # Without targets it would be another set, had it not been recorded before.
+    check("dist", "--statements", "said")
+    assert list(Path("said/sets").iterdir()) == [first]
+    assert len(list(first.glob("statements/*"))) == 2
+
+
+def test_nothing_is_stated_about_what_cannot_be_read(check: Check) -> None:
+    Path("dist").mkdir()
+    (Path("dist") / TORCH).write_bytes(bytes(1000))
+    done = check("dist", "--statements", "said")
+    assert done.code == 9
+    assert "note: no statements were written: " in done.err
+    assert not Path("said").exists()
+
+
+# ---- mistakes ----
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "named"),
+    [
+        ((), 2, "nothing to check"),
+        (("nowhere",), 2, "nowhere does not exist"),
+        (("--set", "nowhere"), 2, "nowhere does not exist"),
+        ((".", "--set", "nowhere"), 2, "nowhere does not exist"),
+        ((".", "--targets", "mi300"), 3, "'mi300'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_mistakes_are_named(check: Check, words: tuple[str, ...], code: int, named: str) -> None:
+    done = check(*words)
+    assert (done.code, done.out) == (code, "")
+    assert named in done.err
