@@ -44,6 +44,8 @@ class Builder:
         said: tuple[str, str] | None = None,
         leave_out_of_record: Sequence[str] = (),
         twice: str | None = None,
+        without: Sequence[str] = (),
+        modes: Mapping[str, int] | None = None,
     ) -> Path:
         info = f"{project}-{version}.dist-info"
         name, said_version = said or (project, version)
@@ -55,13 +57,17 @@ class Builder:
         members[f"{info}/WHEEL"] = (
             f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {inside_tag or tag}\n".encode()
         )
+        for part in without:
+            del members[f"{info}/{part}"]
         record = "".join(record_line(*item) for item in members.items() if item[0] not in leave_out_of_record)
         members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
         self.folder.mkdir(exist_ok=True)
         path = self.folder / f"{project}-{version}-{tag}.whl"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for member, data in members.items():
-                archive.writestr(zipfile.ZipInfo(member), data, zipfile.ZIP_DEFLATED)
+                entry = zipfile.ZipInfo(member)
+                entry.external_attr = (modes or {}).get(member, 0o100644) << 16
+                archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
             if twice is not None:
                 with pytest.warns(UserWarning, match="Duplicate name"):
                     archive.writestr(zipfile.ZipInfo(twice), b"again")
@@ -73,11 +79,31 @@ class Builder:
             "torch/__init__.py": "",
             "torch/_rocm_init.py": INIT,
             "torch/version.py": f"__version__ = {VERSION!r}\nhip: Optional[str] = '7.1.0'\n",
+            # Stand-ins by name; tests about libraries put real ones there.
+            "torch/_C.cpython-311-x86_64-linux-gnu.so": "",
+            "torch/lib/libc10_hip.so": "",
+            "torch/lib/libtorch_cpu.so": "",
+            "torch/lib/libtorch_hip.so": "",
         }
         members.update(files or {})
         options.setdefault("requires", ["rocm[libraries]==7.1", "sympy>=1.13"])
         present = {name: data for name, data in members.items() if data is not None}
         return self("torch", VERSION, present, **options)  # type: ignore[arg-type]
+
+    def extension(
+        self, project: str, version: str = "1+rocm7.1", *, torch: str | None = VERSION, **options: object
+    ) -> Path:
+        """torchvision, torchaudio or apex without a fault, for the torch of that version (None: no pin)."""
+        compiled = {
+            "torchvision": "torchvision/_C.so",
+            "torchaudio": "torchaudio/lib/_torchaudio.abi3.so",
+            "apex": "amp_C.cpython-311-x86_64-linux-gnu.so",
+        }[project]
+        if torch is not None:
+            options.setdefault("requires", [f"torch=={torch}"])
+        files: dict[str, str | bytes] = {f"{project}/__init__.py": "", compiled: ""}
+        files.update(options.pop("files", {}))  # type: ignore[call-overload]
+        return self(project, version, files, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from rocwright.check.run import check_paths
 from rocwright.errors import ContractBroken
+from rocwright.model.findings import Finding
 from rocwright.model.gpu import InvalidTarget
 
 OLD_RPATH = "-Wl,--disable-new-dtags"
@@ -24,8 +25,16 @@ def found(path: Path, **options: Any) -> list[str]:
 
 
 def cause(path: Path, **options: Any) -> str:
+    return only(path, **options).cause
+
+
+def members(path: Path, **options: Any) -> tuple[str, ...]:
+    return only(path, **options).members
+
+
+def only(path: Path, **options: Any) -> Finding:
     [finding] = [one for one in check_paths([path], **options).findings if one.rule != "set-closed"]
-    return finding.cause
+    return finding
 
 
 def test_a_good_torch_has_no_findings(build: Any, library: Any) -> None:
@@ -79,8 +88,8 @@ def test_member_names(build: Any, name: str, says: str) -> None:
 
 def test_a_member_twice(build: Any) -> None:
     wheel = build.torch(twice="torch/__init__.py")
-    assert "member-names" in found(wheel)
-    assert "torch/__init__.py is in the archive twice" in [one.cause for one in check_paths([wheel]).findings]
+    assert found(wheel) == ["member-twice"]
+    assert members(wheel) == ("torch/__init__.py",)
 
 
 class Unseekable:
@@ -124,7 +133,7 @@ def test_record(build: Any, tmp_path: Path) -> None:
                 info.filename, data + b"# edited\n" if info.filename == "torch/__init__.py" else data
             )
     assert found(changed) == ["record"]
-    assert "torch/__init__.py" in cause(changed)
+    assert "torch/__init__.py" in str(only(changed))
 
 
 def test_metadata_of_another_version(build: Any) -> None:
@@ -135,19 +144,21 @@ def test_metadata_of_another_version(build: Any) -> None:
 @pytest.mark.parametrize("text", ["rocm[libraries]=={7.1}", "rocm[libraries]=={$(rocm-sdk version)}"])
 def test_braces_left_by_a_shell(build: Any, text: str) -> None:
     wheel = build.torch(requires=[text])
-    assert found(wheel) == ["requirements", "torch-requires-rocm"]
-    assert "contains a brace" in check_paths([wheel]).findings[0].cause
+    assert found(wheel) == ["requirement-brace"]
+    assert "contains a brace" in cause(wheel)
 
 
 def test_a_malformed_requirement(build: Any) -> None:
-    assert found(build.torch(requires=["rocm[libraries]==7.1", "sympy>>1"])) == ["requirements"]
+    wheel = build.torch(requires=["rocm[libraries]==7.1", "sympy>>1"])
+    assert found(wheel) == ["requirement-malformed"]
+    assert "'sympy>>1'" in cause(wheel)
 
 
 def test_tags(build: Any, library: Any) -> None:
     assert found(build.torch(inside_tag="cp312-cp312-linux_x86_64")) == ["tags"]
     wheel = build("pure", "1", {"pure/x.so": library()}, tag="py3-none-any")
-    assert found(wheel) == ["tags"]
-    assert cause(wheel) == "it is tagged for any platform and contains pure/x.so"
+    assert found(wheel) == ["tag-any"]
+    assert members(wheel) == ("pure/x.so",)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +191,7 @@ def test_torch_without_an_exact_rocm(build: Any, requires: list[str]) -> None:
 @pytest.mark.parametrize("project", ["torchvision", "torchaudio", "apex"])
 def test_extensions_pin_torch_exactly(build: Any, project: str) -> None:
     def wheel(*requires: str) -> Path:
-        return build(project, "1+rocm7.1", {f"{project}/__init__.py": ""}, requires=requires)
+        return build.extension(project, requires=requires)
 
     assert found(wheel("torch==2.9.0+rocm7.1")) == []
     for bad in ([], ["torch"], ["torch>=2.9"], ["torch==2.9.*"], ["torch==2.9.0,!=2.9.1"], ["torchx==1"]):
@@ -194,28 +205,14 @@ def test_runpath_and_rpath(build: Any, library: Callable[..., bytes]) -> None:
     assert found(wheel("-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN")) == ["elf-runpath"]
     for good in ("$ORIGIN", "$ORIGIN/../../other/lib", "${ORIGIN}/sub", "$ORIGIN/"):
         assert found(wheel(OLD_RPATH, f"-Wl,-rpath,{good}")) == []
-    for bad in ("/opt/rocm/lib", "lib", "$ORIGIN/../../..", "$ORIGINAL", "$LIB"):
+    for bad in ("lib", "$ORIGIN/../../..", "$ORIGINAL", "$LIB"):
         assert found(wheel(OLD_RPATH, f"-Wl,-rpath,$ORIGIN:{bad}")) == ["elf-rpath"]
-
-
-def test_a_runpath_out_of_the_installation_is_named_in_any_wheel(
-    build: Any, library: Callable[..., bytes]
-) -> None:
-    """Published wheels carry /opt/rocm/lib; a relative RUNPATH hurts only packages that need each other's."""
-
-    def wheel(path: str) -> Path:
-        extension = library("-Wl,--enable-new-dtags", f"-Wl,-rpath,{path}")
-        return build("bitsandbytes", "1", {"bitsandbytes/x.so": extension})
-
-    assert found(wheel("/opt/rocm/lib:$ORIGIN")) == ["elf-rpath"]
-    assert "RUNPATH '/opt/rocm/lib'" in cause(wheel("/opt/rocm/lib:$ORIGIN"))
-    assert found(wheel("$ORIGIN/../lib")) == []
 
 
 def test_a_damaged_library(build: Any, library: Callable[..., bytes]) -> None:
     wheel = build.torch({"torch/lib/x.so": library()[:200]})
     assert found(wheel) == ["elf-readable"]
-    assert cause(wheel).startswith("torch/lib/x.so: ")
+    assert members(wheel) == ("torch/lib/x.so",)
 
 
 def test_device_code(build: Any, library: Callable[..., bytes]) -> None:
@@ -232,7 +229,10 @@ def test_device_code(build: Any, library: Callable[..., bytes]) -> None:
     # A host wheel whose device code is in wheels of its own.
     assert found(wheel(extras=["device-gfx90a"]), targets=["gfx90a"]) == []
     assert found(wheel("gfx90a:xnack-"), targets=["gfx90a"]) == []
-    assert found(wheel("gfx90a:xnack-"), targets=["gfx90a:xnack+"]) == ["device-code"] * 2
+    assert found(wheel("gfx90a:xnack-"), targets=["gfx90a:xnack+"]) == [
+        "device-missing",
+        "device-extra",
+    ]
     with pytest.raises(InvalidTarget):
         check_paths([wheel("gfx90a")], targets=["rtx4090"])
 
@@ -244,7 +244,7 @@ def test_device_code_of_all_libraries_counts_together(build: Any, library: Calla
 
 
 def test_an_extension_may_have_no_device_code(build: Any) -> None:
-    wheel = build("torchaudio", "1", {"torchaudio/__init__.py": ""}, requires=["torch==2.9.0"])
+    wheel = build.extension("torchaudio")
     assert found(wheel, targets=["gfx90a"]) == []
 
 
@@ -255,19 +255,25 @@ def test_device_code_objects_are_no_host_libraries(build: Any, library: Callable
     assert found(wheel) == []
 
 
-def test_what_only_the_strict_reader_refuses_is_said(build: Any) -> None:
+def test_a_second_dist_info(build: Any) -> None:
     wheel = build.torch({"other-1.dist-info/METADATA": "Metadata-Version: 2.1\n"})
-    assert not check_paths([wheel]).passed
+    assert found(wheel) == ["dist-info"]
+
+
+def test_what_only_the_strict_reader_refuses_is_said(build: Any) -> None:
+    wheel = build.torch(without=["WHEEL"])
+    assert found(wheel) == ["structure"]
+    assert "WHEEL" in cause(wheel)
 
 
 def test_all_findings_of_all_files_at_once(build: Any) -> None:
     build.torch({"torch/_rocm_init.py": None, "torch/version.py": None}, requires=[])
-    vision = build("torchvision", "1", {}, requires=["torch"])
+    vision = build.extension("torchvision", requires=["torch"])
     report = check_paths([vision.parent])
     assert [(one.file.split("-")[0], one.rule) for one in report.findings] == [
+        ("torch", "torch-requires-rocm"),
         ("torch", "torch-rocm-init"),
         ("torch", "torch-hip"),
-        ("torch", "torch-requires-rocm"),
         ("torchvision", "torch-pin"),
     ]
     with pytest.raises(ContractBroken, match="4 errors in 2 files"):
@@ -282,14 +288,5 @@ def test_the_report_is_json_without_folders(build: Any, tmp_path: Path) -> None:
     assert document["passed"] is False
     assert document["counts"] == {"files": 1, "errors": 2, "warnings": 0}
     assert document["targets"] == ["gfx90a"]
-    assert {finding["rule"] for finding in document["findings"]} == {"torch-requires-rocm", "device-code"}
+    assert {finding["rule"] for finding in document["findings"]} == {"torch-requires-rocm", "device-missing"}
     assert set(document["findings"][0]) == {"rule", "severity", "file", "cause", "next_step"}
-
-
-def test_nothing_is_left_in_the_scratch_folder(
-    build: Any, library: Callable[..., bytes], tmp_path: Path
-) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    check_paths([build.torch({"torch/x.so": library()})], scratch=scratch)
-    assert list(scratch.iterdir()) == []

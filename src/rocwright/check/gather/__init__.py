@@ -7,6 +7,7 @@ however large a library is.
 
 from __future__ import annotations
 
+import re
 import tarfile
 import tempfile
 import zipfile
@@ -37,6 +38,7 @@ _AMDGPU = (224).to_bytes(2, "little")
 # Sources that rules read; far above any real one.
 _LARGEST_TEXT = 4 << 20
 _TEXTS = ("torch/version.py", "torch/_rocm_init.py")
+_LICENCE = re.compile(r"[^/]*\.dist-info/(licenses/|LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, tarfile.TarError, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -70,7 +72,8 @@ def _gather_wheel(path: Path, scratch: Path | None) -> Facts:
             )
             headers = _headers(_dist_info_text(archive, "METADATA"))
             wheel_file = _dist_info_text(archive, "WHEEL")
-            texts = {name: text for name in _TEXTS if (text := _text(archive, name)) is not None}
+            sboms = tuple(each.name for each in members if ".dist-info/sboms/" in each.name)
+            texts = {name: text for name in (*_TEXTS, *sboms) if (text := _text(archive, name)) is not None}
             elf = _all_elf(archive, scratch)
     except _DAMAGE as error:
         return Facts(
@@ -102,9 +105,17 @@ def _gather_wheel(path: Path, scratch: Path | None) -> Facts:
         wheel_tags=frozenset(_values(wheel_file or "", "tag")),
         headers=headers,
         record=record,
+        dist_infos=tuple(sorted({top for each in members if (top := _dist_info_of(each.name))})),
+        licences=tuple(each.name for each in members if _LICENCE.match(each.name)),
+        sboms=sboms,
         texts=texts,
         elf=elf,
     )
+
+
+def _dist_info_of(name: str) -> str | None:
+    top = name.partition("/")[0]
+    return top if top.endswith(".dist-info") and top != name else None
 
 
 def _strict(path: Path) -> tuple[str | None, tuple[Fault, ...]]:

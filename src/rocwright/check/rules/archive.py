@@ -1,34 +1,109 @@
-"""Rules about the archive: its names, its members, its RECORD."""
+"""Rules about the archive: its members, their names and modes, its RECORD."""
 
 from __future__ import annotations
 
 import re
+import stat
+from collections import Counter
 from collections.abc import Iterator
-from zipfile import ZIP_STORED
+from zipfile import ZIP_DEFLATED, ZIP_STORED
+
+from packaging.utils import InvalidName, canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from rocwright.check.context import Context
-from rocwright.check.facts import Facts
+from rocwright.check.facts import ElfFacts, Facts, Member
 from rocwright.check.rules.base import Problem, Rule
 
+_BOTH = ("wheel", "sdist")
+# Bits of a member's flags: encrypted, data descriptor, strong encryption (APPNOTE 4.4.4).
+_ENCRYPTED = 1 << 0 | 1 << 6
 _DATA_DESCRIPTOR = 1 << 3
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 
 
+def _path(member: Member) -> str:
+    """The name without the slash that marks a folder."""
+    return member.name.removesuffix("/")
+
+
 def _member_names(facts: Facts, _: Context) -> Iterator[Problem]:
     for member in facts.members:
-        parts = member.name.split("/")
-        if member.name.startswith("/") or "\\" in member.name or re.match("[A-Za-z]:", member.name):
+        path = _path(member)
+        if path.startswith("/") or "\\" in path or re.match("[A-Za-z]:[/\\\\]", path):
             yield Problem("the name is no relative path with forward slashes", _REBUILD, member.name)
-        elif any(part in ("", ".", "..") for part in parts):
+        elif any(part in ("", ".", "..") for part in path.split("/")):
             yield Problem("the name leaves the folder it is installed in", _REBUILD, member.name)
 
 
+def _twice(facts: Facts) -> set[str]:
+    return {name for name, times in Counter(map(_path, facts.members)).items() if times > 1}
+
+
 def _member_twice(facts: Facts, _: Context) -> Iterator[Problem]:
-    seen: set[str] = set()
+    for name in sorted(_twice(facts)):
+        yield Problem(
+            "it is in the archive more than once; which one counts is up to the reader", _REBUILD, name
+        )
+
+
+def _is_file(member: Member) -> bool:
+    return stat.S_IFMT(member.mode) in (0, stat.S_IFREG) and not member.name.endswith("/")
+
+
+def _member_links(facts: Facts, _: Context) -> Iterator[Problem]:
     for member in facts.members:
-        if member.name in seen:
-            yield Problem("it is in the archive twice", _REBUILD, member.name)
-        seen.add(member.name)
+        if stat.S_ISLNK(member.mode):
+            yield Problem(
+                "it is a symbolic link, which installers write as a file that holds the link's text",
+                "put the file itself there, once",
+                member.name,
+            )
+        elif not _is_file(member) and not stat.S_ISDIR(member.mode) and not member.name.endswith("/"):
+            yield Problem("it is neither a file nor a folder", "leave it out", member.name)
+
+
+def _member_modes(facts: Facts, _: Context) -> Iterator[Problem]:
+    if facts.tags and all(_platform(tag).startswith("win") for tag in facts.tags):
+        return  # no system that this wheel is installed on has modes
+    programs = {elf.member for elf in facts.elf if _is_program(elf)}
+    next_step = "give the file its mode before the wheel is built"
+    for member in facts.members:
+        if not member.mode or not _is_file(member):
+            continue
+        if member.mode & (stat.S_ISUID | stat.S_ISGID):
+            yield Problem("it would run with its owner's rights (setuid or setgid)", next_step, member.name)
+        if member.mode & stat.S_IWOTH:
+            yield Problem("everybody may write to it", next_step, member.name)
+        if not member.mode & stat.S_IRUSR:
+            yield Problem("its owner may not read it", next_step, member.name)
+        if not member.mode & stat.S_IXUSR and (member.name in programs or _is_script(member.name)):
+            yield Problem("it is a program without the right to be run", next_step, member.name)
+
+
+def _is_program(elf: ElfFacts) -> bool:
+    """Libraries with an interpreter can be run as well, but need not be."""
+    return elf.kind == "exec" or (elf.kind == "dyn" and elf.interp is not None and elf.soname is None)
+
+
+def _is_script(name: str) -> bool:
+    top, _, below = name.partition("/")
+    return top.endswith(".data") and below.startswith("scripts/")
+
+
+def _refused(member: Member) -> str | None:
+    """Why no installer reads the member."""
+    if member.flags & _ENCRYPTED:
+        return "it is encrypted"
+    if member.method not in (ZIP_STORED, ZIP_DEFLATED):
+        return f"it is compressed with method {member.method}, which installers need not know"
+    return None
+
+
+def _member_method(facts: Facts, _: Context) -> Iterator[Problem]:
+    for member in facts.members:
+        if (why := _refused(member)) is not None:
+            yield Problem(why, "store or deflate it, as the wheel format asks", member.name)
 
 
 def _stored_descriptor(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -41,9 +116,89 @@ def _stored_descriptor(facts: Facts, _: Context) -> Iterator[Problem]:
             )
 
 
+def _explained(facts: Facts) -> set[str]:
+    """Members of which another rule says already why they cannot be read, or not as one file."""
+    return _twice(facts) | {member.name for member in facts.members if _refused(member) is not None}
+
+
+def _member_damaged(facts: Facts, _: Context) -> Iterator[Problem]:
+    known = _explained(facts)
+    for fault in facts.damaged:
+        if fault.member not in known:
+            yield Problem(fault.what, "fetch the file again; if it stays so, build it again", fault.member)
+
+
 def _record(facts: Facts, _: Context) -> Iterator[Problem]:
+    known = _explained(facts) | {fault.member for fault in facts.damaged}
     for fault in facts.record:
-        yield Problem(fault.what, "write RECORD after the last change to a member", fault.member)
+        if not fault.member or fault.member not in known:
+            yield Problem(fault.what, "write RECORD after the last change to a member", fault.member)
+
+
+def _dist_info(facts: Facts, _: Context) -> Iterator[Problem]:
+    if len(facts.dist_infos) != 1:
+        held = ", ".join(sorted(facts.dist_infos)) or "none"
+        yield Problem(f"a wheel has exactly one .dist-info folder; this one has: {held}", _REBUILD)
+        return
+    name, _separator, version = facts.dist_infos[0].removesuffix(".dist-info").partition("-")
+    try:
+        same = canonicalize_name(name, validate=True) == facts.project
+        same = same and Version(version) == Version(facts.version)
+    except (InvalidName, InvalidVersion):
+        same = False
+    if not same:
+        yield Problem(
+            f"its folder {facts.dist_infos[0]} is not that of {facts.project} {facts.version}",
+            "build it again; renaming a file does not change its version",
+        )
+
+
+def _platform(tag: str) -> str:
+    return tag.rpartition("-")[2]
+
+
+def _for_windows(facts: Facts) -> bool:
+    """Whether the wheel can be installed on Windows."""
+    return any(_platform(tag) == "any" or _platform(tag).startswith("win") for tag in facts.tags)
+
+
+# Of no file on Windows, whatever follows after a dot (learn.microsoft.com, "Naming Files, Paths").
+_DEVICES = re.compile(r"(con|prn|aux|nul|com[1-9¹²³]|lpt[1-9¹²³])(\..*)?", re.IGNORECASE)
+_ILLEGAL = re.compile(r'[\x00-\x1f:<>"|?*]')
+_LONGEST = 160
+
+
+def _windows_names(facts: Facts, _: Context) -> Iterator[Problem]:
+    if not _for_windows(facts):
+        return
+    rename = "rename the file"
+    by_fold: dict[str, str] = {}
+    for member in facts.members:
+        path = _path(member)
+        if (found := _ILLEGAL.search(path)) is not None:
+            yield Problem(f"Windows allows no {found.group()!r} in a name", rename, member.name)
+        parts = path.split("/")
+        for part in parts:
+            if _DEVICES.fullmatch(part):
+                yield Problem(f"on Windows {part} names a device", rename, member.name)
+            elif part.endswith((".", " ")) and part not in (".", ".."):
+                yield Problem("Windows drops a dot or space at the end of a name", rename, member.name)
+        first = by_fold.setdefault(path.casefold(), path)
+        if first != path:
+            yield Problem(f"on Windows it is the same file as {first}", rename, member.name)
+
+
+def _windows_lengths(facts: Facts, _: Context) -> Iterator[Problem]:
+    if not _for_windows(facts):
+        return
+    for member in facts.members:
+        if len(_path(member)) > _LONGEST:
+            yield Problem(
+                f"its path has {len(_path(member))} characters; more than {_LONGEST} leave too little of "
+                "Windows' 260 to the environment it is installed in",
+                "shorten the names of its folders",
+                member.name,
+            )
 
 
 RULES = (
@@ -51,14 +206,50 @@ RULES = (
         "member-names",
         "Names are relative, with forward slashes, and stay inside.",
         _member_names,
+        kinds=_BOTH,
         waivable=False,
     ),
-    Rule("member-twice", "No name is in the archive twice.", _member_twice, waivable=False),
+    Rule("member-twice", "No name is in the archive twice.", _member_twice, kinds=_BOTH, waivable=False),
+    Rule("member-links", "Members are files: no links, no devices.", _member_links),
+    Rule(
+        "member-modes",
+        "Files are readable, programs runnable; none is writable for everybody or runs with other rights.",
+        _member_modes,
+    ),
+    Rule(
+        "member-method",
+        "Members are stored or deflated, and not encrypted.",
+        _member_method,
+        waivable=False,
+    ),
     Rule("stored-descriptor", "No stored member has a data descriptor.", _stored_descriptor),
+    Rule(
+        "member-damaged",
+        "Each member unpacks to the size and checksum that the archive gives.",
+        _member_damaged,
+        kinds=_BOTH,
+        waivable=False,
+    ),
     Rule(
         "record",
         "RECORD lists every member, and nothing else, with the right digest and size.",
         _record,
         waivable=False,
+    ),
+    Rule(
+        "dist-info",
+        "There is one .dist-info folder, that of the file name's project and version.",
+        _dist_info,
+        waivable=False,
+    ),
+    Rule(
+        "windows-names",
+        "A wheel that installs on Windows has only names that Windows allows and tells apart.",
+        _windows_names,
+    ),
+    Rule(
+        "windows-lengths",
+        f"A wheel that installs on Windows has no path of more than {_LONGEST} characters.",
+        _windows_lengths,
     ),
 )

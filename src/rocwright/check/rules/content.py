@@ -1,4 +1,4 @@
-"""Rules about what must be in a wheel: files by pattern, and sources that have to say certain things."""
+"""Rules about what must be in a wheel: files by pattern, and a torch that was really built for ROCm."""
 
 from __future__ import annotations
 
@@ -8,30 +8,50 @@ from collections.abc import Iterator
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.rules.requires import brings_rocm, rocm_pin
+from rocwright.check.rules.rocm_init import what_is_wrong
+from rocwright.model.patterns import any_pattern, fits
+from rocwright.wheel.together import place_of
 
 _INIT, _VERSION = "torch/_rocm_init.py", "torch/version.py"
 
 
-def _rocm_init(facts: Facts, _: Context) -> Iterator[Problem]:
+def _required(facts: Facts, context: Context) -> Iterator[Problem]:
+    places = [place_of(member.name) for member in facts.members if not member.name.endswith("/")]
+    for pattern in dict.fromkeys(context.terms(facts.project).required):
+        expression = any_pattern((pattern,))
+        if not any(map(expression.fullmatch, places)):
+            yield Problem(
+                f"nothing in it is {pattern}",
+                "look in the build's log for the part that was left out, then build again",
+            )
+
+
+def _forbidden(facts: Facts, context: Context) -> Iterator[Problem]:
+    patterns = tuple(dict.fromkeys(context.terms(facts.project).forbidden))
+    for member in facts.members:
+        place = place_of(member.name.removesuffix("/"))
+        if fits(place, patterns):
+            pattern = next(each for each in patterns if fits(place, (each,)))
+            yield Problem(
+                f"no wheel of this package has {pattern}",
+                "clean the tree before the build, or leave it out where the package lists its files",
+                member.name,
+            )
+
+
+def _rocm_init(facts: Facts, context: Context) -> Iterator[Problem]:
     text = facts.texts.get(_INIT)
     if text is None:
-        yield Problem(
-            "it is missing, so torch does not find ROCm's Python packages",
-            "write it into the source tree before the wheel is built",
-            _INIT,
-        )
+        if not brings_rocm(facts, context):
+            yield Problem(
+                "it is missing, so torch does not find ROCm's Python packages",
+                "write it into the source tree before the wheel is built",
+                _INIT,
+            )
         return
-    try:
-        names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    except SyntaxError as error:
-        yield Problem(f"it is no valid Python: {error.msg}", "generate it again", _INIT)
-        return
-    if names != ["initialize"]:
-        yield Problem(
-            f"it defines {', '.join(names) or 'nothing'}; expected exactly initialize()",
-            "generate it again",
-            _INIT,
-        )
+    for cause in what_is_wrong(text, rocm_pin(facts)):
+        yield Problem(cause, "generate it again", _INIT)
 
 
 def _assigned(text: str, name: str) -> object:
@@ -51,20 +71,26 @@ def _assigned(text: str, name: str) -> object:
 
 def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     text = facts.texts.get(_VERSION)
-    next_step = "look in the build's log for why ROCm was not found, then build again"
+    next_step = "look in the build's log for why ROCm was not found (USE_ROCM, ROCM_HOME), then build again"
     if text is None:
         yield Problem("it is missing", next_step, _VERSION)
         return
     try:
         hip = _assigned(text, "hip")
-    except SyntaxError as error:
-        yield Problem(f"it is no valid Python: {error.msg}", next_step, _VERSION)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        yield Problem(f"it is no valid Python: {error}", next_step, _VERSION)
         return
     if not isinstance(hip, str) or not hip:
         yield Problem(f"it says hip = {hip!r}: this torch was built for the CPU only", next_step, _VERSION)
 
 
 RULES = (
-    Rule("torch-rocm-init", "torch/_rocm_init.py is there and defines exactly initialize().", _rocm_init),
+    Rule("required-files", "Every file is there that a whole build of the package has.", _required),
+    Rule("forbidden-files", "Nothing is in it that only a build or a checkout leaves behind.", _forbidden),
+    Rule(
+        "torch-rocm-init",
+        "torch/_rocm_init.py is there, and its initialize() can be called and loads ROCm.",
+        _rocm_init,
+    ),
     Rule("torch-hip", "torch/version.py names a HIP version: torch was not built for the CPU only.", _hip),
 )

@@ -1,23 +1,40 @@
-"""Rules about METADATA and tags: who the wheel is, what it requires, what it offers."""
+"""Rules about METADATA and tags: who the wheel is, for whom, and what it promises of itself."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import InvalidTag, parse_tag
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
-from rocwright.check.facts import Facts
+from rocwright.check.context import Context
+from rocwright.check.facts import Facts, Headers
 from rocwright.check.rules.base import Problem, Rule
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
+# Newer minor versions only add fields; another major version changes what the known ones mean.
+_KNOWN_MAJOR = 2
+
+
+def has_one_place(facts: Facts) -> bool:
+    """Whether it is clear where the metadata is; of a wheel without one .dist-info another rule speaks."""
+    return facts.kind == "sdist" or len(facts.dist_infos) == 1
 
 
 def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
     headers = facts.headers
+    if not has_one_place(facts):
+        return
+    if headers == Headers():
+        file = "METADATA" if facts.kind == "wheel" else "PKG-INFO"
+        yield Problem(f"it has no {file}, or one without any field", "build it again")
+        return
     try:
         name = canonicalize_name(headers.name or "", validate=True)
         same = name == facts.project and Version(headers.version or "") == Version(facts.version)
@@ -30,61 +47,86 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         )
 
 
-def _brace(facts: Facts, _: Context) -> Iterator[Problem]:
-    for text in facts.headers.requires:
-        if "{" in text or "}" in text:
+def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
+    headers = facts.headers
+    if not has_one_place(facts) or headers == Headers():
+        return
+    fix = "correct the field where the project declares it, and build again"
+    version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
+    if version is None:
+        yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
+    elif int(version.group(1)) > _KNOWN_MAJOR:
+        yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
+    try:
+        SpecifierSet(headers.requires_python or "")
+    except InvalidSpecifier:
+        yield Problem(f"Requires-Python {headers.requires_python!r} is no version specifier", fix)
+    if headers.license_expression is not None:
+        yield from _expression(headers, fix)
+    for path in headers.license_files:
+        parts = PurePosixPath(path).parts
+        if path.startswith("/") or ".." in parts or "\\" in path or not parts:
+            yield Problem(f"License-File {path!r} is no path inside the wheel", fix)
+        elif facts.kind == "wheel" and licence_member(facts, path) is None:
             yield Problem(
-                f"Requires-Dist {text!r} contains a brace",
-                "look for a template or shell variable that was not replaced",
+                f"License-File {path!r} names no member",
+                "add the text to the wheel, or take the line out",
             )
+    for line in headers.unparsed:
+        yield Problem(f"the line or field {line!r} cannot be read", fix)
 
 
-def _malformed(facts: Facts, _: Context) -> Iterator[Problem]:
-    for text in facts.headers.requires:
-        if "{" in text or "}" in text:
-            continue
-        try:
-            Requirement(text)
-        except InvalidRequirement as error:
-            yield Problem(f"Requires-Dist {text!r} is malformed: {error}", "write it as PEP 508 says")
+def _expression(headers: Headers, fix: str) -> Iterator[Problem]:
+    text = headers.license_expression or ""
+    try:
+        canonicalize_license_expression(text)
+    except InvalidLicenseExpression as error:
+        yield Problem(f"License-Expression {text!r} is no SPDX expression: {error}", fix)
+    if headers.license is not None:
+        yield Problem("it has License beside License-Expression, which indexes refuse", fix)
+
+
+def licence_member(facts: Facts, path: str) -> str | None:
+    """The member that a License-File line names; None where there is none.
+
+    From metadata 2.4 on it lies below `licenses` (PEP 639). Older tools put the files, or copies of them
+    without their folders, beside METADATA.
+    """
+    names = {member.name for member in facts.members}
+    for info in facts.dist_infos:
+        for place in (f"licenses/{path}", path, f"license_files/{path}", PurePosixPath(path).name):
+            if f"{info}/{place}" in names:
+                return f"{info}/{place}"
+    return None
 
 
 def _tags(facts: Facts, _: Context) -> Iterator[Problem]:
-    if facts.tags != facts.wheel_tags:
-        inside = ", ".join(sorted(facts.wheel_tags)) or "none"
-        yield Problem(f"its name says {', '.join(sorted(facts.tags))}, WHEEL says {inside}", _REBUILD)
+    try:
+        inside = frozenset(str(tag) for text in facts.wheel_tags for tag in parse_tag(text))
+    except (InvalidTag, ValueError):
+        yield Problem(f"WHEEL has a malformed tag among {', '.join(sorted(facts.wheel_tags))}", _REBUILD)
+        return
+    # Without one WHEEL there is nothing to compare with, and more is wrong than the tags.
+    wheels = [
+        info for info in facts.dist_infos if any(each.name == f"{info}/WHEEL" for each in facts.members)
+    ]
+    if len(wheels) != 1:
+        return
+    if facts.tags != inside:
+        shown = ", ".join(sorted(inside)) or "none"
+        yield Problem(f"its name says {', '.join(sorted(facts.tags))}, WHEEL says {shown}", _REBUILD)
 
 
 def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
-    compiled = [*(elf.member for elf in facts.elf), *(pe.member for pe in facts.pe)]
-    if compiled and any(tag.endswith("-any") for tag in facts.tags):
-        yield Problem(
-            "it is in a wheel that is tagged for any platform",
-            "give the wheel the platform's tag",
-            compiled[0],
-        )
-
-
-def _requires_rocm(facts: Facts, _: Context) -> Iterator[Problem]:
-    for requirement in parsed_requirements(facts):
-        if required_name(requirement) == "rocm" and "libraries" in requirement.extras:
-            if exact_version(requirement) is None:
-                yield Problem(f"{requirement} is no exact pin", "pin rocm[libraries] with ==")
-            return
-    yield Problem(
-        "it does not require rocm[libraries]==…, so installing it brings no ROCm",
-        "give the build PYTORCH_EXTRA_INSTALL_REQUIREMENTS",
-    )
-
-
-def _torch_pin(facts: Facts, _: Context) -> Iterator[Problem]:
-    pins = [item for item in parsed_requirements(facts) if required_name(item) == "torch"]
-    if not any(exact_version(item) is not None for item in pins):
-        shown = ", ".join(map(str, pins)) or "no torch at all"
-        yield Problem(
-            f"it requires {shown}; its extensions load only beside the torch they were built with",
-            "pin torch with == to the version it was built against",
-        )
+    # Programs of Windows are left out: launchers that installers copy are in pure wheels with good reason.
+    compiled = [*(elf.member for elf in facts.elf), *(pe.member for pe in facts.pe if pe.is_dll)]
+    if any(tag.endswith("-any") for tag in facts.tags):
+        for member in compiled:
+            yield Problem(
+                "it is compiled, and in a wheel that is tagged for any platform",
+                "give the wheel the platform's tag",
+                member,
+            )
 
 
 RULES = (
@@ -96,14 +138,11 @@ RULES = (
         waivable=False,
     ),
     Rule(
-        "requirement-brace",
-        "No Requires-Dist holds a template variable that was not replaced.",
-        _brace,
+        "metadata-fields",
+        "Every line of the metadata can be read; versions, licence and paths in it are well-formed.",
+        _fields,
         kinds=_BOTH,
     ),
-    Rule("requirement-malformed", "Each Requires-Dist is valid.", _malformed, kinds=_BOTH),
     Rule("tags", "The tags in the file name are those in WHEEL.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),
-    Rule("torch-requires-rocm", "torch requires rocm[libraries] with an exact pin.", _requires_rocm),
-    Rule("torch-pin", "Extensions of torch pin the torch they were built with.", _torch_pin),
 )

@@ -1,0 +1,171 @@
+"""Rules about requirements: well-formed, and exact where packages only work together as they were built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
+from rocwright.check.facts import Facts, Headers
+from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.rules.metadata import has_one_place
+from rocwright.model.patterns import any_pattern, fits
+from rocwright.wheel.together import place_of
+
+_BOTH = ("wheel", "sdist")
+_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
+
+
+def _brace(facts: Facts, _: Context) -> Iterator[Problem]:
+    for text in facts.headers.requires:
+        if "{" in text or "}" in text:
+            yield Problem(
+                f"Requires-Dist {text!r} contains a brace",
+                "look for a template or shell variable that was not replaced",
+            )
+
+
+def _malformed(facts: Facts, _: Context) -> Iterator[Problem]:
+    for text in facts.headers.requires:
+        if "{" in text or "}" in text:
+            continue
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            why = str(error).splitlines()[0]
+            yield Problem(f"Requires-Dist {text!r} is malformed: {why}", "write it as PEP 508 says")
+
+
+def _extra(facts: Facts, _: Context) -> Iterator[Problem]:
+    offered = {canonicalize_name(extra) for extra in facts.headers.extras}
+    unknown: dict[str, list[str]] = {}
+    for requirement in parsed_requirements(facts):
+        for match in _EXTRA.finditer(str(requirement.marker or "")):
+            name = match.group(1) or match.group(2)
+            if canonicalize_name(name) not in offered:
+                unknown.setdefault(name, []).append(requirement.name)
+    for name, required in unknown.items():
+        yield Problem(
+            f"it requires {', '.join(required)} for the extra {name!r}, which no Provides-Extra offers",
+            "add Provides-Extra, or correct the marker",
+        )
+
+
+def brings_rocm(facts: Facts, context: Context) -> bool:
+    """Whether ROCm is inside the wheel, so that it needs none of its packages."""
+    pattern = any_pattern(context.terms(facts.project).own_rocm)
+    return any(pattern.fullmatch(place_of(member.name)) for member in facts.members)
+
+
+def rocm_pin(facts: Facts) -> str | None:
+    """The version of `rocm` that is required exactly; None without such a pin."""
+    pins = [exact_version(item) for item in parsed_requirements(facts) if required_name(item) == "rocm"]
+    return next((version for version in pins if version is not None), None)
+
+
+def _cannot_tell(facts: Facts, name: str) -> bool:
+    """Whether what is required of a project is unknown: other rules report what could not be read."""
+    if not has_one_place(facts) or facts.headers == Headers():
+        return True
+    for text in facts.headers.requires:
+        try:
+            Requirement(text)
+        except InvalidRequirement:
+            match = _NAME.match(text)
+            if match is not None and canonicalize_name(match.group(1)) == name:
+                return True
+    return False
+
+
+def _is_rocm_libraries(requirement: Requirement) -> bool:
+    extras = {canonicalize_name(extra) for extra in requirement.extras}
+    return required_name(requirement) == "rocm" and "libraries" in extras
+
+
+def _requires_rocm(facts: Facts, context: Context) -> Iterator[Problem]:
+    if _cannot_tell(facts, "rocm") or brings_rocm(facts, context):
+        return
+    found = [item for item in parsed_requirements(facts) if _is_rocm_libraries(item)]
+    if not found:
+        yield Problem(
+            "it does not require rocm[libraries]==…, so installing it brings no ROCm",
+            "give the build PYTORCH_EXTRA_INSTALL_REQUIREMENTS",
+        )
+    for requirement in found:
+        if exact_version(requirement) is None:
+            yield Problem(f"{requirement} is no exact pin", "pin rocm[libraries] with ==")
+
+
+def _torch_pin(facts: Facts, _: Context) -> Iterator[Problem]:
+    if _cannot_tell(facts, "torch"):
+        return
+    pins = [item for item in parsed_requirements(facts) if required_name(item) == "torch"]
+    if not any(exact_version(item) is not None for item in pins):
+        shown = ", ".join(map(str, pins)) or "no torch at all"
+        yield Problem(
+            f"it requires {shown}; its extensions were built with one torch and one ROCm",
+            "pin torch with == to the version it was built against",
+        )
+
+
+def _family_pin(facts: Facts, context: Context) -> Iterator[Problem]:
+    terms = context.terms(facts.project)
+    for requirement in parsed_requirements(facts):
+        name = required_name(requirement)
+        told = _is_rocm_libraries(requirement) and "torch-requires-rocm" in terms.rules
+        if told or name == terms.host or not fits(name, terms.pinned) or exact_version(requirement):
+            continue
+        yield Problem(
+            f"{requirement} is no exact pin; packages of one family work only as they were built together",
+            "pin it with == to the version of the same build",
+        )
+
+
+def _device_pin(facts: Facts, context: Context) -> Iterator[Problem]:
+    host = context.terms(facts.project).host
+    if host is None or _cannot_tell(facts, host):
+        return
+    pins = [item for item in parsed_requirements(facts) if required_name(item) == host]
+    if any(_is_version(item, facts.version) for item in pins):
+        return
+    shown = ", ".join(map(str, pins)) or f"no {host} at all"
+    yield Problem(
+        f"it requires {shown}; its code fits only the {host} {facts.version} it was taken out of",
+        f"let it require {host}=={facts.version}",
+    )
+
+
+def _is_version(requirement: Requirement, version: str) -> bool:
+    pinned = exact_version(requirement)
+    return pinned is not None and Version(pinned) == Version(version)
+
+
+RULES = (
+    Rule(
+        "requirement-brace",
+        "No Requires-Dist holds a template variable that was not replaced.",
+        _brace,
+        kinds=_BOTH,
+    ),
+    Rule("requirement-malformed", "Each Requires-Dist is valid.", _malformed, kinds=_BOTH),
+    Rule(
+        "requirement-extra",
+        "A requirement for an extra names one that the package offers.",
+        _extra,
+        kinds=_BOTH,
+    ),
+    Rule("torch-requires-rocm", "torch requires rocm[libraries] with an exact pin.", _requires_rocm),
+    Rule("torch-pin", "Extensions of torch pin the torch they were built with.", _torch_pin),
+    Rule(
+        "family-pin",
+        "Requirements on packages of the same family are exact pins.",
+        _family_pin,
+        kinds=_BOTH,
+    ),
+    Rule("device-pin", "A device wheel requires the host of its own version.", _device_pin),
+)
