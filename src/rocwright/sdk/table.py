@@ -9,11 +9,11 @@ from functools import cached_property
 import msgspec
 
 from rocwright.data import load_table
+from rocwright.model.libraries import LibraryRow, file_pattern
 from rocwright.model.patterns import any_pattern
 
 DEVEL = "devel"
 RUNTIME_PACKAGES = ("core", "libraries", "profiler")
-PLATFORMS = ("linux", "windows")
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
@@ -54,16 +54,6 @@ class CompilerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
     paths: tuple[str, ...]
     exclude: tuple[str, ...]
-
-
-class LibraryRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Short names of libraries that lie in one directory of one package, on `platforms`."""
-
-    names: tuple[str, ...]
-    package: str
-    directory: str
-    file: str | None = None
-    platforms: tuple[str, ...] = PLATFORMS
 
 
 class Commands(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,11 +160,12 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
 
 
 def _library_file(directory: str, stem: str, *, windows: bool) -> re.Pattern[str]:
-    """What the file of a library is called: hiprtc is no hiprtc-builtins, hipblas no hipblaslt."""
+    """Where the file of a library may lie; a ROCm for Windows keeps its DLLs in `bin`."""
+    name = file_pattern(stem, windows=windows)
     if not windows:
-        return re.compile(rf"{re.escape(directory)}/lib{re.escape(stem)}\.so(\..*)?")
+        return re.compile(rf"{re.escape(directory)}/{name}")
     own = re.escape(directory.removesuffix("lib") + "bin")
-    return re.compile(rf"(bin|{own})/(lib)?{re.escape(stem)}([-_.]?[0-9][0-9_.]*)?\.dll", re.IGNORECASE)
+    return re.compile(rf"(bin|{own})/{name}", re.IGNORECASE)
 
 
 class _Paths:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from rocwright.check.context import Context
-from rocwright.check.facts import Facts
+from packaging.utils import canonicalize_name
+
+from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.facts import CodeFile, Facts
+from rocwright.check.kpack.sources import device_part
 from rocwright.check.rules.base import Problem, Rule
-from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.model.gpu import InvalidTarget, is_target, parse_target
+
+_REBUILD = "build the wheel again; a wheel is never repaired by hand"
+
+
+def _offers_parts(facts: Facts) -> bool:
+    """Whether extras of the wheel bring its device code, so that it should hold none."""
+    return any(extra.startswith("device-") for extra in facts.headers.extras)
 
 
 def _found(facts: Facts, requested: frozenset[str]) -> frozenset[str] | None:
     """The targets to compare with the request; None where the code is in device wheels, or there is none."""
-    split = any(extra.startswith("device-") for extra in facts.headers.extras)
-    if not facts.targets and (split or facts.project != "torch"):
+    held = facts.targets.union(*(archive.targets for archive in facts.archives))
+    if not held and (_offers_parts(facts) or facts.project != "torch"):
         return None
-    return frozenset(_comparable(target, requested) for target in facts.targets)
+    return frozenset(_comparable(target, requested) for target in held)
 
 
 def _missing(facts: Facts, context: Context) -> Iterator[Problem]:
@@ -44,15 +54,115 @@ def _extra(facts: Facts, context: Context) -> Iterator[Problem]:
 
 def _comparable(target: str, requested: frozenset[str]) -> str:
     """`gfx90a:xnack-` answers a request for it and, without one, a request for the base target."""
-    if target in requested:
-        return target
+    return target if target in requested else _base(target)
+
+
+def _base(target: str) -> str:
     try:
         return parse_target(target).base
     except InvalidTarget:
         return target  # not one of ours, and reported as such
 
 
+def _flags(facts: Facts, _: Context) -> Iterator[Problem]:
+    next_step = "look for objects of another build that were mixed in, and build again"
+    held = [(elf.member, elf.wrong_code) for elf in facts.elf]
+    held += [(archive.member, archive.wrong_code) for archive in facts.archives]
+    for member, wrong in held:
+        for code in wrong:
+            yield Problem(f"it holds code that is said to be for {code.said}: {code.what}", next_step, member)
+    for file in facts.code:
+        if file.wrong is not None:
+            yield Problem(f"its path says it is for {file.said}: {file.wrong}", next_step, file.member)
+
+
+def _foreign(facts: Facts, _: Context) -> Iterator[Problem]:
+    """A device wheel is installed for one target, or one group of them: nobody would find anything else."""
+    part = _part(facts)
+    if part is None:
+        return
+    for member, targets in _serves(facts):
+        others = sorted(target for target in targets if not _belongs(target, part))
+        if others:
+            yield Problem(
+                f"it serves {', '.join(others)}, the wheel is for {part}",
+                "move it into the wheel of its target; split the device code again",
+                member,
+            )
+
+
+def _serves(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
+    """Members with device code, and the targets or groups that they serve."""
+    yield from ((elf.member, elf.targets) for elf in facts.elf)
+    yield from ((archive.member, archive.targets) for archive in facts.archives)
+    for file in facts.code:
+        yield file.member, _served(file)
+
+
+def _served(file: CodeFile) -> tuple[str, ...]:
+    """What the path says; without a word in the path, what the header says."""
+    named = file.said if file.said is not None else file.machine
+    return () if named is None else (named,)
+
+
+def _belongs(target: str, part: str) -> bool:
+    """Whether code for a target, features aside, or for a group goes into the wheel with this ending."""
+    if canonicalize_name(_base(target)) == part:
+        return True
+    # The wheel of a group (`gfx11xx`) has the code of its members.
+    stem = part.rstrip("x")
+    return (
+        not is_target(part) and stem != part and len(_base(target)) == len(part) and target.startswith(stem)
+    )
+
+
+def _in_host(facts: Facts, context: Context) -> Iterator[Problem]:
+    if not _is_host(facts, context):
+        return
+    next_step = "split the device code again: it goes into the device wheels alone"
+    for member, targets in _serves(facts):
+        if targets:
+            yield Problem(
+                f"it has device code for {', '.join(sorted(targets))}, which the device wheels bring",
+                next_step,
+                member,
+            )
+    for pe in facts.pe:
+        if pe.device_code:
+            yield Problem("it has device code, which the device wheels bring", next_step, pe.member)
+
+
+def _is_host(facts: Facts, context: Context) -> bool:
+    """Whether device wheels bring the code of this one: it offers them, or one of the set requires it."""
+    if _part(facts) is not None:
+        return False
+    return _offers_parts(facts) or any(
+        _part(other) is not None
+        and any(required_name(line) == facts.project for line in parsed_requirements(other))
+        for other in context.files
+    )
+
+
+def _part(facts: Facts) -> str | None:
+    """The target or group of a device wheel; a package for a family may be named for one target, too."""
+    return device_part(facts.project) if "-device-" in facts.project else None
+
+
+def _kpack_readable(facts: Facts, _: Context) -> Iterator[Problem]:
+    for archive in facts.archives:
+        if archive.problem is not None:
+            yield Problem(archive.problem, _REBUILD, archive.member)
+
+
 RULES = (
     Rule("device-missing", "The libraries hold code for each target asked for.", _missing),
     Rule("device-extra", "The libraries hold code for no other target than those asked for.", _extra),
+    Rule(
+        "device-flags",
+        "The header of device code says the target that its container or its path says.",
+        _flags,
+    ),
+    Rule("device-foreign", "A device wheel serves no other target than its own.", _foreign),
+    Rule("device-in-host", "A wheel whose device code comes in device wheels has none itself.", _in_host),
+    Rule("kpack-readable", "Each archive of device code can be read.", _kpack_readable, waivable=False),
 )

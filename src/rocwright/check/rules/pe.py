@@ -2,6 +2,70 @@
 
 from __future__ import annotations
 
-from rocwright.check.rules.base import Rule
+from collections.abc import Iterator
 
-RULES: tuple[Rule, ...] = ()
+from rocwright.check.context import Context
+from rocwright.check.facts import Facts, PeFacts
+from rocwright.check.needs import unmet_problems, unseen_problems
+from rocwright.check.rules.base import Problem, Rule
+
+_REBUILD = "build the wheel again; a wheel is never repaired by hand"
+
+
+def _windows_tags(facts: Facts, context: Context) -> list[str]:
+    known = context.platforms.windows.machines
+    return sorted({tag.rpartition("-")[2] for tag in facts.tags} & set(known))
+
+
+def _readable(facts: Facts, _: Context) -> Iterator[Problem]:
+    for pe in facts.pe:
+        if pe.problem is not None:
+            yield Problem(pe.problem, _REBUILD, pe.member)
+
+
+def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
+    tags = _windows_tags(facts, context)
+    rows = [context.platforms.windows.machines[tag] for tag in tags]
+    for pe in facts.pe if rows else ():
+        if pe.problem is not None:
+            continue
+        fitting = {number for row in rows for number in ((row.libraries,) if pe.is_dll else row.programs)}
+        if pe.machine not in fitting:
+            yield Problem(
+                f"it is for machine {pe.machine:#x}, the wheel is for {' and '.join(tags)}",
+                "build the wheel for one machine at a time, or give it the other tag",
+                pe.member,
+            )
+
+
+def _imports(facts: Facts, context: Context) -> Iterator[Problem]:
+    yield from unmet_problems(_needs(facts, context), facts, context, windows=True)
+
+
+def _unseen(facts: Facts, context: Context) -> Iterator[Problem]:
+    yield from unseen_problems(_needs(facts, context), facts, context, windows=True)
+
+
+def _needs(facts: Facts, context: Context) -> list[tuple[str, tuple[str, ...]]]:
+    """What is imported, at once or when first used; launchers in a wheel for Linux are data there."""
+    readable: list[PeFacts] = [pe for pe in facts.pe if pe.problem is None]
+    if not _windows_tags(facts, context):
+        return []
+    return [(pe.member, tuple(dict.fromkeys((*pe.imports, *pe.delay_imports)))) for pe in readable]
+
+
+RULES = (
+    Rule("pe-readable", "Each Windows program and DLL is a well-formed image.", _readable, waivable=False),
+    Rule("pe-machine", "DLLs and programs are for a machine that the wheel's tag names.", _machine),
+    Rule(
+        "pe-imports",
+        "Each DLL that another imports from is in the wheel, in one that it requires, or of Windows.",
+        _imports,
+    ),
+    Rule(
+        "pe-imports-unseen",
+        "No DLL is imported from that only a package could bring which is not looked at.",
+        _unseen,
+        severity="warning",
+    ),
+)

@@ -1,0 +1,140 @@
+"""Which wheel holds which library and where it is installed; what a package's requirements lead to."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from rocwright.check.facts import ElfFacts, Facts
+from rocwright.model.patterns import fits
+from rocwright.model.platforms import Provider
+
+# From site-packages to where the other schemes of a wheel are installed, `bin` and the like.
+_PREFIX = "../../../"
+_SCHEMES = {"purelib": "", "platlib": "", "scripts": f"{_PREFIX}bin/", "data": _PREFIX}
+_ORIGIN = ("$ORIGIN", "${ORIGIN}")
+
+
+def installed_path(member: str) -> str:
+    """A member's path relative to site-packages once it is installed; `../../../bin/x` for a script."""
+    top, _, rest = member.partition("/")
+    scheme, _, below = rest.partition("/")
+    if top.endswith(".data") and below and scheme in _SCHEMES:
+        return _SCHEMES[scheme] + below
+    return member
+
+
+def search_entries(elf: ElfFacts) -> list[str]:
+    """What the loader looks through for what a file needs: RUNPATH, or RPATH where there is none."""
+    text = elf.rpath if elf.runpath is None else elf.runpath
+    return text.split(":") if text else []
+
+
+def directory_of(elf: ElfFacts, entry: str) -> str | None:
+    """Where an entry leads from the file's installed place, relative to site-packages.
+
+    None for an entry that does not start with $ORIGIN.
+    """
+    head, _, rest = entry.partition("/")
+    if head not in _ORIGIN:
+        return None
+    return posixpath.normpath(posixpath.join(posixpath.dirname(installed_path(elf.member)), rest))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Projects that requirements lead to: those among the files, the own one included, and those not there.
+
+    `unseen` starts with the names that are required without an extra.
+    """
+
+    projects: frozenset[str]
+    unseen: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """An index over all files that are checked together."""
+
+    files: tuple[Facts, ...]
+    providers: tuple[Provider, ...] = ()
+    _reach: dict[str, Reach] = field(default_factory=dict, repr=False, compare=False)
+    _held: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
+    _dlls: dict[str, dict[str, set[str]]] = field(init=False, repr=False, compare=False)
+    places: Mapping[str, Facts] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        held: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
+        dlls: defaultdict[str, dict[str, set[str]]] = defaultdict(dict)
+        places: dict[str, Facts] = {}
+        for facts in self.files:
+            for elf in facts.elf:
+                if elf.kind != "rel":
+                    places.setdefault(installed_path(elf.member), facts)
+                    for name in {PurePosixPath(elf.member).name, elf.soname or ""}:
+                        held[name].setdefault(facts.project, set()).add(facts.name)
+            for pe in facts.pe:
+                name = PurePosixPath(pe.member).name.lower()
+                dlls[name].setdefault(facts.project, set()).add(facts.name)
+        object.__setattr__(self, "_held", dict(held))
+        object.__setattr__(self, "_dlls", dict(dlls))
+        object.__setattr__(self, "places", places)
+
+    def holders(self, library: str, *, windows: bool = False) -> Mapping[str, set[str]]:
+        """The projects with a library of this file name or SONAME, and which of their files have it."""
+        return self._dlls.get(library.lower(), {}) if windows else self._held.get(library, {})
+
+    def holds(self, facts: Facts, library: str, *, windows: bool = False) -> bool:
+        """Whether this file itself has the library."""
+        return facts.name in self.holders(library, windows=windows).get(facts.project, ())
+
+    def provides(self, facts: Facts, library: str, *, windows: bool = False) -> bool:
+        """Whether this file, or one of a project that its requirements lead to, has the library."""
+        reach = self.reach(facts).projects - {facts.project}
+        holders = self.holders(library, windows=windows)
+        return self.holds(facts, library, windows=windows) or not reach.isdisjoint(holders)
+
+    def reach(self, facts: Facts) -> Reach:
+        """What a file's requirements lead to, through the files at hand; every extra counts."""
+        if facts.name not in self._reach:
+            self._reach[facts.name] = self._walk(facts)
+        return self._reach[facts.name]
+
+    def _walk(self, facts: Facts) -> Reach:
+        by_project: defaultdict[str, list[Facts]] = defaultdict(list)
+        for one in self.files:
+            by_project[one.project].append(one)
+        # A file that is not among them (of the same name as one that is) still requires what it requires.
+        seen, unseen = {facts.project}, {False: dict[str, None](), True: dict[str, None]()}
+        waiting = [facts]
+        while waiting:
+            for name, optional in _required(waiting.pop()):
+                if name not in by_project and name != facts.project:
+                    unseen[optional][name] = None
+                for there in (name, *self._through(name, by_project)):
+                    if there in by_project and there not in seen:
+                        seen.add(there)
+                        waiting += by_project[there]
+        return Reach(frozenset(seen), tuple(dict.fromkeys((*unseen[False], *unseen[True]))))
+
+    def _through(self, name: str, projects: Iterable[str]) -> Iterator[str]:
+        """Projects that a requirement brings unsaid: the `rocm` sdist decides when it is installed."""
+        for provider in self.providers:
+            if fits(name, provider.through):
+                yield from (project for project in projects if fits(project, provider.packages))
+
+
+def _required(facts: Facts) -> Iterator[tuple[str, bool]]:
+    """Canonical names in Requires-Dist, and whether only an extra asks for them."""
+    for text in facts.headers.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:  # a rule of its own says so
+            continue
+        yield str(canonicalize_name(requirement.name)), "extra" in str(requirement.marker or "")

@@ -1,0 +1,152 @@
+"""Where a library that another needs comes from: the wheel, its requirements, the system, or nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rocwright.check.context import Context, exact_version, parsed_requirements
+from rocwright.check.facts import Facts
+from rocwright.check.rules.base import Problem
+from rocwright.model.patterns import fits
+from rocwright.model.platforms import Provider
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Nothing here holds the library; `sure` when no package that is not looked at can bring it."""
+
+    sure: bool
+    why: str
+
+
+def missing(library: str, facts: Facts, context: Context, *, windows: bool = False) -> Missing | None:
+    """What is known of a library that a file needs and that is not there; None when something brings it.
+
+    What brings it: the wheel itself, a package that it requires (over any number of steps, extras included),
+    the system, or a package that its requirements lead to and that is known to hold a library of this name,
+    even when that package is not among the files.
+    """
+    if context.platforms.on_every(library, windows=windows):
+        return None
+    libraries = context.libraries
+    if libraries.provides(facts, library, windows=windows):
+        return None
+    reach, closed = libraries.reach(facts), context.request.closed
+    provider = _provider(library, context, windows=windows)
+    should = (
+        [] if provider is None else sorted(name for name in reach.projects if fits(name, provider.packages))
+    )
+    if provider is not None and not should:
+        brought = (*provider.packages, *provider.through)
+        if any(fits(name, brought) for name in (*reach.projects, *reach.unseen)):
+            return None
+    if facts.project not in should and _is_choice(library, facts, windows=windows):
+        return Missing(False, "it has builds for several versions of these and loads one that fits")
+    if should:
+        return Missing(True, f"{' and '.join(should)} should hold it and does not")
+    holders = sorted(set(libraries.holders(library, windows=windows)) - {facts.project})
+    if holders:
+        return Missing(closed, f"{holders[0]} has it, to which no requirement of this wheel leads")
+    bundled = context.platforms.windows.bundled if windows else context.platforms.linux.bundled
+    if closed or re.fullmatch(bundled, library):
+        return Missing(True, "neither this wheel nor what it requires nor the system holds it")
+    if reach.unseen:
+        more = f" or {len(reach.unseen) - _SHOWN} others" if len(reach.unseen) > _SHOWN else ""
+        names = " or ".join(reach.unseen[:_SHOWN])
+        return Missing(False, f"perhaps {names}{more} would bring that: required, not among these files")
+    if provider is not None:
+        return Missing(
+            False, f"{provider.name} would bring that, to which no requirement of this wheel leads"
+        )
+    return Missing(True, "neither this wheel nor what it requires nor the system holds it")
+
+
+def unmet(
+    needs: Iterable[tuple[str, tuple[str, ...]]], facts: Facts, context: Context, *, windows: bool = False
+) -> tuple[list[tuple[str, str, Missing]], dict[str, list[tuple[str, str]]]]:
+    """What is missing for sure, as (member, library, why), and what perhaps, as (member, library) by why.
+
+    `needs` are members with the names of what they need.
+    """
+    sure: list[tuple[str, str, Missing]] = []
+    perhaps: dict[str, list[tuple[str, str]]] = {}
+    for member, names in needs:
+        for name in names:
+            found = missing(name, facts, context, windows=windows)
+            if found is not None and found.sure:
+                sure.append((member, name, found))
+            elif found is not None:
+                perhaps.setdefault(found.why, []).append((member, name))
+    return sure, perhaps
+
+
+def unmet_problems(
+    needs: Iterable[tuple[str, tuple[str, ...]]], facts: Facts, context: Context, *, windows: bool = False
+) -> Iterator[Problem]:
+    """A problem for each library that is missing for sure."""
+    for member, name, found in unmet(needs, facts, context, windows=windows)[0]:
+        yield Problem(
+            f"it needs {name}: {found.why}",
+            "put the library into the wheel, or require the package that brings it",
+            member,
+        )
+
+
+def unseen_problems(
+    needs: Iterable[tuple[str, tuple[str, ...]]], facts: Facts, context: Context, *, windows: bool = False
+) -> Iterator[Problem]:
+    """Problems for what something unseen may bring; libraries that are missing for one reason share one."""
+    for why, pairs in unmet(needs, facts, context, windows=windows)[1].items():
+        names = sorted({name for _, name in pairs})
+        for member in dict.fromkeys(member for member, _ in pairs):
+            yield Problem(
+                f"{_these(names)}: {why}",
+                "check it together with the packages that it is installed with: --set",
+                member,
+            )
+
+
+def _these(names: list[str]) -> str:
+    return f"what it needs is not all here ({', '.join(names)})"
+
+
+def _provider(library: str, context: Context, *, windows: bool) -> Provider | None:
+    """The row of packages that are known to hold a library of this name."""
+    named = context.rocm_libraries.short_name(library, "windows" if windows else "linux")
+    for provider in context.platforms.provider:
+        patterns = provider.dlls if windows else provider.libraries
+        if named is not None and provider.rocm == named[1]:
+            return provider
+        if fits(library.lower() if windows else library, patterns):
+            return provider
+    return None
+
+
+def _is_choice(library: str, facts: Facts, *, windows: bool) -> bool:
+    """Whether the wheel needs a library in several versions: then it has builds of which it loads one.
+
+    Not where it pins a package that it requires: such a wheel is for one version of everything, and two of
+    one library are a mixture of builds.
+    """
+    if any(pin.marker is None and exact_version(pin) for pin in parsed_requirements(facts)):
+        return False
+    needed = (
+        (name for pe in facts.pe for name in (*pe.imports, *pe.delay_imports))
+        if windows
+        else (name for elf in facts.elf for name in elf.needed)
+    )
+    base = _base(library)
+    return len({name.lower() for name in needed if _base(name) == base}) > 1
+
+
+@lru_cache(maxsize=4096)
+def _base(library: str) -> str:
+    """The name without a version: `libhipblas` of `libhipblas.so.2`, `amdhip64` of `amdhip64_7.dll`."""
+    if ".so" in library:
+        return library.partition(".so")[0]
+    return re.sub(r"[-_.]?[0-9][0-9_.]*$", "", library.lower().removesuffix(".dll"))

@@ -1,0 +1,156 @@
+"""What systems bring of their own, and which packages bring the libraries that are known by name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from rocwright.model.patterns import fits
+
+_MANYLINUX = re.compile(r"manylinux(?:_(?P<glibc>[0-9]+_[0-9]+)|(?P<year>[0-9]+))_(?P<machine>.+)")
+_SYMBOL = re.compile(r"(?P<prefix>[A-Z]+)_(?P<number>[0-9]+(?:\.[0-9]+)*)")
+
+
+class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Linux: patterns over names of libraries, the regular expression `bundled`, and machine numbers."""
+
+    runtime: tuple[str, ...]
+    drivers: tuple[str, ...]
+    interpreter: tuple[str, ...]
+    foreign: tuple[str, ...]
+    bundled: str
+    machines: dict[str, int]
+
+
+class WindowsMachines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The machine number of DLLs that fit a tag, and those of programs that run there."""
+
+    libraries: int
+    programs: tuple[int, ...]
+
+
+class WindowsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Windows: patterns over names of DLLs, in lower case, and machine numbers."""
+
+    system: tuple[str, ...]
+    runtime: tuple[str, ...]
+    drivers: tuple[str, ...]
+    interpreter: tuple[str, ...]
+    bundled: str
+    machines: dict[str, WindowsMachines]
+
+
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Packages that hold libraries which are known by their names, and what brings these packages."""
+
+    name: str
+    packages: tuple[str, ...]
+    through: tuple[str, ...] = ()
+    rocm: str | None = None
+    libraries: tuple[str, ...] = ()
+    dlls: tuple[str, ...] = ()
+
+
+class ManylinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One manylinux: `glibc` names it, `symbols` are the newest versions by machine and prefix."""
+
+    glibc: str
+    aliases: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    symbols: dict[str, dict[str, str]] = {}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a platform tag of manylinux promises: `newest` by prefix, numbers as tuples."""
+
+    tag: str
+    machine: str
+    libraries: frozenset[str]
+    names: frozenset[str]
+    newest: dict[str, tuple[int, ...]]
+
+    def admits(self, symbol: str) -> bool:
+        """Whether a symbol version such as `GLIBC_2.34` is there; prefixes without a limit are not judged."""
+        prefix = symbol.partition("_")[0]
+        if prefix not in self.newest or symbol in self.names:
+            return True
+        match = _SYMBOL.fullmatch(symbol)
+        return match is not None and numbers(match["number"]) <= self.newest[prefix]
+
+
+class Platforms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """The table `data/platforms.toml`."""
+
+    linux: LinuxRow
+    windows: WindowsRow
+    provider: tuple[Provider, ...]
+    manylinux: tuple[ManylinuxRow, ...]
+
+    @cached_property
+    def system_libraries(self) -> tuple[str, ...]:
+        """Patterns of what no wheel for Linux has to hold, whichever tag it has."""
+        expected = tuple(name for row in self.manylinux for name in row.libraries)
+        return (*self.linux.runtime, *self.linux.drivers, *self.linux.interpreter, *expected)
+
+    @cached_property
+    def system_dlls(self) -> tuple[str, ...]:
+        """Patterns of what no wheel for Windows has to hold."""
+        row = self.windows
+        return (*row.system, *row.runtime, *row.drivers, *row.interpreter)
+
+    def on_every(self, library: str, *, windows: bool = False) -> bool:
+        """Whether a system brings this library of its own."""
+        patterns = self.system_dlls if windows else self.system_libraries
+        return fits(library.lower() if windows else library, patterns)
+
+    def policy(self, tag: str) -> Policy | None:
+        """What a platform tag (`manylinux_2_28_x86_64`) promises; None for another tag or an unknown machine.
+
+        A glibc between two rows has the symbols of the lower one; one newer than all rows is compared with
+        nothing but its own number.
+        """
+        match = _MANYLINUX.fullmatch(tag)
+        if match is None:
+            return None
+        claimed = self._glibc(match)
+        machine = match["machine"]
+        rows = [row for row in self.manylinux if claimed and numbers(row.glibc) <= claimed]
+        described = [row for row in rows if machine in row.symbols]
+        if claimed is None or not described:
+            return None
+        newest = {"GLIBC": claimed}
+        if claimed <= max(numbers(row.glibc) for row in self.manylinux):
+            limits = described[-1].symbols[machine]
+            newest.update({prefix: numbers(number) for prefix, number in limits.items()})
+            newest["GLIBC"] = max(claimed, newest["GLIBC"])
+        return Policy(
+            tag,
+            machine,
+            frozenset(name for row in rows for name in row.libraries),
+            frozenset(name for row in rows for name in row.names),
+            newest,
+        )
+
+    def _glibc(self, match: re.Match[str]) -> tuple[int, ...] | None:
+        if match["glibc"]:
+            return numbers(match["glibc"].replace("_", "."))
+        alias = f"manylinux{match['year']}"
+        return next((numbers(row.glibc) for row in self.manylinux if alias in row.aliases), None)
+
+    def machine(self, tag: str) -> int | None:
+        """The ELF machine number of a platform tag; None for a tag that is not for Linux, or not known."""
+        if not tag.startswith(("linux_", "manylinux", "musllinux_")):
+            return None
+        return next(
+            (number for name, number in self.linux.machines.items() if tag.endswith(f"_{name}")), None
+        )
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """`3.4.29` as numbers that compare as versions do."""
+    return tuple(int(part) for part in text.split("."))
