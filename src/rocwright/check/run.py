@@ -41,6 +41,11 @@ class Gathered:
     contract: ContractTable
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def context(self) -> Context:
+        """What the rules of a set see."""
+        return _context(self.files, self.beside, self.request, self.contract)
+
     def judged(self, installations: Sequence[Installation] = ()) -> Report:
         """Every rule applied; see `judge`."""
         return judge(
@@ -148,9 +153,7 @@ def judge(
 
     `findings` are kept in front; `installations` are what came of installing the set, where that was tried.
     """
-    # A file that cannot be read is still there: what requires it does not lead out of the set.
-    named = tuple(one for one in (*files, *beside) if one.unreadable is None or one.project)
-    context = Context(contract, request, named, tuple(installations))
+    context = _context(files, beside, request, contract, installations)
     # What was not tried was not judged, either.
     set_rules = [rule for rule in set_rules if installations or not rule.proof]
     found = list(findings)
@@ -164,7 +167,7 @@ def judge(
                     "expected", "error", name, f"no wheel of {name} is there", "build it, then check again"
                 )
             )
-    sizes = sizes_of(one for one in named if one.unreadable is None)
+    sizes = sizes_of(one for one in context.files if one.unreadable is None)
     return Report(
         files=tuple(one.name for one in files),
         findings=tuple(found),
@@ -180,6 +183,18 @@ def judge(
         changes=() if request.previous is None else changes(request.previous, sizes),
         stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
     )
+
+
+def _context(
+    files: Sequence[Facts],
+    beside: Sequence[Facts],
+    request: Request,
+    contract: ContractTable,
+    installations: Sequence[Installation] = (),
+) -> Context:
+    # A file that cannot be read is still there: what requires it does not lead out of the set.
+    named = tuple(one for one in (*files, *beside) if one.unreadable is None or one.project)
+    return Context(contract, request, named, tuple(installations))
 
 
 def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:

@@ -32,8 +32,14 @@ class _Handler(SimpleHTTPRequestHandler):
         ".whl": "application/zip",
     }
 
+    def __init__(self, *arguments: Any, requests: list[str] | None = None, **options: Any) -> None:
+        self.requests = requests
+        super().__init__(*arguments, **options)
+
     def send_head(self) -> Any:
         """Refuse what is no part of the published tree."""
+        if self.requests is not None:
+            self.requests.append(self.path)
         path = Path(self.translate_path(self.path))
         inside = path.resolve().is_relative_to(Path(self.directory).resolve())
         if not inside or path.name.endswith(PARTIAL):
@@ -50,9 +56,13 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[str]:
-    """Serve `root` on a free port of 127.0.0.1 while the block runs; yields the base URL, ending with `/`."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(root)))
+def serving(root: Path, *, requests: list[str] | None = None) -> Iterator[str]:
+    """Serve `root` on a free port of 127.0.0.1 while the block runs; yields the base URL, ending with `/`.
+
+    The path of each request is appended to `requests`, as it was sent.
+    """
+    handler = partial(_Handler, directory=str(root), requests=requests)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

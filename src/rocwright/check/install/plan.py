@@ -1,0 +1,163 @@
+"""Plan the installation of a set: what is asked for in one line, what stands in for others; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.environments import Environment
+from rocwright.check.facts import Facts
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """An empty wheel in place of a package from elsewhere: canonical name, version, the extras asked for."""
+
+    project: str
+    version: str
+    extras: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.project} {self.version}"
+
+
+@dataclass(frozen=True)
+class InstallPlan:
+    """All that can be installed together in one environment.
+
+    `requirements` are given to the installer as they are, `files` are what its index holds besides the
+    stand-ins. `expected` maps projects to the versions that must be there afterwards. `size` is in bytes,
+    unpacked. `obstacle` says why it needs no trying: other rules report it.
+    """
+
+    environment: Environment
+    requirements: tuple[str, ...]
+    files: tuple[Path, ...]
+    stand_ins: tuple[StandIn, ...]
+    expected: Mapping[str, str]
+    size: int
+    obstacle: str | None = None
+
+
+def plan_install(context: Context, environment: Environment) -> InstallPlan:
+    """Everything in the set that fits the environment, with every extra, in one go."""
+    files = [facts for facts in context.files if environment.takes(facts)]
+    chosen = [facts for facts in files if not context.terms(facts.project).refuses]
+    extras = {facts.project: _extras(context, environment, facts) for facts in chosen}
+    needs = list(_needs(environment, chosen, extras))
+    return InstallPlan(
+        environment=environment,
+        requirements=tuple(
+            dict.fromkeys(_line(facts, extras[facts.project]) for facts in sorted(chosen, key=_by_name))
+        ),
+        files=tuple(facts.path for facts in files),
+        stand_ins=tuple(_stand_ins(needs, {facts.project for facts in files})),
+        expected={facts.project: facts.version for facts in chosen},
+        size=sum(member.size for facts in chosen for member in facts.members),
+        obstacle=_obstacle(context, files, needs),
+    )
+
+
+def _by_name(facts: Facts) -> str:
+    return facts.project
+
+
+def _line(facts: Facts, extras: tuple[str, ...]) -> str:
+    asked = f"[{','.join(extras)}]" if extras else ""
+    return f"{facts.project}{asked}=={facts.version}"
+
+
+def _extras(context: Context, environment: Environment, facts: Facts) -> tuple[str, ...]:
+    """Every extra but those that lead to a package which refuses to be installed."""
+    refused = {
+        extra
+        for requirement in parsed_requirements(facts)
+        if context.terms(required_name(requirement)).refuses
+        for extra in facts.headers.extras
+        if environment.applies(requirement, extra)
+    }
+    told = [extra for extra in facts.headers.extras if extra not in refused]
+    if facts.kind == "sdist" and not facts.headers.extras:
+        told = list(context.terms(facts.project).extras)
+    return tuple(sorted({str(canonicalize_name(extra)) for extra in told}))
+
+
+def _needs(
+    environment: Environment, files: list[Facts], extras: Mapping[str, tuple[str, ...]]
+) -> Iterator[Requirement]:
+    for facts in files:
+        for requirement in parsed_requirements(facts):
+            if any(environment.applies(requirement, extra) for extra in ("", *extras[facts.project])):
+                yield requirement
+
+
+def _obstacle(context: Context, files: list[Facts], needs: list[Requirement]) -> str | None:
+    """What makes the installation fail for certain; each of these is a finding of another rule."""
+    unreadable = [facts.name for facts in context.files if facts.unreadable or facts.bomb]
+    if unreadable:
+        return f"{', '.join(unreadable)} cannot be read"
+    versions: dict[str, list[str]] = {}
+    for facts in files:
+        versions.setdefault(facts.project, []).append(facts.version)
+    for requirement in needs:
+        name = required_name(requirement)
+        held = versions.get(name)
+        if held is None:
+            if context.leads_into_set(requirement) or name in context.by_project:
+                return f"{requirement} is not among the files"
+            if requirement.url is not None:
+                return f"{requirement} is to be fetched from an address"
+        elif not any(requirement.specifier.contains(version, prereleases=True) for version in held):
+            return f"{requirement} contradicts the set's {name} {', '.join(held)}"
+    impossible = [
+        name for name, specifier in _outside(needs, set(versions)) if version_for(specifier) is None
+    ]
+    return f"no version of {', '.join(impossible)} satisfies all that require it" if impossible else None
+
+
+def _outside(needs: list[Requirement], held: set[str]) -> Iterator[tuple[str, SpecifierSet]]:
+    """What packages from elsewhere must satisfy, all requirements together."""
+    joined: dict[str, SpecifierSet] = {}
+    for requirement in needs:
+        name = required_name(requirement)
+        if name not in held:
+            joined[name] = joined.get(name, SpecifierSet()) & requirement.specifier
+    yield from sorted(joined.items())
+
+
+def _stand_ins(needs: list[Requirement], held: set[str]) -> Iterator[StandIn]:
+    for name, specifier in _outside(needs, held):
+        version = version_for(specifier)
+        if version is not None:
+            extras = {extra for item in needs if required_name(item) == name for extra in item.extras}
+            yield StandIn(name, version, tuple(sorted(map(str, map(canonicalize_name, extras)))))
+
+
+def version_for(specifier: SpecifierSet) -> str | None:
+    """A version that satisfies the specifiers, the newest of those they are made of or come next; or None."""
+    candidates = {Version("1")}
+    for one in specifier:
+        named = Version(one.version.removesuffix(".*"))
+        *front, last = named.release
+        more = ".".join(map(str, [*front, last + 1]))
+        less = ".".join(map(str, [*front, last - 1, 9999])) if last else None
+        texts = [str(named), more, f"{named.public}.post1", f"{named.base_version}.1", less, "0"]
+        candidates |= {Version(text) for text in texts if text is not None and _is_version(text)}
+    good = [version for version in candidates if specifier.contains(version, prereleases=True)]
+    final = [version for version in good if not version.is_prerelease]
+    return str(max(final or good)) if good else None
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except ValueError:
+        return False
+    return True
