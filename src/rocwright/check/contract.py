@@ -44,6 +44,17 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extras: tuple[str, ...] = ()
     refuses: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError("a row without names fits no package")
+        for name in self.names:
+            if name != re.sub(r"[-_.]+", "-", name).lower():
+                raise ValueError(f"{name!r} fits no package: names are lower-case, with single hyphens")
+        paths = (*self.required, *self.forbidden, *self.bundled, *self.own_rocm)
+        for pattern in (*self.names, *paths, *self.pinned):
+            if re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", pattern)):
+                raise ValueError(f"{pattern!r} has a brace without its partner")
+
 
 class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `data/contract.toml`: rows in order, later ones add to and override earlier ones.

@@ -6,37 +6,43 @@ here, never in code.
 
 from __future__ import annotations
 
-import sys
 from importlib import resources
 from typing import TypeVar
 
 import msgspec
 
+from rocwright.data.overlay import Overlay, merged
+from rocwright.data.toml import plain
 from rocwright.errors import InvalidData
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the same parser under its older name
-    import tomli as tomllib
-
 T = TypeVar("T")
+_NEXT = "compare the named field with the other rows of the table"
 
 
 def parse_table(text: str, type_: type[T], *, where: str) -> T:
     """Turn TOML text into a value of `type_`; raises `InvalidData` naming file and field."""
     try:
-        return msgspec.convert(tomllib.loads(text), type_)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidData(f"{where} is no valid TOML: {error}", where=where) from error
+        return msgspec.convert(plain(text, where=where), type_)
     except msgspec.ValidationError as error:
         raise InvalidData(
-            f"{where} does not fit its schema: {error}",
-            where=where,
-            next_step="compare the named field with the other rows of the table",
+            f"{where} does not fit its schema: {error}", where=where, next_step=_NEXT
         ) from error
 
 
-def load_table(name: str, type_: type[T]) -> T:
-    """The built-in table `<name>.toml` as a value of `type_`."""
+def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
+    """The built-in table `<name>.toml` as a value of `type_`, with what an overlay adds to it.
+
+    Raises `InvalidData` naming the overlay's file and field when that does not fit.
+    """
     resource = resources.files("rocwright.data").joinpath(f"{name}.toml")
-    return parse_table(resource.read_text(encoding="utf-8"), type_, where=f"data/{name}.toml")
+    text = resource.read_text(encoding="utf-8")
+    if overlay is None or name not in overlay.tables:
+        return parse_table(text, type_, where=f"data/{name}.toml")
+    both = merged(plain(text, where=f"data/{name}.toml"), overlay.tables[name])
+    try:
+        return msgspec.convert(both.values, type_)
+    except msgspec.ValidationError as error:
+        message = both.own_path(str(error), name)
+        raise InvalidData(
+            f"{overlay.where} does not fit its schema: {message}", where=overlay.where, next_step=_NEXT
+        ) from error

@@ -1,0 +1,58 @@
+"""Load the contract with what a user's `rocwright.toml` adds, and refuse rows that choose no rule."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from rocwright.check.contract import ContractTable, PackageRow
+from rocwright.check.rules import RULES, SET_RULES
+from rocwright.data import load_table
+from rocwright.data.overlay import Overlay
+from rocwright.errors import InvalidData
+
+
+def load_contract(overlay: Overlay | None = None) -> ContractTable:
+    """The built-in contract, and behind it the rows of an overlay.
+
+    Raises `InvalidData` naming file and row: fields that do not fit, a rule that does not exist or is no rule
+    about single files, and one switched off or softened that is not open to judgement.
+    """
+    table = load_table("contract", ContractTable, overlay)
+    if overlay is not None:
+        built_in = len(load_table("contract", ContractTable).package)
+        for number, row in enumerate(table.package[built_in:], start=1):
+            where = f"{overlay.where}: [[contract.package]] number {number} ({', '.join(row.names)})"
+            _require_known(row, where, overlay.where)
+            _require_open(row, where, overlay.where)
+    return table
+
+
+def _require_known(row: PackageRow, where: str, file: str) -> None:
+    known = {rule.id for rule in RULES}
+    for name in (*row.rules, *row.off, *row.severity):
+        if name in known:
+            continue
+        if name in {rule.id for rule in SET_RULES}:
+            raise InvalidData(
+                f"{where} names {name}, a rule about sets; rows choose rules about single files",
+                where=file,
+                next_step="a finding that must pass is waived: --allow RULE --reason TEXT --expires DATE",
+            )
+        near = get_close_matches(name, sorted(known), n=3)
+        raise InvalidData(
+            f"{where} names a rule {name!r}, which does not exist",
+            where=file,
+            next_step=f"perhaps {' or '.join(near)}" if near else "the findings name their rules",
+        )
+
+
+def _require_open(row: PackageRow, where: str, file: str) -> None:
+    """A file that breaks such a rule is not what it claims to be: nobody's contract can want it."""
+    fixed = {rule.id for rule in RULES if not rule.waivable}
+    softened = {name for name, severity in row.severity.items() if severity != "error"}
+    for name in sorted(fixed & (softened | set(row.off))):
+        raise InvalidData(
+            f"{where} switches {name} off or makes it a warning; a file that breaks it cannot be relied on",
+            where=file,
+            next_step="take that out, and build the file again",
+        )

@@ -1,0 +1,108 @@
+"""A user's `rocwright.toml`: further rows and other values for the built-in tables, under the same schemas.
+
+Each table of the file is named after the built-in one: `[contract]`, `[[contract.package]]`. Arrays of tables
+are appended to the built-in ones, tables are merged key by key, and any other value takes the place of the
+built-in one; that holds for arrays of plain values, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from rocwright.data.toml import plain
+from rocwright.errors import InvalidData
+
+FILE_NAME = "rocwright.toml"
+# Whoever reads one of these tables gives the overlay; a table that nobody would read is refused.
+OVERLAID = ("contract",)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A read `rocwright.toml`: `where` it lies, for messages, and its tables by name."""
+
+    where: str
+    tables: Mapping[str, Mapping[str, Any]]
+
+
+def read_overlay(path: Path | None = None) -> Overlay | None:
+    """The given file, or `rocwright.toml` of the current directory; None when there is none.
+
+    Raises `InvalidData`: a given file that cannot be read, no TOML, a table that has no built-in one.
+    """
+    if path is None:
+        path = Path(FILE_NAME)
+        if not path.is_file():
+            return None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidData(f"{path} cannot be read: {why}", where=path) from error
+    return parse_overlay(text, where=str(path))
+
+
+def parse_overlay(text: str, *, where: str) -> Overlay:
+    """The text of a `rocwright.toml`; raises `InvalidData` as `read_overlay`."""
+    tables = plain(text, where=where)
+    for name, value in tables.items():
+        if name not in OVERLAID:
+            near = get_close_matches(name, OVERLAID, n=1)
+            raise InvalidData(
+                f"{where} has a table {name!r}; tables that can be overlaid: {', '.join(OVERLAID)}",
+                where=where,
+                next_step=f"write [{near[0]}]" if near else "take it out, or name the table that it adds to",
+            )
+        if not isinstance(value, dict):
+            raise InvalidData(
+                f"{where} gives {name!r} a value; it is a table",
+                where=where,
+                next_step=f"write [{name}] and its fields below, or [[{name}.…]] for a row",
+            )
+    return Overlay(where, tables)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A built-in table with an overlay in it; `offsets` is how many rows were there before, by JSON path."""
+
+    values: dict[str, Any]
+    offsets: Mapping[str, int]
+
+    def own_path(self, message: str, table: str) -> str:
+        """A schema's message with the row numbers of the overlay's file instead of those of all rows."""
+        for path, before in self.offsets.items():
+            for number in map(int, re.findall(re.escape(path) + r"\[([0-9]+)\]", message)):
+                message = message.replace(f"{path}[{number}]", f"{path}[{number - before}]")
+        return message.replace("`$", f"`$.{table}")
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Merged:
+    """The built-in values with those of an overlay."""
+    offsets: dict[str, int] = {}
+    return Merged(_joined(base, over, "$", offsets), offsets)
+
+
+def _joined(
+    base: Mapping[str, Any], over: Mapping[str, Any], path: str, offsets: dict[str, int]
+) -> dict[str, Any]:
+    result = dict(base)
+    for key, value in over.items():
+        held, here = base.get(key), f"{path}.{key}"
+        if isinstance(held, dict) and isinstance(value, dict):
+            result[key] = _joined(held, value, here, offsets)
+        elif isinstance(held, list) and isinstance(value, list) and _are_rows(held):
+            result[key] = [*held, *value]
+            offsets[here] = len(held)
+        else:
+            result[key] = value
+    return result
+
+
+def _are_rows(values: list[Any]) -> bool:
+    return bool(values) and all(isinstance(each, dict) for each in values)

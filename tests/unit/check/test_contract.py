@@ -1,0 +1,105 @@
+"""The contract's table: rows joined per package, and what a user's rows may choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rocwright.check.contract import ContractTable, PackageRow, terms_of
+from rocwright.check.loading import load_contract
+from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.run import OWN_RULES, check_paths
+from rocwright.data.overlay import parse_overlay
+from rocwright.errors import InvalidData
+
+
+def table(*rows: PackageRow) -> ContractTable:
+    return ContractTable(package=rows)
+
+
+def overlaid(text: str) -> ContractTable:
+    return load_contract(parse_overlay(text, where="rocwright.toml"))
+
+
+def test_rows_add_up_and_later_ones_override() -> None:
+    rows = table(
+        PackageRow(names=("*",), rules=("record", "tags"), severity={"tags": "warning"}, budget=10),
+        PackageRow(names=("torch", "my-*"), rules=("torch-hip",), off=("tags",), required=("a",)),
+        PackageRow(names=("torch",), rules=("tags",), severity={"tags": "error"}, required=("b",), budget=20),
+    )
+    torch = terms_of(rows, "torch")
+    assert torch.rules == {"record", "tags", "torch-hip"}
+    assert (torch.severity, torch.required, torch.budget) == ({"tags": "error"}, ("a", "b"), 20)
+    mine = terms_of(rows, "my-torch")
+    assert (mine.rules, mine.required, mine.budget) == ({"record", "torch-hip"}, ("a",), 10)
+    assert terms_of(rows, "numpy").rules == {"record", "tags"}
+    assert terms_of(table(), "numpy").rules == frozenset()
+
+
+def test_a_device_package_names_its_host() -> None:
+    contract = load_contract()
+    assert terms_of(contract, "amd-torch-device-all").host == "torch"
+    assert terms_of(contract, "amd-my-ops-device-x").host == "my-ops"
+    assert terms_of(contract, "rocm-sdk-device-x").host == "rocm-sdk-libraries"
+    assert terms_of(contract, "rocm-sdk-device").host is None
+    assert terms_of(contract, "torch").host is None
+
+
+def test_the_built_in_rows_name_every_rule_about_files_and_no_other() -> None:
+    rows = load_contract().package
+    named = {name for row in rows for name in (*row.rules, *row.off, *row.severity)}
+    assert named == {rule.id for rule in RULES}
+
+
+def test_no_built_in_row_softens_what_nobody_may_waive() -> None:
+    fixed = {rule.id for rule in RULES if not rule.waivable}
+    for row in load_contract().package:
+        assert not fixed & {*row.off, *row.severity}
+
+
+def test_every_rule_has_an_id_of_its_own() -> None:
+    ids = [*OWN_RULES, *(rule.id for rule in RULES), *(rule.id for rule in SET_RULES)]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("row", "says", "next_step"),
+    [
+        ('rules = ["torch-hipp"]', "names a rule 'torch-hipp', which does not exist", "torch-hip"),
+        ('off = ["elf_rpath"]', "names a rule 'elf_rpath'", "perhaps elf-rpath"),
+        ('severity = { sboms = "error" }', "names a rule 'sboms'", "perhaps sbom"),
+        ('off = ["zzz"]', "names a rule 'zzz'", "the findings name their rules"),
+        ('off = ["set-closed"]', "names set-closed, a rule about sets", "--allow"),
+        ('off = ["record"]', "switches record off or makes it a warning", "build the file again"),
+        ('severity = { record = "warning" }', "switches record off or makes it a warning", "build the file"),
+    ],
+)
+def test_a_row_that_chooses_what_it_cannot(row: str, says: str, next_step: str) -> None:
+    text = f'[[contract.package]]\nnames = ["a"]\n[[contract.package]]\nnames = ["b", "c-*"]\n{row}\n'
+    with pytest.raises(InvalidData) as caught:
+        overlaid(text)
+    assert says in caught.value.what
+    assert caught.value.what.startswith("rocwright.toml: [[contract.package]] number 2 (b, c-*) ")
+    assert next_step in (caught.value.next_step or "")
+
+
+def test_a_users_row_decides_what_is_asked_of_a_wheel(build: Any) -> None:
+    def rules(path: Path, text: str) -> list[tuple[str, str]]:
+        findings = check_paths([path], contract=overlaid(text)).findings
+        return [(one.rule, one.severity) for one in findings if one.rule != "set-closed"]
+
+    mine = build("my_torch", "1", {"my_torch/__init__.py": "", "my_torch/notes.orig": ""})
+    cpu = build.torch({"torch/version.py": "hip = None\n"})
+    rows = (
+        '[[contract.package]]\nnames = ["my-*"]\nrules = ["required-files"]\nrequired = ["my_torch/_C*.so"]\n'
+    )
+    assert rules(mine, "") == []
+    assert rules(mine, rows) == [("required-files", "error")]
+    assert rules(mine, rows + 'severity = { required-files = "warning" }') == [("required-files", "warning")]
+    assert rules(mine, rows + 'forbidden = ["**/*.orig"]\noff = ["required-files"]') == [
+        ("forbidden-files", "error")
+    ]
+    assert rules(cpu, rows) == [("torch-hip", "error")]
+    assert rules(cpu, '[[contract.package]]\nnames = ["torch"]\noff = ["torch-hip"]') == []

@@ -1,0 +1,122 @@
+"""A user's rocwright.toml: what it adds to the built-in tables, and how its mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rocwright.check.contract import ContractTable
+from rocwright.data import load_table
+from rocwright.data.overlay import merged, parse_overlay, read_overlay
+from rocwright.errors import InvalidData
+
+
+def contract(text: str) -> ContractTable:
+    return load_table("contract", ContractTable, parse_overlay(text, where="my/rocwright.toml"))
+
+
+def test_rows_are_appended_tables_merged_and_other_values_replaced() -> None:
+    base = {"row": [{"a": 1}], "table": {"x": 1, "inner": {"y": 2}}, "list": ["p", "q"], "number": 1}
+    over = {
+        "row": [{"a": 2}, {"a": 3}],
+        "table": {"inner": {"z": 3}},
+        "list": ["r"],
+        "number": 5,
+        "new": [{"b": 1}],
+    }
+    assert merged(base, over).values == {
+        "row": [{"a": 1}, {"a": 2}, {"a": 3}],
+        "table": {"x": 1, "inner": {"y": 2, "z": 3}},
+        "list": ["r"],
+        "number": 5,
+        "new": [{"b": 1}],
+    }
+    # The built-in values are shared by every reader.
+    assert base["row"] == [{"a": 1}] and base["table"] == {"x": 1, "inner": {"y": 2}}
+
+
+def test_the_contract_with_rows_of_a_user() -> None:
+    built_in = load_table("contract", ContractTable)
+    table = contract('[contract]\ngrowth = 0.5\n[[contract.package]]\nnames = ["mine"]\nbudget = 7\n')
+    assert table.package[:-1] == built_in.package
+    assert (table.package[-1].names, table.package[-1].budget, table.growth) == (("mine",), 7, 0.5)
+    assert table.own == built_in.own
+    assert contract("") == built_in
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # The number is the row's in the user's file, whatever the built-in table holds.
+        (
+            '[[contract.package]]\nnames = ["a"]\n[[contract.package]]\nnames = ["b"]\nrules = "record"',
+            r"Expected `array`, got `str` - at `\$\.contract\.package\[1\]\.rules`",
+        ),
+        ('[[contract.package]]\nnames = ["a"]\nforbiden = []', r"`forbiden` .*\$\.contract\.package\[0\]`"),
+        ("[[contract.package]]\nrules = []", r"`names` - at `\$\.contract\.package\[0\]`"),
+        (
+            '[[contract.package]]\nnames = ["a"]\nseverity = { record = "fatal" }',
+            r"'fatal'.*package\[0\]\.sev",
+        ),
+        ('[contract]\ngrowth = "much"', r"Expected `float`, got `str` - at `\$\.contract\.growth`"),
+        ("[contract]\ngrwth = 1", r"`grwth`"),
+        ('[contract.package]\nnames = ["a"]', r"Expected `array`, got `object` - at `\$\.contract\.package`"),
+        ("contract = 1", r"gives 'contract' a value; it is a table"),
+        ('[[contract]]\nnames = ["a"]', r"gives 'contract' a value; it is a table"),
+        ("[contracts]\ngrowth = 1", r"has a table 'contracts'; tables that can be overlaid: contract"),
+        ("[families]\nx = []", r"has a table 'families'"),
+        ("[contract\n", r"is no valid TOML: .*line 1"),
+        ("[[contract.package]]\nnames = []", r"a row without names .*package\[0\]"),
+        ('[[contract.package]]\nnames = ["My_Torch"]', r"'My_Torch' fits no package"),
+        ('[[contract.package]]\nnames = ["a"]\nrequired = ["x/{a,b"]', r"'x/\{a,b' has a brace without"),
+    ],
+)
+def test_a_mistake_is_told_with_file_and_field(text: str, words: str) -> None:
+    with pytest.raises(InvalidData, match=words) as caught:
+        contract(text)
+    assert caught.value.where == "my/rocwright.toml"
+    assert str(caught.value).startswith("my/rocwright.toml")
+    assert caught.value.next_step
+    assert caught.value.exit_code == 3
+
+
+def test_a_near_name_is_proposed() -> None:
+    with pytest.raises(InvalidData) as caught:
+        parse_overlay("[contracts]\n", where="x")
+    assert caught.value.next_step == "write [contract]"
+
+
+def test_a_path_with_the_number_of_two_rows_is_turned_back_once() -> None:
+    both = merged({"row": [{}, {}]}, {"row": [{}, {}, {}]})
+    assert both.own_path("bad - at `$.row[3].x`", "t") == "bad - at `$.t.row[1].x`"
+
+
+def test_which_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_overlay() is None
+    (tmp_path / "other.toml").write_text("[contract]\ngrowth = 0.2\n")
+    (tmp_path / "rocwright.toml").write_text("[contract]\ngrowth = 0.1\n")
+    here, other = read_overlay(), read_overlay(tmp_path / "other.toml")
+    assert here is not None and other is not None
+    assert (here.where, here.tables["contract"]) == ("rocwright.toml", {"growth": 0.1})
+    assert other.tables["contract"] == {"growth": 0.2}
+
+
+def test_a_given_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match=r"absent\.toml cannot be read: No such file"):
+        read_overlay(tmp_path / "absent.toml")
+    with pytest.raises(InvalidData, match="cannot be read: Is a directory"):
+        read_overlay(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
+    with pytest.raises(InvalidData, match=r"latin\.toml cannot be read: it is no UTF-8"):
+        read_overlay(tmp_path / "latin.toml")
+
+
+def test_a_table_without_an_overlay_is_the_built_in_one() -> None:
+    class Demo(msgspec.Struct):
+        targets: list[str]
+
+    overlay = parse_overlay("[contract]\ngrowth = 1.0\n", where="x")
+    assert load_table("demo", Demo, overlay).targets == load_table("demo", Demo).targets != []
