@@ -16,6 +16,7 @@ STEPS = [
     "rocm-fetch",
     "rocm-prefix",
     "rocm-packages",
+    "check-rocm",
     "upload-rocm",
     "origins",
     "checkout-torch",

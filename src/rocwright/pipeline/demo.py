@@ -10,6 +10,7 @@ from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.graph import Graph, make_graph
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import (
+    check_rocm_step,
     check_step,
     promote_step,
     stage_step,
@@ -47,6 +48,7 @@ def demo_graph(options: RunOptions) -> Graph:
     return make_graph(
         [
             *rocm_steps(options),
+            check_rocm_step(options),
             upload_rocm_step(options),
             *source_steps(options),
             *build_steps(options),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import msgspec
 
 from rocwright.build.run import BuiltWheel
-from rocwright.check.run import check_paths
+from rocwright.check.report import Report
 from rocwright.gputest.smoke import TestedEnvironment
 from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
+from rocwright.model.statement import BUILD, FINDINGS, WAIVER, Statement, about_set
+from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.testing import (
@@ -29,6 +31,8 @@ from rocwright.store.layout import Kind, run_prefix
 from rocwright.store.objects import LocalStore
 from rocwright.store.promote import promote
 from rocwright.store.publish import stage_set, upload_run
+from rocwright.store.records import read_statements
+from rocwright.system import venv
 from rocwright.system.files import remove_tree
 
 
@@ -64,13 +68,13 @@ class Released(msgspec.Struct, frozen=True):
 
 
 def upload_rocm_step(options: RunOptions) -> Step:
-    """`upload-rocm`: the ROCm packages into `{run_id}-{platform}/python/{family}/`."""
+    """`upload-rocm`: the checked ROCm packages into `{run_id}-{platform}/python/{family}/`."""
 
     def act(inputs: Inputs, note: Note) -> UploadedRun:
         packages = inputs.get("rocm-packages", BuiltPackages)
         return _upload(options, packages.paths, packages.family, "python")
 
-    return _upload_step("upload-rocm", act, options, needs=("rocm-packages",))
+    return _upload_step("upload-rocm", act, options, needs=("rocm-packages", "check-rocm"))
 
 
 def upload_torch_step(options: RunOptions, projects: Sequence[str]) -> Step:
@@ -126,38 +130,74 @@ def _built_and_checked(manifest: SetManifest, checked: Checked) -> list[Statemen
     ]
 
 
-def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
-    """`check`: the wheel contract over all packages of the run, as one closed set."""
+# Whose change makes an old result of a check stale.
+_CHECKING = ("check", "wheel", "binary", "model", "data", "pipeline/check_set.py")
+
+
+def check_rocm_step(options: RunOptions) -> Step:
+    """`check-rocm`: the wheel contract over the ROCm packages, before anybody can install them."""
 
     def act(inputs: Inputs, note: Note) -> Checked:
-        report = check_paths(
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        return _checked(check_set(packages.paths, closed=True, jobs=options.jobs, note=note))
+
+    return Step(
+        id="check-rocm",
+        result=Checked,
+        act=act,
+        needs=("rocm-packages",),
+        rooms=_CHECKING,
+        summary=_check_summary,
+    )
+
+
+def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
+    """`check`: the wheel contract over all packages of the run, as one set that pip and uv install."""
+    workspace = options.workspace
+
+    def act(inputs: Inputs, note: Note) -> Checked:
+        # Who only looks may do without one of them; what is published is proved with both.
+        venv.pip_command()
+        venv.uv_command()
+        report = check_set(
             _files(inputs, projects),
             targets=options.targets,
             closed=True,
             expect=projects,
+            install=True,
             jobs=options.jobs,
+            work_dir=workspace.root / "proof",
+            note=note,
+            log=workspace.log("check"),
         )
-        report.raise_for_errors()
-        return Checked(
-            files=len(report.files),
-            rules=len(report.rules),
-            errors=report.errors,
-            warnings=report.warnings,
-            findings=tuple(str(finding) for finding in report.findings),
-            report=report.predicate(),
-        )
+        return _checked(report)
 
     return Step(
         id="check",
         result=Checked,
         act=act,
         needs=("rocm-packages", *(f"build-{project}" for project in projects)),
-        rooms=("check", "wheel", "binary"),
-        facts=lambda: {"targets": options.targets},
-        summary=lambda value: (
-            f"{value.files} files, {value.rules} rules: {value.errors} errors, {value.warnings} warnings"
-        ),
+        rooms=(*_CHECKING, "store", "system/venv.py"),
+        facts=lambda: {"targets": options.targets, "python": sys.version},
+        summary=lambda value: f"{_check_summary(value)}; pip and uv install the set",
     )
+
+
+def _checked(report: Report) -> Checked:
+    """What a check found; raises `ContractBroken` for errors, so that no later step begins."""
+    report.raise_for_errors()
+    return Checked(
+        files=len(report.files),
+        rules=len(report.rules),
+        errors=report.errors,
+        warnings=report.warnings,
+        findings=tuple(str(finding) for finding in report.findings),
+        report=report.predicate(),
+    )
+
+
+def _check_summary(value: Checked) -> str:
+    return f"{value.files} files, {value.rules} rules: {value.errors} errors, {value.warnings} warnings"
 
 
 def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
@@ -203,7 +243,14 @@ def promote_step(options: RunOptions, projects: Sequence[str]) -> Step:
         checked = inputs.get("check", Checked)
         manifest = staged.manifest
         tested = [inputs.get(f"test-{installer}", TestedEnvironment) for installer in ("pip", "uv")]
-        statements = [*_built_and_checked(manifest, checked), *tested_statements(manifest, tested)]
+        # Waivers may come after staging; the gate weighs those in force today.
+        recorded = read_statements(LocalStore(root), set_id(manifest))
+        waivers = [item for item in recorded if item.predicate_type == WAIVER]
+        statements = [
+            *_built_and_checked(manifest, checked),
+            *waivers,
+            *tested_statements(manifest, tested),
+        ]
         decision = decide(set_id(manifest), statements, demo_policy(manifest.family, date.today()))
         released = promote(LocalStore(root), manifest, decision, statements)
         requirements = pinned_requirements(manifest, projects)
