@@ -9,13 +9,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
-from rocwright.check.run import check_paths
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.show_check import show_report, verdict
+from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver
 from rocwright.model.gpu import parse_targets
+from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
 from rocwright.pipeline.options import available_cores
 from rocwright.system import console
@@ -25,11 +27,14 @@ def check(
     *paths: Path,
     set_dir: Annotated[Path | None, Parameter(name="--set")] = None,
     targets: str | None = None,
-    expect: tuple[str, ...] = (),
-    allow: tuple[str, ...] = (),
+    expect: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    previous: Path | None = None,
+    install: bool = False,
+    allow: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     reason: str | None = None,
     expires: str | None = None,
     statements: Path | None = None,
+    config: Path | None = None,
     jobs: int | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
@@ -49,6 +54,11 @@ def check(
         GPU targets that torch and its extensions must hold code for, separated by commas.
     expect
         A project that must be there; may be repeated.
+    previous
+        The set before this one, to compare sizes with: a directory of wheels, a set's manifest, or what
+        `--json` printed.
+    install
+        Install the set with pip and uv, from an index on this machine that holds nothing else; needs --set.
     allow
         A rule whose errors pass, with RULE:PATTERN only in files with such names; may be repeated. Needs
         --reason and --expires.
@@ -59,24 +69,30 @@ def check(
     statements
         A directory, or a local store: write there what was found, and each waiver, as statements about the
         set of all files. The rules for one file then hold for every file.
+    config
+        What is asked of packages of your own (default: rocwright.toml in this directory, if there is one).
     json
         Print the result as JSON.
     """
     began = time.monotonic()
     today = datetime.now(timezone.utc).date()
     waivers = ask_waivers(allow, reason, expires, today)
-    chosen = paths or ((set_dir,) if set_dir else ())
-    _require_paths((*chosen, *((set_dir,) if set_dir else ())))
     everything = (*paths, *((set_dir,) if set_dir else ()))
-    if statements is not None:
-        chosen = everything
-    report = check_paths(
-        chosen,
+    _require(everything, previous)
+    if install and set_dir is None:
+        raise UsageError("--install is for a complete set", next_step="say which it is: --set DIR")
+    report = check_set(
+        # What is stated of a set must hold for all of it.
+        everything if statements is not None or not paths else paths,
         beside=everything,
         targets=[str(target) for target in parse_targets(targets)] if targets else None,
         closed=set_dir is not None,
         expect=expect,
+        previous=previous,
+        install=install,
+        contract=load_contract(read_overlay(config)),
         jobs=jobs or available_cores(),
+        note=console.say if install else lambda _: None,
     )
     seconds = time.monotonic() - began
     if json:
@@ -103,11 +119,11 @@ def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple
         console.say(f"wrote {folder / key}")
 
 
-def _require_paths(paths: tuple[Path, ...]) -> None:
+def _require(paths: tuple[Path, ...], previous: Path | None) -> None:
     if not paths:
         raise UsageError(
             "nothing to check", next_step="give wheels or directories: rocwright check dist/*.whl"
         )
-    for path in paths:
+    for path in (*paths, *((previous,) if previous else ())):
         if not path.exists():
             raise UsageError(f"{path} does not exist")

@@ -32,7 +32,30 @@ def show_report(
         for finding in findings:
             for line in _lines(finding, waivers, today):
                 console.out(f"  {line}")
+    _show_changes(report)
+    if report.stand_ins:
+        console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")
     console.out(summary(report, waivers, today, seconds=seconds))
+
+
+def _show_changes(report: Report) -> None:
+    """Sizes that differ from the previous set's, by file and by target."""
+    rows = [
+        (
+            plain(change.file) or "all files",
+            plain(change.target or ""),
+            *(
+                console.human_bytes(size) if size is not None else "-"
+                for size in (change.before, change.after)
+            ),
+            f"{change.growth:+.1%}" if change.growth is not None else "",
+        )
+        for change in report.changes
+    ]
+    if rows:
+        console.out("")
+        console.table("", ("Size of", "Target", "Before", "Now", ""), rows, right=(2, 3, 4))
+        console.out("")
 
 
 def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: float | None = None) -> str:

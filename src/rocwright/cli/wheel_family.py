@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.model.project import ProjectTable
@@ -28,7 +30,7 @@ Platform = Literal["linux", "windows"]
 def sanity_check(
     wheel_dir: Path,
     *,
-    expect: tuple[str, ...] = (),
+    expect: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     python_version: str | None = None,
     platform: Platform | None = None,
     targets: str | None = None,
@@ -64,6 +66,7 @@ def sanity_check(
         python=python_version or f"{sys.version_info[0]}.{sys.version_info[1]}",
         platform=chosen,
         targets=[str(target) for target in parse_targets(targets)] if targets else None,
+        contract=load_contract(read_overlay()),
         jobs=jobs or available_cores(),
     )
     if json:

@@ -330,3 +330,74 @@ def test_mistakes_are_named(check: Check, words: tuple[str, ...], code: int, nam
     done = check(*words)
     assert (done.code, done.out) == (code, "")
     assert named in done.err
+
+
+# ---- the previous set, installation, rocwright.toml ----
+
+
+def test_sizes_are_compared_with_the_previous_set_in_each_form(check: Check) -> None:
+    write_wheel(Path("old"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
+    large = bytes(range(256)) * 20_000
+    path = write_wheel(Path("new"), "plain", "1.1", {"plain.bin": large + large[::-1]}, tag="py3-none-any")
+    Path("old.json").write_text(check("old", "--json", "--statements", "said").out)
+    (manifest,) = Path("said/sets").glob("*/manifest.json")
+    for previous in ("old", "old.json", manifest):
+        done = check("new", "--previous", previous)
+        assert "plain py3-none-any  " in done.out, previous
+        found = check("new", "--previous", previous, "--json").json["changes"]
+        assert {
+            key: found[0][key]
+            for key in ("file", "target")  # type: ignore[index]
+        } == {"file": "plain py3-none-any", "target": None}
+        assert found[0]["after"] == path.stat().st_size  # type: ignore[index]
+
+
+def test_a_previous_set_that_tells_nothing_is_an_error(check: Check) -> None:
+    write_torch(Path("dist"))
+    Path("notes.txt").write_text("hello")
+    assert check("dist", "--previous", "nowhere").code == 2
+    done = check("dist", "--previous", "notes.txt")
+    assert (done.code, done.out) == (3, "")
+    assert "notes.txt tells no sizes" in done.err
+
+
+def test_only_a_complete_set_can_be_installed(check: Check) -> None:
+    write_torch(Path("dist"))
+    done = check("dist", "--install")
+    assert (done.code, done.out) == (2, "")
+    assert "--set DIR" in done.err
+
+
+def test_a_table_in_this_directory_adds_to_the_contract(check: Check) -> None:
+    write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
+    row = '[[contract.package]]\nnames = ["plain"]\nrules = ["required-files"]\n'
+    Path("rocwright.toml").write_text(f'{row}required = ["plain/kernels.so"]\n')
+    done = check("dist", "--json")
+    assert found(done) == [("required-files", "plain-1.0-py3-none-any.whl")]
+    Path("other.toml").write_text("")
+    assert check("dist", "--config", "other.toml").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[contract\n", "rocwright.toml is no valid TOML"),
+        ("[contracts]\n", "'contracts'"),
+        ('[[contract.package]]\nnames = ["a"]\nbudgets = 1\n', "budgets"),
+        ('[[contract.package]]\nnames = ["a"]\noff = ["elf-rpat"]\n', "elf-rpath"),
+    ],
+    ids=["syntax", "table", "field", "rule"],
+)
+def test_a_table_that_does_not_fit_ends_with_3(check: Check, text: str, named: str) -> None:
+    write_torch(Path("dist"))
+    Path("rocwright.toml").write_text(text)
+    done = check("dist")
+    assert (done.code, done.out) == (3, "")
+    assert "rocwright.toml" in done.err and named in done.err
+
+
+def test_a_config_that_is_not_there_is_named(check: Check) -> None:
+    write_torch(Path("dist"))
+    done = check("dist", "--config", "nowhere.toml")
+    assert (done.code, done.out) == (3, "")
+    assert "nowhere.toml cannot be read" in done.err
