@@ -20,8 +20,11 @@ import msgspec
 
 import rocwright
 from rocwright.build.recipe import RecipeTable
+from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules.base import Rule, SetRule
 from rocwright.cli import app
+from rocwright.cli.documented import DOCUMENTED
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
 from rocwright.model.device_files import DeviceFiles
@@ -240,16 +243,69 @@ def render_family_names() -> str:
 
 
 def render_rules() -> str:
-    """Ids, severities and summaries of the rules, in the order in which they are applied."""
-    rows = [(code(rule.id), rule.severity, rule.summary) for rule in (*RULES, *SET_RULES)]
-    return table(("Rule", "Severity", "What it asks"), rows)
+    """The rules in the order in which they are applied: what they ask of which packages, and how strictly."""
+    rows = load_table("contract", ContractTable).package
+    cells = [(_packages(rule.id, rows), _severity(rule, rows), rule) for rule in RULES]
+    cells += [("the set", _set_severity(rule), rule) for rule in SET_RULES]
+    return table(
+        ("Rule", "What it asks", "Packages", "Severity", "Waiver"),
+        (
+            (code(rule.id), rule.summary, packages, severity, "" if rule.waivable else "never")
+            for packages, severity, rule in cells
+        ),
+    )
+
+
+def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
+    """The patterns of packages that a rule is on for."""
+    names = [name for row in rows if rule in row.rules for name in row.names]
+    return "all" if "*" in names else " ".join(map(code, names))
+
+
+def _severity(rule: Rule, rows: Sequence[PackageRow]) -> str:
+    """The severity for most packages, and for which it is another."""
+    common: str = rule.severity
+    others: list[str] = []
+    for row in rows:
+        said = row.severity.get(rule.id)
+        if said is not None and "*" in row.names:
+            common = said
+        elif said is not None:
+            others.append(f"{said} for {' '.join(map(code, row.names))}")
+    return "; ".join((common, *others))
+
+
+def _set_severity(rule: SetRule) -> str:
+    """A set rule's severity, with and without a complete set."""
+    if rule.proof:
+        return f"{rule.severity}, with `--install`"
+    return (
+        rule.severity
+        if rule.open_severity is None
+        else f"{rule.severity}; {rule.open_severity} without `--set`"
+    )
+
+
+def render_scripts() -> str:
+    """The documented scripts and the commands that they are."""
+    rows = [
+        (code(name), code(f"rocwright {' '.join(entry.command)}"), _failure(entry.failure))
+        for name, entry in DOCUMENTED.items()
+    ]
+    return table(("Script", "Command", "Exit code of a failure"), rows)
+
+
+def _failure(said: int | None) -> str:
+    return "the command's" if said is None else f"always {said}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "cli": render_cli,
     "errors": render_errors,
     "rules": render_rules,
+    "scripts": render_scripts,
     "families": render_family_names,
+    "data-contract": lambda: _schema(ContractTable),
     "data-families": lambda: _schema(Families),
     "data-packages": lambda: _schema(PackageTable),
     "data-licences": lambda: _schema(LicenceTable),
