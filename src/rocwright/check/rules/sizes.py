@@ -46,10 +46,10 @@ def _growth(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _grew(change: SizeChange, context: Context) -> bool:
-    contract, growth = context.contract, change.growth
-    if growth is None or change.before is None or change.after is None:
+    if change.before is None or change.after is None:
         return False
-    return growth > contract.growth and change.after - change.before > contract.small_growth
+    more, contract = change.after - change.before, context.contract
+    return more > contract.growth * change.before and more > contract.small_growth
 
 
 def _figures(before: int, after: int) -> str:
