@@ -30,6 +30,7 @@ from rocwright.errors import RocwrightError
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families
 from rocwright.model.machines import Machines
+from rocwright.model.platforms import Platforms
 from rocwright.model.project import ProjectTable
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable
@@ -245,13 +246,13 @@ def render_family_names() -> str:
 def render_rules() -> str:
     """The rules in the order in which they are applied: what they ask of which packages, and how strictly."""
     rows = load_table("contract", ContractTable).package
-    cells = [(_packages(rule.id, rows), _severity(rule, rows), rule) for rule in RULES]
-    cells += [("the set", _set_severity(rule), rule) for rule in SET_RULES]
+    cells = [(rule, f"{_packages(rule.id, rows)}: {_severity(rule, rows)}") for rule in RULES]
+    cells += [(rule, f"the set: {_set_severity(rule)}") for rule in SET_RULES]
     return table(
-        ("Rule", "What it asks", "Packages", "Severity", "Waiver"),
+        ("Rule", "What it asks", "Of what, and how strictly"),
         (
-            (code(rule.id), rule.summary, packages, severity, "" if rule.waivable else "never")
-            for packages, severity, rule in cells
+            (code(rule.id), rule.summary, f"{level}{'' if rule.waivable else '; cannot be waived'}")
+            for rule, level in cells
         ),
     )
 
@@ -279,11 +280,8 @@ def _set_severity(rule: SetRule) -> str:
     """A set rule's severity, with and without a complete set."""
     if rule.proof:
         return f"{rule.severity}, with `--install`"
-    return (
-        rule.severity
-        if rule.open_severity is None
-        else f"{rule.severity}; {rule.open_severity} without `--set`"
-    )
+    without = "" if rule.open_severity is None else f"; {rule.open_severity} without `--set`"
+    return f"{rule.severity}{without}"
 
 
 def render_scripts() -> str:
@@ -314,6 +312,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-recipes": lambda: _schema(RecipeTable),
     "data-device-files": lambda: _schema(DeviceFiles),
     "data-machines": lambda: _schema(Machines),
+    "data-platforms": lambda: _schema(Platforms),
 }
 
 
