@@ -18,8 +18,8 @@ class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Linux: patterns over names of libraries that the system brings.
 
     `runtime` are those of which a process has one copy. `foreign` are patterns over paths where libraries for
-    other machines are no mistake, `bundled` is the regular expression of names that only a repaired wheel has,
-    `machines` ELF machine numbers by the end of a platform tag.
+    other machines are no mistake, `bundled` is the regular expression of names that only a repaired wheel
+    has, `machines` are ELF machine numbers by the end of a platform tag.
     """
 
     runtime: tuple[str, ...]
@@ -54,8 +54,8 @@ class WindowsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Packages that hold libraries which are known by their names, and what brings these packages.
 
-    `packages` and `through` are patterns over canonical names: requiring one of them brings the libraries, which
-    are those of the group `rocm` in packages.toml and any that fit `libraries` or `dlls`.
+    `packages` and `through` are patterns over canonical names: requiring one of them brings the libraries:
+    those of the group `rocm` in packages.toml and any that fit `libraries` or `dlls`.
     """
 
     name: str
