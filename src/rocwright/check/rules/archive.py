@@ -121,6 +121,11 @@ def _explained(facts: Facts) -> set[str]:
     return _twice(facts) | {member.name for member in facts.members if _refused(member) is not None}
 
 
+def unreadable_members(facts: Facts) -> set[str]:
+    """Members whose content is unknown: rules about the archive report them, others leave them alone."""
+    return _explained(facts) | {fault.member for fault in facts.damaged}
+
+
 def _member_damaged(facts: Facts, _: Context) -> Iterator[Problem]:
     known = _explained(facts)
     for fault in facts.damaged:
@@ -129,7 +134,7 @@ def _member_damaged(facts: Facts, _: Context) -> Iterator[Problem]:
 
 
 def _record(facts: Facts, _: Context) -> Iterator[Problem]:
-    known = _explained(facts) | {fault.member for fault in facts.damaged}
+    known = unreadable_members(facts)
     for fault in facts.record:
         if not fault.member or fault.member not in known:
             yield Problem(fault.what, "write RECORD after the last change to a member", fault.member)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts
+from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.requires import brings_rocm, rocm_pin
 from rocwright.check.rules.rocm_init import what_is_wrong
@@ -40,10 +41,22 @@ def _forbidden(facts: Facts, context: Context) -> Iterator[Problem]:
             )
 
 
+def _is_there(facts: Facts, name: str) -> bool:
+    return any(member.name == name for member in facts.members)
+
+
+def _unread(facts: Facts, name: str) -> Iterator[Problem]:
+    """A source that is there, but was not read: damaged, which another rule says, or no source at all."""
+    if name not in unreadable_members(facts):
+        yield Problem("it is far larger than any source", "look at what wrote it", name)
+
+
 def _rocm_init(facts: Facts, context: Context) -> Iterator[Problem]:
     text = facts.texts.get(_INIT)
     if text is None:
-        if not brings_rocm(facts, context):
+        if _is_there(facts, _INIT):
+            yield from _unread(facts, _INIT)
+        elif not brings_rocm(facts, context):
             yield Problem(
                 "it is missing, so torch does not find ROCm's Python packages",
                 "write it into the source tree before the wheel is built",
@@ -72,6 +85,9 @@ def _assigned(text: str, name: str) -> object:
 def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     text = facts.texts.get(_VERSION)
     next_step = "look in the build's log for why ROCm was not found (USE_ROCM, ROCM_HOME), then build again"
+    if text is None and _is_there(facts, _VERSION):
+        yield from _unread(facts, _VERSION)
+        return
     if text is None:
         yield Problem("it is missing", next_step, _VERSION)
         return

@@ -14,6 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts, Headers
+from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
 
 _BOTH = ("wheel", "sdist")
@@ -22,14 +23,16 @@ _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 _KNOWN_MAJOR = 2
 
 
-def has_one_place(facts: Facts) -> bool:
-    """Whether it is clear where the metadata is; of a wheel without one .dist-info another rule speaks."""
-    return facts.kind == "sdist" or len(facts.dist_infos) == 1
+def can_be_judged(facts: Facts, file: str = "METADATA") -> bool:
+    """Whether a file of the .dist-info folder can be found and read; rules about the archive say if not."""
+    if facts.kind == "sdist":
+        return True
+    return len(facts.dist_infos) == 1 and f"{facts.dist_infos[0]}/{file}" not in unreadable_members(facts)
 
 
 def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
     headers = facts.headers
-    if not has_one_place(facts):
+    if not can_be_judged(facts):
         return
     if headers == Headers():
         file = "METADATA" if facts.kind == "wheel" else "PKG-INFO"
@@ -49,7 +52,7 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
 
 def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
     headers = facts.headers
-    if not has_one_place(facts) or headers == Headers():
+    if not can_be_judged(facts) or headers == Headers():
         return
     fix = "correct the field where the project declares it, and build again"
     version = re.fullmatch(r"([0-9]+)\.[0-9]+", headers.metadata_version or "")
@@ -86,13 +89,17 @@ def _expression(headers: Headers, fix: str) -> Iterator[Problem]:
         yield Problem("it has License beside License-Expression, which indexes refuse", fix)
 
 
+def _names(facts: Facts) -> set[str]:
+    return {member.name for member in facts.members}
+
+
 def licence_member(facts: Facts, path: str) -> str | None:
     """The member that a License-File line names; None where there is none.
 
     From metadata 2.4 on it lies below `licenses` (PEP 639). Older tools put the files, or copies of them
     without their folders, beside METADATA.
     """
-    names = {member.name for member in facts.members}
+    names = _names(facts)
     for info in facts.dist_infos:
         for place in (f"licenses/{path}", path, f"license_files/{path}", PurePosixPath(path).name):
             if f"{info}/{place}" in names:
@@ -101,16 +108,13 @@ def licence_member(facts: Facts, path: str) -> str | None:
 
 
 def _tags(facts: Facts, _: Context) -> Iterator[Problem]:
+    # Without WHEEL there is nothing to compare with, and more is wrong than the tags.
+    if not can_be_judged(facts, "WHEEL") or f"{facts.dist_infos[0]}/WHEEL" not in _names(facts):
+        return
     try:
         inside = frozenset(str(tag) for text in facts.wheel_tags for tag in parse_tag(text))
     except (InvalidTag, ValueError):
         yield Problem(f"WHEEL has a malformed tag among {', '.join(sorted(facts.wheel_tags))}", _REBUILD)
-        return
-    # Without one WHEEL there is nothing to compare with, and more is wrong than the tags.
-    wheels = [
-        info for info in facts.dist_infos if any(each.name == f"{info}/WHEEL" for each in facts.members)
-    ]
-    if len(wheels) != 1:
         return
     if facts.tags != inside:
         shown = ", ".join(sorted(inside)) or "none"

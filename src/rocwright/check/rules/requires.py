@@ -12,7 +12,7 @@ from packaging.version import Version
 from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.rules.base import Problem, Rule
-from rocwright.check.rules.metadata import has_one_place
+from rocwright.check.rules.metadata import can_be_judged
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.together import place_of
 
@@ -70,7 +70,7 @@ def rocm_pin(facts: Facts) -> str | None:
 
 def _cannot_tell(facts: Facts, name: str) -> bool:
     """Whether what is required of a project is unknown: other rules report what could not be read."""
-    if not has_one_place(facts) or facts.headers == Headers():
+    if not can_be_judged(facts) or facts.headers == Headers():
         return True
     for text in facts.headers.requires:
         try:

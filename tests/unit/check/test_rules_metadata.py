@@ -1,0 +1,416 @@
+"""Rules about METADATA, tags, requirements, licences and bills of materials."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from wheel_facts import LINUX, findings, ids, only, sdist, wheel
+
+from rocwright.check.facts import ElfFacts, Facts, Fault, Headers, Member, PeFacts
+from rocwright.check.rules import legal, metadata, requires
+from rocwright.check.run import check_paths
+
+RULES = (*metadata.RULES, *requires.RULES, *legal.RULES)
+TORCH = "2.9.0+rocm7.1"
+
+
+def said(project: str = "pure", version: str = "1.0", **headers: Any) -> Facts:
+    return wheel(project, version, headers=headers)
+
+
+# -- who it is
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("pure", "1.1"),
+        ("other", "1.0"),
+        (None, "1.0"),
+        ("pure", None),
+        ("pure", "one"),
+        ("a b", "1.0"),
+        ("", ""),
+    ],
+)
+def test_metadata_of_another(name: str | None, version: str | None) -> None:
+    finding = only(wheel(headers={"name": name, "version": version}), RULES)
+    assert (finding.rule, finding.severity) == ("metadata-identity", "error")
+    assert finding.cause == f"its metadata is of {name} {version}, not pure 1.0"
+
+
+def test_spellings_of_one_name_and_version() -> None:
+    spelled = {"name": "My_Pure", "version": "1.0.0+ROCM7.1"}
+    assert ids(wheel("my-pure", "1.0+rocm7.1", headers=spelled), RULES) == []
+
+
+def test_no_metadata() -> None:
+    finding = only(replace(wheel("torch", TORCH), headers=Headers()), RULES)
+    assert (finding.rule, finding.cause) == (
+        "metadata-identity",
+        "it has no METADATA, or one without any field",
+    )
+    empty = only(replace(sdist("rocm", "7.1"), headers=Headers()), RULES)
+    assert empty.cause.startswith("it has no PKG-INFO")
+
+
+def test_without_one_dist_info_the_metadata_is_not_judged() -> None:
+    for folders in ((), ("pure-1.0.dist-info", "x-2.dist-info")):
+        unclear = wheel(headers={"version": "2", "metadata_version": None}, dist_infos=folders)
+        assert ids(unclear, RULES) == []
+
+
+def test_metadata_that_cannot_be_read_is_told_by_another_rule() -> None:
+    for name, project in (("METADATA", "torch"), ("WHEEL", "pure")):
+        fault = Fault(f"{project}-1.0.dist-info/{name}", "its checksum is wrong")
+        unread = replace(wheel(project), damaged=(fault,), wheel_tags=frozenset())
+        if name == "METADATA":
+            unread = replace(unread, headers=Headers(), wheel_tags=unread.tags)
+        assert ids(unread, RULES) == []
+
+
+# -- its fields
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"metadata_version": None}, "Metadata-Version is None"),
+        ({"metadata_version": "two"}, "Metadata-Version is 'two'"),
+        ({"metadata_version": "2"}, "Metadata-Version is '2'"),
+        ({"metadata_version": "3.0"}, "Metadata-Version 3.0 is newer"),
+        ({"requires_python": "3.10 or newer"}, "Requires-Python '3.10 or newer' is no version specifier"),
+        ({"license_files": ("/LICENSE",)}, "License-File '/LICENSE' is no path"),
+        ({"license_files": ("../LICENSE",)}, "License-File '../LICENSE' is no path"),
+        ({"license_files": ("a\\LICENSE",)}, "is no path"),
+        ({"license_files": ("",)}, "License-File '' is no path"),
+        ({"license_files": ("LICENSE",)}, "License-File 'LICENSE' names no member"),
+        ({"license_expression": "MIT or so"}, "License-Expression 'MIT or so' is no SPDX expression"),
+        ({"license_expression": "MIT", "license": "MIT"}, "License beside License-Expression"),
+        ({"unparsed": ("requires-dst",)}, "'requires-dst' cannot be read"),
+    ],
+)
+def test_fields_that_are_malformed(headers: dict[str, Any], says: str) -> None:
+    finding = only(said(**headers), RULES)
+    assert (finding.rule, finding.severity) == ("metadata-fields", "error")
+    assert says in finding.cause
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"metadata_version": "1.0"},
+        {"metadata_version": "2.99"},
+        {"requires_python": ">=3.10,!=3.14.1"},
+        {"license": "anything"},
+        {"license_expression": "Apache-2.0 WITH LLVM-exception AND (MIT OR LicenseRef-Own)"},
+    ],
+)
+def test_fields_that_are_fine(headers: dict[str, Any]) -> None:
+    assert ids(said(**headers), RULES) == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["licenses/doc/hip/copyright", "license_files/doc/hip/copyright", "doc/hip/copyright", "copyright"],
+)
+def test_where_the_texts_of_license_file_lie(place: str) -> None:
+    named = wheel(members=[f"pure-1.0.dist-info/{place}"], headers={"license_files": ("doc/hip/copyright",)})
+    assert ids(named, RULES) == []
+
+
+def test_an_sdist_has_its_texts_elsewhere() -> None:
+    assert ids(sdist("pure", "1.0", license_files=("LICENSE",)), RULES) == []
+
+
+# -- tags
+
+
+def tagged(name: str, *inside: str) -> Facts:
+    return wheel(tag=name, wheel_tags=frozenset(inside))
+
+
+def test_tags_of_name_and_wheel_file() -> None:
+    assert ids(tagged(LINUX, LINUX), RULES) == []
+    # One line may spell several tags.
+    many = frozenset({"py2-none-any", "py3-none-any"})
+    assert (
+        ids(wheel(tag="py2.py3-none-any", tags=many, wheel_tags=frozenset({"py2.py3-none-any"})), RULES) == []
+    )
+    for inside in ((), ("py3-none-manylinux_2_28_x86_64",), (LINUX, "py2-none-any")):
+        finding = only(tagged(LINUX, *inside), RULES)
+        assert (finding.rule, finding.severity) == ("tags", "error")
+        assert finding.cause == f"its name says {LINUX}, WHEEL says {', '.join(sorted(inside)) or 'none'}"
+    assert "malformed tag among linux" in only(tagged(LINUX, "linux"), RULES).cause
+
+
+def test_a_missing_wheel_file_is_not_told_as_a_tag() -> None:
+    members = (Member("pure-1.0.dist-info/METADATA"),)
+    assert ids(replace(wheel(wheel_tags=frozenset()), members=members), RULES) == []
+
+
+def test_compiled_files_in_a_wheel_for_any_platform() -> None:
+    def any_platform(**fields: Any) -> Facts:
+        return wheel(tag="py3-none-any", **fields)
+
+    finding = only(any_platform(elf=(ElfFacts("pure/a.so"), ElfFacts("pure/b.so"))), RULES)
+    assert (finding.rule, finding.members) == ("tag-any", ("pure/a.so", "pure/b.so"))
+    assert ids(any_platform(pe=(PeFacts("pure/x.pyd"),)), RULES) == ["tag-any"]
+    # Launchers that an installer writes for scripts.
+    assert ids(any_platform(pe=(PeFacts("pure/t64.exe", is_dll=False),)), RULES) == []
+    assert ids(wheel(elf=(ElfFacts("pure/a.so"),)), RULES) == []
+
+
+# -- requirements
+
+
+@pytest.mark.parametrize(
+    "text", ["rocm[libraries]=={7.1}", "rocm=={$(rocm-sdk version)}", "x=={version}", "}"]
+)
+def test_braces(text: str) -> None:
+    finding = only(said(requires=(text,)), RULES)
+    assert (finding.rule, finding.severity) == ("requirement-brace", "error")
+    assert repr(text) in finding.cause
+
+
+@pytest.mark.parametrize("text", ["sympy>>1", "sympy version 1", "==1", "x; python_version", "x[a==1"])
+def test_malformed_requirements(text: str) -> None:
+    finding = only(said(requires=("numpy>=1", text)), RULES)
+    assert (finding.rule, finding.severity) == ("requirement-malformed", "error")
+    assert repr(text) in finding.cause
+    assert "\n" not in finding.cause
+
+
+def test_extras() -> None:
+    def offering(extras: tuple[str, ...], *requirements: str) -> list[str]:
+        return ids(said(requires=requirements, extras=extras), RULES)
+
+    assert offering(("dev",), 'x; extra == "dev"') == []
+    assert offering(("My_Extra",), "x; python_version > '3.8' and extra == 'my-extra'") == []
+    assert offering(("dev",), 'x; extra == "test"') == ["requirement-extra"]
+    assert offering((), "x; 'test' == extra") == ["requirement-extra"]
+    assert offering(("a",), 'x; extra == "a" or extra == "b"') == ["requirement-extra"]
+    finding = only(said(requires=('x; extra == "t"', 'y; extra == "t"')), RULES)
+    assert finding.cause == "it requires x, y for the extra 't', which no Provides-Extra offers"
+
+
+@pytest.mark.parametrize(
+    ("requirements", "says"),
+    [
+        ((), "it does not require rocm[libraries]==…"),
+        (("rocm==7.1",), "it does not require rocm[libraries]==…"),
+        (("rocm[devel]==7.1",), "it does not require rocm[libraries]==…"),
+        (("rocm-sdk-libraries==7.1",), "it does not require rocm[libraries]==…"),
+        (("rocm[libraries]>=7.1",), "rocm[libraries]>=7.1 is no exact pin"),
+        (("rocm[libraries]==7.*",), "rocm[libraries]==7.* is no exact pin"),
+        (("ROCm[Libraries]",), "is no exact pin"),
+    ],
+)
+def test_a_torch_without_an_exact_rocm(requirements: tuple[str, ...], says: str) -> None:
+    finding = only(said("torch", TORCH, requires=requirements), requires.RULES)
+    assert (finding.rule, finding.severity) == ("torch-requires-rocm", "error")
+    assert says in finding.cause
+
+
+def test_a_torch_that_needs_no_rocm_packages() -> None:
+    for member in (
+        "torch/lib/libamdhip64.so.7",
+        "torch/lib/rocm/bin/amdhip64_7.dll",
+        "torch/lib/amdhip64_7.dll",
+    ):
+        assert ids(wheel("torch", TORCH, [member]), requires.RULES) == []
+    assert ids(wheel("torch", TORCH, ["torch/lib/libtorch_hip.so"]), requires.RULES) == [
+        "torch-requires-rocm"
+    ]
+
+
+def test_what_cannot_be_read_is_told_once() -> None:
+    """A pin with a stray brace is no missing pin."""
+    assert ids(said("torch", TORCH, requires=("rocm[libraries]=={7.1}",)), RULES) == ["requirement-brace"]
+    assert ids(said("apex", "1", requires=("torch=={x}",)), RULES) == ["requirement-brace"]
+    assert ids(said("apex", "1", requires=("torch =>2",)), RULES) == ["requirement-malformed"]
+    device = said("amd-torch-device-x", TORCH, requires=("Torch=={x}",))
+    assert ids(device, RULES) == ["requirement-brace"]
+
+
+@pytest.mark.parametrize("project", ["torchvision", "torchaudio", "apex"])
+@pytest.mark.parametrize(
+    "text", ["", "torch", "torch>=2.9", "torch==2.9.*", "torch!=2.9.1,==2.9.0", "torchx==1"]
+)
+def test_extensions_without_an_exact_torch(project: str, text: str) -> None:
+    finding = only(said(project, "1", requires=(text,) if text else ()), requires.RULES)
+    assert (finding.rule, finding.severity) == ("torch-pin", "error")
+    shown = text if text.startswith("torch") and text != "torchx==1" else "no torch at all"
+    assert finding.cause.startswith(f"it requires {shown};")
+    assert ids(said(project, "1", requires=("torch==2.9.0+rocm7.1",)), requires.RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("project", "text", "exact"),
+    [
+        ("torch", "triton==3.5.*", "triton==3.5.0"),
+        ("torch", 'pytorch-triton-rocm>=3; sys_platform == "linux"', "pytorch-triton-rocm==3.5"),
+        ("torch", 'amd-torch-device-x; extra == "device-x"', 'amd-torch-device-x==2.9; extra == "device-x"'),
+        ("torchvision", "rocm[libraries]", "rocm[libraries]==7.1"),
+        ("rocm-sdk-libraries", "rocm-sdk-core>=7.1", "rocm-sdk-core==7.1"),
+        ("rocm-sdk-devel", "rocm-sdk-core~=7.1", "rocm-sdk-core===7.1"),
+        ("amd-torch-device-x", "rocm-sdk-device-x", "rocm-sdk-device-x==7.1"),
+    ],
+)
+def test_requirements_inside_the_family_are_exact(project: str, text: str, exact: str) -> None:
+    own = {
+        "torch": ["rocm[libraries]==7.1"],
+        "torchvision": [f"torch=={TORCH}"],
+        "amd-torch-device-x": ["torch==1.0"],
+    }.get(project, [])
+
+    def requiring(each: str) -> Facts:
+        return said(project, "1.0", requires=(*own, each), extras=("device-x",))
+
+    finding = only(requiring(text), requires.RULES)
+    assert (finding.rule, finding.severity) == ("family-pin", "error")
+    if "===" not in exact:
+        assert ids(requiring(exact), requires.RULES) == []
+
+
+def test_others_may_take_any_torch_and_the_family_any_numpy() -> None:
+    assert ids(said("bitsandbytes", "1", requires=("torch>=2.2", "triton", "rocm-sdk-core")), RULES) == []
+    assert ids(said("torch", TORCH, requires=("rocm[libraries]==7.1", "sympy>=1.13")), RULES) == []
+
+
+def test_the_sdist_that_selects_packages_pins_them() -> None:
+    line = 'rocm-sdk-libraries>=7.1 ; extra == "libraries"'
+    assert ids(sdist("rocm", "7.1", requires=(line,), extras=("libraries",)), RULES) == ["family-pin"]
+    assert ids(sdist("rocm", "7.1", requires=(line.replace(">=", "=="),), extras=("libraries",)), RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("project", "host"), [("amd-torch-device-x", "torch"), ("rocm-sdk-device-x", "rocm-sdk-libraries")]
+)
+def test_a_device_wheel_belongs_to_one_host(project: str, host: str) -> None:
+    for text in ("", host, f"{host}>=1.0", f"{host}==1.0.*", f"{host}==1.1"):
+        finding = only(said(project, "1.0", requires=(text,) if text else ()), requires.RULES)
+        assert (finding.rule, finding.severity) == ("device-pin", "error")
+        assert finding.cause.startswith(f"it requires {text or f'no {host} at all'};")
+        assert finding.next_step == f"let it require {host}==1.0"
+    assert ids(said(project, "1.0", requires=(f"{host}==1.0.0",)), requires.RULES) == []
+
+
+# -- licences and bills of materials
+
+CYCLONE = json.dumps({"bomFormat": "CycloneDX", "specVersion": "1.6", "components": []})
+SPDX = json.dumps({"spdxVersion": "SPDX-2.3"})
+SPDX3 = json.dumps({"@context": "https://spdx.org/rdf/3.0.1/spdx-context.jsonld", "@graph": []})
+BILL = "pure-1.0.dist-info/sboms/pure.cdx.json"
+
+
+def bundling(project: str = "pure", member: str = "pure.libs/libz.so.1", **fields: Any) -> Facts:
+    return wheel(project, "1.0", [member], **fields)
+
+
+def test_a_repaired_wheel_without_licences_and_bill() -> None:
+    assert [(one.rule, one.severity) for one in findings(bundling(), legal.RULES)] == [
+        ("licences", "warning"),
+        ("sbom", "warning"),
+    ]
+    assert "pure.libs/libz.so.1" in findings(bundling(), legal.RULES)[0].cause
+    assert ids(bundling(member="pure/.dylibs/libz.1.dylib"), legal.RULES) == ["licences", "sbom"]
+    good = bundling(licences=("pure-1.0.dist-info/LICENSE",), sboms=(BILL,), texts={BILL: CYCLONE})
+    assert ids(good, legal.RULES) == []
+
+
+def test_libraries_of_its_own_need_no_bill() -> None:
+    assert ids(bundling(member="pure/libz.so.1"), legal.RULES) == []
+    assert ids(bundling("torch", "torch/lib/libtorch_hip.so"), legal.RULES) == []
+
+
+def test_a_torch_that_brings_rocm_brings_its_licences() -> None:
+    fat = bundling("torch", "torch/lib/libamdhip64.so.7")
+    assert ids(fat, legal.RULES) == ["licences", "sbom"]
+
+
+@pytest.mark.parametrize(
+    "project", ["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-device-x", "rocm-sdk-devel", "rocm-profiler"]
+)
+def test_packages_of_rocm_must_have_both(project: str) -> None:
+    bare = bundling(project, "_rocm/lib/libx.so")
+    assert [(one.rule, one.severity) for one in findings(bare, legal.RULES)] == [
+        ("licences", "error"),
+        ("sbom", "error"),
+    ]
+
+
+def test_a_text_that_license_file_names_is_a_licence_whatever_it_is_called() -> None:
+    info = "pure-1.0.dist-info"
+    named = wheel(
+        members=["pure.libs/libz.so.1", f"{info}/licenses/zlib.txt"],
+        headers={"license_files": ("zlib.txt",)},
+    )
+    assert ids(named, legal.RULES) == ["sbom"]
+
+
+@pytest.mark.parametrize(
+    "text", [CYCLONE, SPDX, SPDX3, json.dumps({"@context": ["x", "https://spdx.org/y"]})]
+)
+def test_bills_of_known_formats(text: str) -> None:
+    assert ids(wheel(sboms=(BILL,), texts={BILL: text}), legal.RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "no valid JSON"),
+        ("", "no valid JSON"),
+        ("[" * 100_000, "no valid JSON"),
+        ("[]", "neither CycloneDX"),
+        ("null", "neither CycloneDX"),
+        ('{"bomFormat": "CycloneDX"}', "neither CycloneDX"),
+        ('{"bomFormat": "Cyclone", "specVersion": "1.6"}', "neither CycloneDX"),
+        ('{"spdxVersion": "2.3"}', "neither CycloneDX"),
+        ('{"@context": "https://example.org"}', "neither CycloneDX"),
+    ],
+)
+def test_bills_that_nobody_can_read(text: str, says: str) -> None:
+    """Also where nothing is bundled: what is there must be right."""
+    finding = only(wheel(sboms=(BILL,), texts={BILL: text}), legal.RULES)
+    assert (finding.rule, finding.members) == ("sbom", (BILL,))
+    assert says in finding.cause
+
+
+def test_bills_in_other_notations_are_left_alone() -> None:
+    other = "pure-1.0.dist-info/sboms/pure.spdx"
+    assert (
+        ids(bundling(sboms=(other,), licences=("x",), texts={other: "SPDXVersion: SPDX-2.3"}), legal.RULES)
+        == []
+    )
+
+
+# -- at the door
+
+
+def door(path: Any) -> list[str]:
+    return [one.rule for one in check_paths([path]).findings if one.rule != "set-closed"]
+
+
+def test_licences_and_bill_of_a_real_wheel(build: Any) -> None:
+    info = "rocm_sdk_core-7.1.dist-info"
+
+    def core(files: dict[str, str]) -> Any:
+        own = {"rocm_sdk_core/__init__.py": "", "_rocm_sdk_core/lib/libamdhip64.so.7": "", **files}
+        return build("rocm_sdk_core", "7.1", own, tag=LINUX)
+
+    licence = {f"{info}/licenses/LICENSE": "text"}
+    assert door(core({})) == ["licences", "sbom"]
+    assert door(core(licence)) == ["sbom"]
+    assert door(core({**licence, f"{info}/sboms/x.cdx.json": CYCLONE})) == []
+    assert door(core({**licence, f"{info}/sboms/x.cdx.json": CYCLONE[:-1]})) == ["sbom"]
+
+
+def test_an_extra_of_a_real_wheel(build: Any) -> None:
+    line = 'optree; extra == "optree"'
+    needed = ["rocm[libraries]==7.1", line]
+    assert door(build.torch(requires=needed)) == ["requirement-extra"]
+    assert door(build.torch(requires=needed, extras=["optree"])) == []
