@@ -9,9 +9,11 @@ to 3) holds a raw one deflated by zlib or zstd. Facts: the LLVM documentation of
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from pathlib import Path
+from types import MappingProxyType
 
 from rocwright.binary.elf import MAGIC, SHT_NOBITS, Elf, Section, read_elf
 from rocwright.binary.unpack import (
@@ -26,7 +28,7 @@ from rocwright.binary.unpack import (
     unpack,
     unpack_head,
 )
-from rocwright.binary.view import Mapped, mapped
+from rocwright.binary.view import Mapped, View, mapped
 from rocwright.errors import InvalidBundle
 from rocwright.model.gpu import is_target
 
@@ -38,6 +40,10 @@ _PREFIX = struct.Struct("<4sHH")
 _HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
 _LONGEST_ID = 4096
 _PIECE = 64 << 10
+_PAGE = 4096  # where the compiler lets bundles and code objects begin
+_PEEK = _PAGE + 64  # all entries, and the header of the first code object
+_ANYWHERE = 1 << 63
+_NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _HOST = "host"
 
 
@@ -111,15 +117,34 @@ def targets(path: Path) -> frozenset[str]:
     )
 
 
-def scan_bundles(file: Mapped, start: int, end: int) -> tuple[Bundle, ...]:
+def scan_bundles(
+    file: View, start: int, end: int, peeked: Mapping[int, bytes] = _NOTHING
+) -> tuple[Bundle, ...]:
     """The bundles between two file offsets; only zeros may lie between them.
 
-    Walks from the end of one bundle to the next and never looks inside one, where any bytes may be. Raises
+    Walks from the end of one bundle to the next and never looks inside one, where any bytes may be. `peeked`
+    is what `peek` gave for compressed bundles, by file offset; those are not unpacked again. Raises
     `InvalidBundle` with file and offset.
     """
     if end > file.size:
         raise InvalidBundle(f"{file.path.name}: section {SECTION} ends behind the file", where=file.path)
-    return tuple(_scan(file, start, end))
+    return tuple(_scan(file, start, end, peeked))
+
+
+def peek(data: bytes, path: Path) -> bytes | None:
+    """The unpacked first page, and 64 bytes more, of the compressed bundle that begins with `data`.
+
+    None where `data` does not reach far enough for all entries, or is no such bundle.
+    """
+    file = Mapped(path, data)
+    try:
+        packed, told = _claims(file, 0, _ANYWHERE)
+        if not told:
+            return None
+        _, head = unpack_head(file, replace(packed, stop=min(packed.stop, len(data))), False)
+    except InvalidBundle:
+        return None
+    return head[:_PEEK] if header_complete(head[:_PEEK]) else None
 
 
 def device_code(file: Mapped, bundle: Bundle) -> list[tuple[CodeObject, memoryview]]:
@@ -134,19 +159,21 @@ def device_code(file: Mapped, bundle: Bundle) -> list[tuple[CodeObject, memoryvi
     return [(e, data[e.offset : e.offset + e.size]) for e in bundle.entries if e.target]
 
 
-def _scan(file: Mapped, start: int, end: int) -> Iterator[Bundle]:
+def _scan(file: View, start: int, end: int, peeked: Mapping[int, bytes]) -> Iterator[Bundle]:
     place = start
     while (place := _next(file, place, end)) < end:
         raw = file.read_at(place, len(RAW_MAGIC)) == RAW_MAGIC
-        bundle = _raw(file, place, end) if raw else _packed(file, place, end)
+        bundle = _raw(file, place, end) if raw else _packed(file, place, end, peeked.get(place))
         yield bundle
         place = bundle.offset + bundle.size
 
 
-def _next(file: Mapped, place: int, end: int) -> int:
-    """Offset of the next bundle."""
+def _next(file: View, place: int, end: int) -> int:
+    """Offset of the next bundle; most begin with the next page, so that is all that is read at first."""
+    steps = chain((-place % _PAGE, len(RAW_MAGIC)), repeat(_PIECE))
     while place < end:
-        piece = file.read_at(place, min(_PIECE, end - place))
+        step = next(steps)
+        piece = file.read_at(place, min(step, end - place))
         padding = len(piece) - len(piece.lstrip(b"\0"))
         place += padding
         if padding < len(piece):
@@ -157,8 +184,8 @@ def _next(file: Mapped, place: int, end: int) -> int:
     return place
 
 
-def _raw(file: Mapped, place: int, end: int) -> Bundle:
-    header = file.read_at(place, min(_PIECE, end - place))
+def _raw(file: View, place: int, end: int) -> Bundle:
+    header = file.read_at(place, min(_PAGE, end - place))
     if not header_complete(header):
         header = file.read_at(place, min(HEADER_LIMIT, end - place))
     entries, size = _entries(header, end - place, place, file.path)
@@ -217,7 +244,8 @@ def _target(text: str) -> str:
     return last if is_target(last) else last.partition("-")[2] or last
 
 
-def _packed(file: Mapped, place: int, end: int) -> Bundle:
+def _claims(file: View, place: int, end: int) -> tuple[Packed, bool]:
+    """What the header of a compressed bundle claims, and whether it tells where the bundle ends."""
     path = file.path
     head = file.read_at(place, min(_PREFIX.size, end - place))
     if len(head) < _PREFIX.size:
@@ -234,8 +262,15 @@ def _packed(file: Mapped, place: int, end: int) -> Bundle:
     stop = place + total[0] if total else None
     if stop is not None and not body < stop <= end:
         raise invalid_bundle(path, place, f"its {stop - place} bytes do not fit into the data")
-    packed, head = unpack_head(file, Packed(place, body, stop or end, method, unpacked, digest), stop is None)
-    entries, extent = _entries(head, unpacked, place, path)
-    if extent > unpacked:
-        raise invalid_bundle(path, place, "its header is longer than its unpacked size")
+    return Packed(place, body, stop or end, method, unpacked, digest), stop is not None
+
+
+def _packed(file: View, place: int, end: int, head: bytes | None) -> Bundle:
+    """A compressed bundle, of which the unpacked `head` may be known."""
+    packed, told = _claims(file, place, end)
+    if head is None:
+        packed, head = unpack_head(file, packed, not told)
+    entries, extent = _entries(head, packed.unpacked, place, file.path)
+    if extent > packed.unpacked:
+        raise invalid_bundle(file.path, place, "its header is longer than its unpacked size")
     return Bundle(place, packed.stop - place, packed, tuple(entries))

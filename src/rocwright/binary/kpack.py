@@ -17,7 +17,7 @@ from typing import IO, Any
 import msgspec
 import zstandard
 
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, View
 from rocwright.errors import InvalidArchive, InvalidInput
 
 MAGIC = b"KPAK"
@@ -56,15 +56,21 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Archive:
-    """An archive on disk: `blobs` are `(offset, size)` of each ordinal's bytes as stored."""
+class Contents:
+    """What an archive's table says: `blobs` are `(offset, size)` of each ordinal's bytes as stored."""
 
-    file: Mapped
     group: str
     targets: tuple[str, ...]
     scheme: str
     entries: tuple[Entry, ...]
     blobs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Archive(Contents):
+    """An archive whose bytes are at hand."""
+
+    file: Mapped
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,12 @@ def _table(group: str, target: str, entries: list[Entry], size: int) -> bytes:
 
 
 def read_archive(file: Mapped) -> Archive:
+    """An archive with what its table says; raises as `read_contents`."""
+    told = read_contents(file)
+    return Archive(told.group, told.targets, told.scheme, told.entries, told.blobs, file)
+
+
+def read_contents(file: View) -> Contents:
     """Read header and table of an archive; checks every number against the file before using it.
 
     Raises `InvalidArchive` with file and offset.
@@ -186,7 +198,7 @@ def read_archive(file: Mapped) -> Archive:
         raise _invalid(file, table_at, f"unknown compression scheme {scheme!r}")
     blobs = tuple(_frames(file, table, table_at) if scheme == ZSTD else _plain(file, table, table_at))
     entries = tuple(_entries(file, table, table_at, len(blobs)))
-    return Archive(file, table.group_name, tuple(table.gfx_arches), scheme, entries, blobs)
+    return Contents(table.group_name, tuple(table.gfx_arches), scheme, entries, blobs)
 
 
 def code_object(archive: Archive, entry: Entry) -> bytes:
@@ -232,14 +244,14 @@ class _Table(msgspec.Struct):
     zstd_size: int = 0
 
 
-def _decode(file: Mapped, at: int) -> _Table:
+def _decode(file: View, at: int) -> _Table:
     try:
-        return msgspec.msgpack.decode(file.slice(at, file.size - at), type=_Table)
+        return msgspec.msgpack.decode(file.read_at(at, file.size - at), type=_Table)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _invalid(file, at, f"its table of contents is malformed: {error}") from error
 
 
-def _frames(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
+def _frames(file: View, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
     place, end = table.zstd_offset, table.zstd_offset + table.zstd_size
     if not _DATA_AT <= place <= end <= table_at or table.zstd_size < _COUNT.size:
         raise _invalid(file, table_at, f"its data from {place:#x} to {end:#x} lies outside the file")
@@ -258,7 +270,7 @@ def _frames(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, i
         raise _invalid(file, place, f"{end - place} bytes lie behind the last frame")
 
 
-def _plain(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
+def _plain(file: View, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:
     for row in table.blobs:
         offset, size = row.get("offset", -1), row.get("size", -1)
         if offset < _DATA_AT or size < 0 or offset + size > table_at:
@@ -266,7 +278,7 @@ def _plain(file: Mapped, table: _Table, table_at: int) -> Iterator[tuple[int, in
         yield offset, size
 
 
-def _entries(file: Mapped, table: _Table, at: int, count: int) -> Iterator[Entry]:
+def _entries(file: View, table: _Table, at: int, count: int) -> Iterator[Entry]:
     for key, rows in table.toc.items():
         kernel, found, number = key.replace("\\", "/").rpartition("#")
         if not found or not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
@@ -287,7 +299,7 @@ def _entries(file: Mapped, table: _Table, at: int, count: int) -> Iterator[Entry
             )
 
 
-def _invalid(file: Mapped, offset: int, what: str) -> InvalidArchive:
+def _invalid(file: View, offset: int, what: str) -> InvalidArchive:
     return InvalidArchive(
         f"{file.path.name}: at offset {offset:#x}: {what}",
         where=file.path,

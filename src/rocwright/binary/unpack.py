@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import zstandard
 
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, View
 from rocwright.errors import InvalidBundle
 
 RAW_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -47,7 +47,7 @@ class Packed:
     digest: int
 
 
-def unpack_head(file: Mapped, packed: Packed, open_end: bool) -> tuple[Packed, bytes]:
+def unpack_head(file: View, packed: Packed, open_end: bool) -> tuple[Packed, bytes]:
     """The first unpacked bytes, as far as the entries reach, and `packed` with its true end.
 
     With `open_end` (header version 1) the stream is unpacked piece by piece to find where it ends.
@@ -70,6 +70,26 @@ def unpack_head(file: Mapped, packed: Packed, open_end: bool) -> tuple[Packed, b
     if not head.startswith(RAW_MAGIC):
         raise _invalid(file, packed, "what is compressed in it is no bundle")
     return (replace(packed, stop=_end_of_stream(file, packed)) if open_end else packed), head
+
+
+def unpacked_at(file: View, packed: Packed, offsets: Iterable[int], length: int) -> dict[int, bytes]:
+    """`length` bytes from each of these offsets of the unpacked bundle, by offset; holds nothing else of it.
+
+    Unpacks no further than the last one needs, and leaves out what lies behind the bundle's end.
+    """
+    waiting = sorted(set(offsets))
+    found: dict[int, bytes] = {}
+    kept, start = b"", 0
+    for piece, _ in _pieces(file, packed):
+        kept += piece
+        while waiting and waiting[0] + length <= start + len(kept):
+            offset = waiting.pop(0)
+            found[offset] = kept[offset - start : offset - start + length]
+        if not waiting:
+            break
+        done = max(0, min(waiting[0] - start, len(kept)))
+        kept, start = kept[done:], start + done
+    return found
 
 
 def unpack(file: Mapped, packed: Packed) -> bytes:
@@ -118,7 +138,7 @@ def invalid_bundle(path: Path, offset: int, what: str) -> InvalidBundle:
     )
 
 
-def _invalid(file: Mapped, packed: Packed, what: str) -> InvalidBundle:
+def _invalid(file: View, packed: Packed, what: str) -> InvalidBundle:
     return invalid_bundle(file.path, packed.place, what)
 
 
@@ -129,7 +149,7 @@ def _check_frame(file: Mapped, packed: Packed, stream: memoryview) -> None:
         raise _invalid(file, packed, f"it does not unpack to the {packed.unpacked} bytes it claims")
 
 
-def _end_of_stream(file: Mapped, packed: Packed) -> int:
+def _end_of_stream(file: View, packed: Packed) -> int:
     """File offset behind the compressed stream, found by unpacking all of it piece by piece."""
     size = 0
     for piece, unused in _pieces(file, packed):
@@ -143,7 +163,7 @@ def _end_of_stream(file: Mapped, packed: Packed) -> int:
     raise _invalid(file, packed, f"it does not unpack to the {packed.unpacked} bytes it claims")
 
 
-def _pieces(file: Mapped, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _pieces(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
     """Unpacked pieces of bounded size; with the last one the file offset behind the stream."""
     try:
         yield from _zlib(file, packed) if packed.method == _ZLIB else _zstd(file, packed)
@@ -151,7 +171,7 @@ def _pieces(file: Mapped, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
         raise _invalid(file, packed, f"it cannot be unpacked: {error}") from error
 
 
-def _zlib(file: Mapped, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _zlib(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
     stream = zlib.decompressobj()
     for at in range(packed.start, packed.stop, _PIECE):
         waiting = file.read_at(at, min(_PIECE, packed.stop - at))
@@ -164,7 +184,7 @@ def _zlib(file: Mapped, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
             return
 
 
-def _zstd(file: Mapped, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _zstd(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
     # A quarter of a kilobyte at a time bounds what one call can unpack to about 32 MiB (a block of
     # zstd is at most 128 KiB and needs at least 4 bytes), in a stream made to explode.
     stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()

@@ -109,13 +109,15 @@ class CodeFile:
     """A file of device code, or a database of it, outside any library.
 
     `said` is the target or group that its path names (None: its path names none), `machine` the base target
-    in its header (None when it is no code object). `wrong` says why the header contradicts the path.
+    in its header (None when it is no code object), `targets` those of a file of bundles. `wrong` says why
+    its content contradicts the path, or cannot be read.
     """
 
     member: str
     said: str | None = None
     machine: str | None = None
     wrong: str | None = None
+    targets: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,19 @@ import hashlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.tags import Tag
+from packaging.utils import (
+    BuildTag,
+    InvalidWheelFilename,
+    NormalizedName,
+    canonicalize_name,
+    parse_wheel_filename,
+)
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import InvalidWheel
@@ -21,7 +28,7 @@ from rocwright.wheel.record import RecordRow, parse_record
 
 _LARGEST_TEXT = 64 << 20  # METADATA, WHEEL, RECORD; a bomb guard, far above any real wheel
 # What zipfile raises for archives of all kinds of damage; names that are no UTF-8 are a ValueError.
-_DAMAGED = (
+DAMAGED = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError
 )  # fmt: skip
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
@@ -77,21 +84,25 @@ def open_wheel(path: Path) -> Wheel:
     Raises `InvalidWheel` naming the cause: no wheel name, no zip, not exactly one `.dist-info` fitting the
     name, METADATA, WHEEL or RECORD missing or malformed, a member twice.
     """
-    try:
-        name, version, build, tags = parse_wheel_filename(path.name)
-    except (InvalidWheelFilename, InvalidVersion) as error:
-        raise InvalidWheel(f"{path.name} is no valid wheel name: {error}", where=path) from error
+    _parsed_name(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _members(archive, path)
-            dist_info = _dist_info(members, path, name, str(version))
-            texts = {
-                part: _text(archive, f"{dist_info}/{part}", path) for part in ("METADATA", "WHEEL", "RECORD")
-            }
-    except _DAMAGED as error:
+            return parse_wheel(path, members_of(archive), lambda name: _text(archive, name, path))
+    except DAMAGED as error:
         raise InvalidWheel(f"{path.name} is a damaged archive: {error}", where=path) from error
     except OSError as error:
         raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+
+
+def parse_wheel(path: Path, members: tuple[WheelMember, ...], text: Callable[[str], bytes]) -> Wheel:
+    """A wheel out of its directory and the bytes of METADATA, WHEEL and RECORD, asked of `text` by name.
+
+    Raises `InvalidWheel` as `open_wheel`, and what `text` raises.
+    """
+    name, version, build, tags = _parsed_name(path)
+    _require_distinct(members, path)
+    dist_info = _dist_info(members, path, name, str(version))
+    texts = {part: text(f"{dist_info}/{part}") for part in ("METADATA", "WHEEL", "RECORD")}
     try:
         metadata = parse_metadata(texts["METADATA"])
         record = parse_record(texts["RECORD"])
@@ -115,12 +126,19 @@ def open_wheel(path: Path) -> Wheel:
     )
 
 
+def _parsed_name(path: Path) -> tuple[NormalizedName, Version, BuildTag, frozenset[Tag]]:
+    try:
+        return parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise InvalidWheel(f"{path.name} is no valid wheel name: {error}", where=path) from error
+
+
 def read_member(wheel: Wheel, name: str) -> bytes:
     """A small member's bytes; raises `InvalidWheel` when it is missing, damaged or above 64 MiB."""
     try:
         with zipfile.ZipFile(wheel.path) as archive:
             return _text(archive, name, wheel.path)
-    except (*_DAMAGED, OSError) as error:
+    except (*DAMAGED, OSError) as error:
         raise InvalidWheel(f"{name} in {wheel.path.name} is damaged: {error}", where=wheel.path) from error
 
 
@@ -167,7 +185,7 @@ def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> l
             while piece := stream.read(CHUNK):
                 digest.update(piece)
                 size += len(piece)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         return [f"{member.name} is damaged: {error}"]
     if size != row.size:
         return [f"{member.name} has {size} bytes, RECORD says {row.size}"]
@@ -176,30 +194,37 @@ def _compare(archive: zipfile.ZipFile, member: WheelMember, row: RecordRow) -> l
     return []
 
 
-def _members(archive: zipfile.ZipFile, path: Path) -> tuple[WheelMember, ...]:
-    members = []
-    seen = set()
-    for info in archive.infolist():
-        if not info.filename:
-            raise InvalidWheel(f"{path.name} contains a member without a name", where=path)
-        if info.is_dir():
-            continue
-        if info.filename in seen:
-            raise InvalidWheel(f"{path.name} contains {info.filename} twice", where=path)
-        seen.add(info.filename)
-        members.append(
-            WheelMember(
-                name=info.filename,
-                size=info.file_size,
-                packed=info.compress_size,
-                crc=info.CRC,
-                flags=info.flag_bits,
-                method=info.compress_type,
-                offset=info.header_offset,
-                mode=info.external_attr >> 16 if info.create_system == 3 else 0,
-            )
+def members_of(archive: zipfile.ZipFile) -> tuple[WheelMember, ...]:
+    """The members in the order of the zip directory, whatever is wrong with their names.
+
+    Entries of directories are left out, unless they claim to have content.
+    """
+    return tuple(
+        WheelMember(
+            name=info.orig_filename,
+            size=info.file_size,
+            packed=info.compress_size,
+            crc=info.CRC,
+            flags=info.flag_bits,
+            method=info.compress_type,
+            offset=info.header_offset,
+            mode=info.external_attr >> 16 if info.create_system == 3 else 0,
         )
-    return tuple(members)
+        for info in archive.infolist()
+        if info.file_size or not info.orig_filename.endswith("/")
+    )
+
+
+def _require_distinct(members: tuple[WheelMember, ...], path: Path) -> None:
+    seen = set()
+    for member in members:
+        if not member.name:
+            raise InvalidWheel(f"{path.name} contains a member without a name", where=path)
+        if "\0" in member.name or member.name.endswith("/"):
+            raise InvalidWheel(f"{path.name} contains {member.name!r}, which names no file", where=path)
+        if member.name in seen:
+            raise InvalidWheel(f"{path.name} contains {member.name} twice", where=path)
+        seen.add(member.name)
 
 
 def _dist_info(members: tuple[WheelMember, ...], path: Path, name: str, version: str) -> str:

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import CHUNK
-from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
+from rocwright.wheel.deflate import crc32
+from rocwright.wheel.inflate import (
+    DEFLATED,
+    ENCRYPTED,
+    STORED,
+    Cursor,
+    Damaged,
+    PackedMember,
+    locate,
+    stored_pieces,
+)
 from rocwright.wheel.read import Wheel, WheelMember
 
-_LOCAL = struct.Struct("<4sHHHHHIIIHH")
-_STORED, _DEFLATED = 0, 8
-_ENCRYPTED, _UTF8_NAME = 0x1, 0x800
+__all__ = ["PackedMember", "WheelStream", "opened"]
+
 _PIECE = 4 * CHUNK  # at most this much comes out at once, however well it was compressed
-_DAMAGE: tuple[type[Exception], ...] = (*INFLATE_ERRORS, OSError)
-_WRONG_END = "its compressed bytes do not end where they should"
-
-
-@dataclass(frozen=True)
-class PackedMember:
-    """A member's bytes as stored, readable while its wheel is open; a `Source`."""
-
-    handle: int
-    start: int
-    size: int
-
-    def read_at(self, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`, fewer only at the end."""
-        return os.pread(self.handle, min(length, self.size - offset), self.start + offset)
 
 
 @dataclass(frozen=True)
@@ -43,15 +36,10 @@ class WheelStream:
 
     def packed(self, member: WheelMember) -> PackedMember:
         """A member's bytes as stored; raises `InvalidWheel` when its header is damaged."""
-        head = os.pread(self.handle, _LOCAL.size, member.offset)
-        if len(head) < _LOCAL.size or head[:4] != b"PK\3\4":
-            raise self.damaged(member, f"no header at offset {member.offset:#x}")
-        _, _, flags, *_, name_size, extra_size = _LOCAL.unpack(head)
-        name = os.pread(self.handle, name_size, member.offset + _LOCAL.size)
-        if name.decode("utf-8" if flags & _UTF8_NAME else "cp437", "replace") != member.name:
-            raise self.damaged(member, "its header names another file")
-        start = member.offset + _LOCAL.size + name_size + extra_size
-        return PackedMember(self.handle, start, member.packed)
+        try:
+            return locate(self.handle, member)
+        except (Damaged, OSError) as error:
+            raise self.damaged(member, str(error)) from error
 
     def inflated(self, member: WheelMember) -> Iterator[bytes]:
         """A member's bytes in pieces of at most 4 MiB.
@@ -65,47 +53,25 @@ class WheelStream:
                 size += len(piece)
                 crc = crc32(piece, crc)
                 if size > member.size:
-                    raise self.damaged(member, f"it is longer than the {member.size} bytes recorded")
+                    raise Damaged(f"it is longer than the {member.size} bytes recorded")
                 yield piece
-        except _DAMAGE as error:
+        except (Damaged, OSError) as error:
             raise self.damaged(member, str(error)) from error
         if size != member.size or crc != member.crc:
             raise self.damaged(member, f"{size} bytes with CRC {crc:08x} are not what the archive records")
 
     def _pieces(self, member: WheelMember) -> Iterator[bytes]:
-        if member.flags & _ENCRYPTED:
-            raise self.damaged(member, "it is encrypted")
-        if member.method == _STORED:
-            yield from self._stored(member)
-        elif member.method == _DEFLATED:
-            yield from self._inflate(member)
+        if member.flags & ENCRYPTED:
+            raise Damaged("it is encrypted")
+        if member.method == STORED:
+            yield from stored_pieces(locate(self.handle, member))
+        elif member.method == DEFLATED:
+            cursor = Cursor(locate(self.handle, member))
+            while piece := cursor.take(_PIECE):
+                yield piece
+            cursor.require_end()
         else:
-            raise self.damaged(member, f"compression method {member.method} is not one that wheels use")
-
-    def _inflate(self, member: WheelMember) -> Iterator[bytes]:
-        unpacker = inflater()
-        for packed in self._stored(member):
-            if unpacker.eof:
-                raise self.damaged(member, _WRONG_END)
-            rest, full = packed, True
-            # Behind the end of the stream a decompressor hands back the rest for ever.
-            while (rest or full) and not unpacker.eof:
-                piece = unpacker.decompress(rest, _PIECE)
-                rest, full = unpacker.unconsumed_tail, len(piece) == _PIECE
-                if piece:
-                    yield piece
-        if not unpacker.eof or unpacker.unused_data:
-            raise self.damaged(member, _WRONG_END)
-
-    def _stored(self, member: WheelMember) -> Iterator[bytes]:
-        packed = self.packed(member)
-        place = 0
-        while place < packed.size:
-            piece = packed.read_at(place, CHUNK)
-            if not piece:
-                raise self.damaged(member, "the file ends inside it")
-            yield piece
-            place += len(piece)
+            raise Damaged(f"compression method {member.method} is not one that wheels use")
 
     def damaged(self, member: WheelMember, what: str) -> InvalidWheel:
         """The error about one member, which names wheel and member."""

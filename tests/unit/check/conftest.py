@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 import subprocess
 import zipfile
 from base64 import urlsafe_b64encode
@@ -11,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
+from oracle import fat_library
+from oracle.fatbin_walk import FEATURES, MACHINES
 
 VERSION = "2.9.0+rocm7.1"
 INIT = (
@@ -112,14 +114,19 @@ def build(tmp_path: Path) -> Builder:
 
 
 def bundle(*targets: str) -> bytes:
-    """An uncompressed clang offload bundle: magic, count, (offset, size, id length, id)…, code."""
-    ids = ["host-x86_64-unknown-linux-gnu-", *(f"hipv4-amdgcn-amd-amdhsa--{target}" for target in targets)]
-    header = 24 + 8 + sum(24 + len(text) for text in ids)
-    out = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(ids))
-    for number, text in enumerate(ids):
-        size = 0 if number == 0 else 16
-        out += struct.pack("<QQQ", header + 16 * max(number - 1, 0), size, len(text)) + text.encode()
-    return out + b"".join(f"{target:16.16}".encode() for target in targets)
+    """An uncompressed clang offload bundle; what is in it for each target has the header of such code."""
+    return fat_library.bundle([(target, code_for(target)) for target in targets])
+
+
+def code_for(target: str) -> bytes:
+    """A code object that nobody can run, with a true header."""
+    base, *features = target.split(":")
+    flags = 0
+    for feature in features:
+        _, _, off, on = FEATURES[feature[:-1]]
+        flags |= on if feature[-1] == "+" else off
+    machine = {name: number for number, name in MACHINES.items()}[base]
+    return fat_library.code_object(machine, features=flags)
 
 
 Library = Callable[..., bytes]

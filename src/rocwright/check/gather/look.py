@@ -1,0 +1,230 @@
+"""Say what a member is and what it holds: libraries of the host or of Windows, device code, archives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from rocwright.binary import elf as fmt
+from rocwright.binary import fatbin
+from rocwright.binary.elf import Elf, read_elf
+from rocwright.binary.fatbin import PACKED_MAGIC, scan_bundles
+from rocwright.binary.host import MARKER_SECTION
+from rocwright.binary.kpack import MAGIC as KPACK_MAGIC
+from rocwright.binary.kpack import SUFFIX as KPACK_SUFFIX
+from rocwright.binary.kpack import parse_marker
+from rocwright.binary.pe import read_pe
+from rocwright.binary.unpack import RAW_MAGIC
+from rocwright.binary.view import View
+from rocwright.check.facts import Archive, CodeFile, ElfFacts, PeFacts
+from rocwright.check.gather.headers import Heads, Judge, plain
+from rocwright.check.gather.view import Kept
+from rocwright.data import load_table
+from rocwright.errors import InvalidInput
+from rocwright.model.device_files import DeviceFiles, Unplaced, classify, known_targets
+from rocwright.model.gpu import Families, Target, parse_target
+from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
+
+_DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
+_PT_GNU_STACK = 0x6474E551
+_MACHINE = slice(18, 20)
+_HEAD = 64
+_PE_MAGIC, _PE_SIGNATURE, _PE_OFFSET_AT = b"MZ", b"PE\0\0", 60
+_PE_ENDINGS = (".dll", ".pyd", ".exe")
+_PE_DEVICE_CODE = ".hip_fat"  # names of sections are cut to eight characters
+_BUNDLES = (RAW_MAGIC, PACKED_MAGIC)
+_SHARED = re.compile(r".+\.so(\.[0-9]+)*")
+_WORD = re.compile(r"[0-9A-Za-z]+")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a member turned out to be; a library that is a database of a target is both."""
+
+    elf: ElfFacts | None = None
+    pe: PeFacts | None = None
+    code: CodeFile | None = None
+    archive: Archive | None = None
+
+
+NOTHING = Found()
+
+
+def reads_further(head: bytes) -> bool:
+    """Whether a member with these first bytes is one of which more than its digest is asked."""
+    return head.startswith((fmt.MAGIC, _PE_MAGIC, KPACK_MAGIC, *_BUNDLES))
+
+
+@dataclass(frozen=True)
+class Look:
+    """Looks at members, with the tables that say which names and headers mean which target."""
+
+    table: DeviceFiles = field(default_factory=lambda: load_table("device_files", DeviceFiles))
+    families: Families = field(default_factory=lambda: load_table("families", Families))
+    machines: Machines = field(default_factory=lambda: load_table("machines", Machines))
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """Every base target that a path may name."""
+        return known_targets(self.table, self.families)
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Compares headers of code with what is said of it."""
+        return Judge(self.machines)
+
+    def __call__(self, name: str, view: View, kept: Kept | None = None) -> Found:
+        """What a member is; `kept` of a large one that streamed by, None where all its bytes are at hand."""
+        head = view.read_at(0, _HEAD)
+        if head.startswith(fmt.MAGIC):
+            if int.from_bytes(head[_MACHINE], "little") == fmt.EM_AMDGPU:
+                return Found(code=self._code_object(name, head))
+            return Found(elf=self._elf(name, view, kept), code=self._database(name))
+        if head.startswith(KPACK_MAGIC) or name.endswith(KPACK_SUFFIX):
+            return Found(archive=self.judge.archive(name, view, kept.frames if kept else {}))
+        if head.startswith(_BUNDLES):
+            return Found(code=self._bundled(name, view, kept))
+        if _is_pe(name, head, view):
+            return Found(pe=_pe(name, view), code=self._database(name))
+        elf = None
+        if _SHARED.fullmatch(name) and b"\0" in head:
+            elf = ElfFacts(name, problem="it is named as a library and is no ELF file")
+        return Found(elf=elf, code=self._database(name))
+
+    # Libraries.
+
+    def _elf(self, name: str, view: View, kept: Kept | None) -> ElfFacts:
+        try:
+            elf = read_elf(view)
+            facts = _elf_facts(name, elf)
+        except InvalidInput as error:
+            return ElfFacts(name, problem=plain(error, view))
+        try:
+            return self._device_code(facts, elf, view, kept)
+        except InvalidInput as error:
+            return replace(facts, problem=plain(error, view))
+
+    def _device_code(self, facts: ElfFacts, elf: Elf, view: View, kept: Kept | None) -> ElfFacts:
+        section = elf.sections.get(MARKER_SECTION)
+        if section is not None and section.type != fmt.SHT_NOBITS:
+            facts = replace(facts, marker=parse_marker(view.read_at(section.offset, section.size)))
+        fat = fatbin.fat_section(elf)
+        if fat is None:
+            return facts
+        heads = Heads(view, kept.peeked if kept else {})
+        bundles = scan_bundles(view, fat.offset, fat.offset + fat.size, heads)
+        return replace(
+            facts,
+            targets=frozenset(e.target for bundle in bundles for e in bundle.entries if e.target),
+            wrong_code=self.judge.bundles(view, bundles, heads, small=kept is None),
+        )
+
+    # Device code and databases of it in files of their own.
+
+    def _named(self, name: str) -> tuple[str | None, tuple[str, ...]]:
+        """The word for a target or group in a path, and the base targets that it means."""
+        place = classify(name, self.table, self.targets)
+        if isinstance(place, Unplaced):
+            return place.word, ()
+        if place is None:
+            return None, ()
+        return place.target or place.group, (place.target,) if place.target else place.members
+
+    def _database(self, name: str) -> CodeFile | None:
+        said, _ = self._named(name)
+        return None if said is None else CodeFile(name, said)
+
+    def _code_object(self, name: str, head: bytes) -> CodeFile:
+        """Only the machine is compared: what a path says of features, it says in many ways."""
+        said, bases = self._named(name)
+        if said is None:
+            # In no place that is known; a directory or name of one target is meant all the same.
+            words = dict.fromkeys(word for word in _WORD.findall(name) if word in self.targets)
+            said = next(iter(words)) if len(words) == 1 else None
+            bases = (said,) if said else ()
+        if not is_code_object(head):
+            return CodeFile(name, said, wrong="its header is cut or malformed")
+        machine = machine_of(head, self.machines)
+        faults = [mismatch(head, Target(base), self.machines, features=False) for base in bases]
+        return CodeFile(name, said, machine, wrong=faults[0] if faults and None not in faults else None)
+
+    def _bundled(self, name: str, view: View, kept: Kept | None) -> CodeFile:
+        said, bases = self._named(name)
+        heads = Heads(view, kept.peeked if kept else {})
+        try:
+            bundles = scan_bundles(view, 0, view.size, heads)
+            wrong = self.judge.bundles(view, bundles, heads, small=kept is None)
+        except InvalidInput as error:
+            return CodeFile(name, said, wrong=plain(error, view))
+        targets = frozenset(e.target for bundle in bundles for e in bundle.entries if e.target)
+        what = f"its code for {wrong[0].said}: {wrong[0].what}" if wrong else None
+        if bases and targets and not {_base(target) for target in targets} & set(bases):
+            what = f"it holds code for {', '.join(sorted(targets))}"
+        return CodeFile(name, said, wrong=what, targets=targets)
+
+
+def _base(target: str) -> str:
+    try:
+        return parse_target(target).base
+    except InvalidInput:
+        return target
+
+
+def _elf_facts(name: str, elf: Elf) -> ElfFacts:
+    flags = elf.dynamic_value(_DT_FLAGS) or 0
+    stack = next(iter(elf.segments_of(_PT_GNU_STACK)), None)
+    return ElfFacts(
+        name,
+        elf.kind,
+        elf.machine,
+        elf.soname,
+        elf.needed,
+        elf.rpath,
+        elf.runpath,
+        elf.interp,
+        _sorted(elf.versions),
+        text_relocations=elf.dynamic_value(_DT_TEXTREL) is not None or bool(flags & _DF_TEXTREL),
+        stack=None if stack is None else "rwx" if stack.flags & fmt.PF_X else "rw",
+        writable_dynamic=_writable_dynamic(elf),
+    )
+
+
+def _sorted(versions: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {library: tuple(sorted(set(names))) for library, names in sorted(versions.items())}
+
+
+def _writable_dynamic(elf: Elf) -> bool | None:
+    dynamic = next(iter(elf.segments_of(fmt.PT_DYNAMIC)), None)
+    if dynamic is None or not elf.dynamic:
+        return None
+    return any(
+        load.flags & fmt.PF_W and load.vaddr <= dynamic.vaddr < load.vaddr + load.memsz
+        for load in elf.segments_of(fmt.PT_LOAD)
+    )
+
+
+def _is_pe(name: str, head: bytes, view: View) -> bool:
+    """Whether it starts as a PE image does, or is named as one."""
+    if name.lower().endswith(_PE_ENDINGS):
+        return True
+    if len(head) < _HEAD or not head.startswith(_PE_MAGIC):
+        return False
+    return view.read_at(int.from_bytes(head[_PE_OFFSET_AT:], "little"), 4) == _PE_SIGNATURE
+
+
+def _pe(name: str, view: View) -> PeFacts:
+    try:
+        pe = read_pe(view)
+    except InvalidInput as error:
+        return PeFacts(name, problem=plain(error, view))
+    return PeFacts(
+        name,
+        pe.machine,
+        pe.is_dll,
+        pe.imports,
+        pe.delay_imports,
+        pe.export_name,
+        any(section.name.startswith(_PE_DEVICE_CODE) for section in pe.sections),
+    )

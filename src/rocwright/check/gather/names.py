@@ -1,0 +1,69 @@
+"""What the name of a file and of a member says: which project it is of, and what a rule will want to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from packaging.metadata import parse_email
+
+from rocwright.check.facts import Headers
+
+# Sources that rules read; far above any real one, as is that of RECORD.
+LARGEST_TEXT, LARGEST_RECORD = 4 << 20, 32 << 20
+_TEXTS = ("torch/version.py", "torch/_rocm_init.py", "torch/__init__.py")
+_DIST_INFO = re.compile(r"(?P<folder>[^/]+\.dist-info)/(?P<part>.+)", re.DOTALL)
+_PARTS = ("METADATA", "WHEEL")
+_LICENCE = re.compile(r"licenses/.|([^/]*/)*(LICEN[CS]E|COPYING|NOTICE)[^/]*$", re.IGNORECASE)
+_SBOM = "sboms/"
+
+
+def dist_info_of(name: str) -> tuple[str, str] | None:
+    """The `.dist-info` folder that a member lies in, and its path there."""
+    match = _DIST_INFO.fullmatch(name)
+    return (match["folder"], match["part"]) if match else None
+
+
+def is_text(name: str) -> bool:
+    """Whether rules read the member's text."""
+    inside = dist_info_of(name)
+    if inside is not None:
+        return inside[1] == "entry_points.txt" or inside[1].startswith(_SBOM)
+    return name in _TEXTS
+
+
+def wanted(name: str) -> int:
+    """How many bytes of a member may be kept as they are."""
+    inside = dist_info_of(name)
+    if inside is not None and inside[1] == "RECORD":
+        return LARGEST_RECORD
+    return LARGEST_TEXT if is_text(name) or (inside is not None and inside[1] in _PARTS) else -1
+
+
+def licences(names: Iterable[str]) -> tuple[str, ...]:
+    """Members that are licences, notices or copying terms, below a dist-info folder."""
+    return tuple(name for name in names if (inside := dist_info_of(name)) and _LICENCE.match(inside[1]))
+
+
+def sboms(names: Iterable[str]) -> tuple[str, ...]:
+    """Members that are software bills of materials."""
+    return tuple(name for name in names if (inside := dist_info_of(name)) and inside[1].startswith(_SBOM))
+
+
+def headers(data: bytes | None) -> Headers:
+    """METADATA or PKG-INFO as written."""
+    if data is None:
+        return Headers()
+    raw, unparsed = parse_email(data)
+    return Headers(
+        raw.get("metadata_version"),
+        raw.get("name"),
+        raw.get("version"),
+        tuple(raw.get("requires_dist", ())),
+        tuple(raw.get("provides_extra", ())),
+        raw.get("requires_python"),
+        raw.get("license"),
+        raw.get("license_expression"),
+        tuple(raw.get("license_files", ())),
+        tuple(unparsed),
+    )

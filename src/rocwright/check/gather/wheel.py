@@ -1,0 +1,158 @@
+"""One wheel: its directory before its members are read, and the facts once all of them were."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
+
+from rocwright.check.facts import Facts, Fault, Member
+from rocwright.check.gather import names
+from rocwright.check.gather.directory import bomb, too_large
+from rocwright.check.gather.door import Identity, identity_of, opened, reason
+from rocwright.check.gather.look import Look
+from rocwright.check.gather.members import Batch, Reader, Seen
+from rocwright.check.gather.record import Content, record_faults, values
+from rocwright.errors import InvalidWheel
+from rocwright.wheel.read import DAMAGED, WheelMember, members_of, parse_wheel
+
+CHANGED = "it changed while it was read"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A wheel whose directory was read; what is wrong already stands in `facts`, `members` are to be read."""
+
+    facts: Facts
+    identity: Identity | None = None
+    members: tuple[WheelMember, ...] = ()
+
+
+@dataclass
+class Gathered:
+    """What came of a wheel's members so far; `failed` says why the rest cannot be had."""
+
+    seen: dict[WheelMember, Seen] = field(default_factory=dict)
+    failed: str | None = None
+
+    def add(self, outcome: Sequence[Seen] | str) -> None:
+        """Take in what became of one batch."""
+        if isinstance(outcome, str):
+            self.failed = self.failed or outcome
+        else:
+            self.seen.update((one.member, one) for one in outcome)
+
+
+def begin(path: Path) -> Opened:
+    """Read a wheel's directory; never raises for a bad file."""
+    try:
+        project, version, _, tags = parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        return Opened(Facts(path, "wheel", unreadable=f"its name is no wheel name: {error}"))
+    facts = Facts(path, "wheel", project=str(project), version=str(version), tags=frozenset(map(str, tags)))
+    try:
+        with opened(path) as stream:
+            identity = identity_of(stream.fileno())
+            facts = replace(facts, size=identity.size)
+            if (why := too_large(stream.fileno())) is not None:
+                return Opened(replace(facts, unreadable=why))
+            with zipfile.ZipFile(stream) as archive:
+                members = members_of(archive)
+    except DAMAGED as error:
+        return Opened(replace(facts, unreadable=_damage(error, facts.size)))
+    except OSError as error:
+        return Opened(replace(facts, unreadable=reason(error)))
+    facts = replace(facts, members=tuple(map(_member, members)), bomb=bomb(members))
+    return Opened(facts, identity, members if facts.bomb is None else ())
+
+
+def read(wheel: Opened, batch: Batch, look: Look) -> list[Seen] | str:
+    """What became of the members in a batch, or why the file cannot be read any more; on any thread."""
+    try:
+        with opened(wheel.facts.path) as stream:
+            if identity_of(stream.fileno()) != wheel.identity:
+                return CHANGED
+            seen = Reader(stream.fileno(), look, names.wanted).read(batch)
+            return CHANGED if identity_of(stream.fileno()) != wheel.identity else seen
+    except OSError as error:
+        return reason(error)
+
+
+def finish(wheel: Opened, gathered: Gathered) -> Facts:
+    """The facts of a wheel whose members were all read."""
+    if gathered.failed is not None:
+        return replace(wheel.facts, unreadable=gathered.failed)
+    if not wheel.members:
+        return wheel.facts if wheel.facts.bomb else replace(wheel.facts, structure=_structure(wheel, {}))
+    seen = [gathered.seen[member] for member in wheel.members]
+    # Where a name is there twice, the last one is what most readers find.
+    texts = {one.member.name: one.text for one in seen if one.text is not None}
+    all_names = [member.name for member in wheel.members]
+    folders = _dist_infos(wheel)
+    dist_info = folders[0] if folders else ""
+    found = [one.found for one in seen]
+    return replace(
+        wheel.facts,
+        structure=_structure(wheel, texts),
+        dist_infos=tuple(sorted(folders)),
+        wheel_tags=frozenset(values(texts.get(f"{dist_info}/WHEEL"), "tag")),
+        headers=names.headers(texts.get(f"{dist_info}/METADATA")),
+        damaged=tuple(Fault(one.member.name, one.damage) for one in seen if one.damage is not None),
+        record=_record(dist_info, texts, seen),
+        texts={name: data.decode("utf-8", "replace") for name, data in texts.items() if names.is_text(name)},
+        licences=names.licences(all_names),
+        sboms=names.sboms(all_names),
+        elf=tuple(one.elf for one in found if one.elf is not None),
+        pe=tuple(one.pe for one in found if one.pe is not None),
+        code=tuple(one.code for one in found if one.code is not None),
+        archives=tuple(one.archive for one in found if one.archive is not None),
+    )
+
+
+def _damage(error: Exception, size: int) -> str:
+    if size == 0:
+        return "it is empty"
+    if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
+        return "it is no zip archive, or its end is missing"
+    return f"the archive is damaged: {error}"
+
+
+def _member(member: WheelMember) -> Member:
+    return Member(member.name, member.size, member.packed, member.method, member.flags, member.mode)
+
+
+def _dist_infos(wheel: Opened) -> list[str]:
+    """The `.dist-info` folders, that of the file's name first."""
+    folders = {inside[0] for member in wheel.members if (inside := names.dist_info_of(member.name))}
+    own = "-".join(wheel.facts.path.name.split("-")[:2]) + ".dist-info"
+    return sorted(folders, key=lambda folder: (folder != own, folder))
+
+
+def _structure(wheel: Opened, texts: Mapping[str, bytes]) -> str | None:
+    """Why the strict reader refuses the wheel."""
+    path = wheel.facts.path
+
+    def text(name: str) -> bytes:
+        if name not in texts:
+            raise InvalidWheel(f"{path.name} has no {name} that can be read", where=path)
+        return texts[name]
+
+    try:
+        parse_wheel(path, wheel.members, text)
+    except InvalidWheel as error:
+        return error.what
+    return None
+
+
+def _record(dist_info: str, texts: Mapping[str, bytes], seen: Sequence[Seen]) -> tuple[Fault, ...]:
+    name = f"{dist_info}/RECORD"
+    unread = any(one.member.name == name and name not in texts for one in seen)
+    # Without a folder there is nothing to say, and what cannot be inflated is reported as such.
+    if not dist_info or unread:
+        return ()
+    contents = [Content(one.member.name, one.member.size, one.sha256) for one in seen]
+    return record_faults(dist_info, texts.get(name), contents)
