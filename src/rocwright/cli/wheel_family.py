@@ -70,7 +70,7 @@ def sanity_check(
         jobs=jobs or available_cores(),
     )
     if json:
-        console.out_json(report)
+        console.out_json(report.predicate())
     else:
         show_report(report)
     verdict(report)

@@ -7,12 +7,16 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
 from rocwright import cli
+from rocwright.store.objects import LocalStore
+from rocwright.store.records import read_statements
+from rocwright.store.verdict import verdict as store_verdict
 
 TORCH = f"torch-2.9.0+{LOCAL}-{TAG}.whl"
 NO_HIP = {"torch/version.py": "hip = None\n"}
@@ -276,6 +280,17 @@ def test_findings_and_waivers_become_statements_about_the_set(check: Check) -> N
     # The same again writes the same.
     check("dist", "--allow", "torch-hip", *IN_FORCE, "--statements", "said")
     assert statements(Path("said")) == said
+
+
+@pytest.mark.parametrize(("waived", "published"), [(False, False), (True, True)])
+def test_whoever_publishes_reads_these_statements(check: Check, waived: bool, published: bool) -> None:
+    write_torch(Path("dist"), files=NO_HIP)
+    check("dist", *(("--allow", "torch-hip", *IN_FORCE) if waived else ()), "--statements", "said")
+    (folder,) = Path("said/sets").iterdir()
+    said = read_statements(LocalStore(Path("said")), folder.name)
+    assert store_verdict(folder.name, said, date(2030, 1, 31)).passed is published
+    # Not after the waiver's last day.
+    assert not store_verdict(folder.name, said, date(3000, 1, 1)).passed
 
 
 def test_what_failed_is_stated_too(check: Check) -> None:

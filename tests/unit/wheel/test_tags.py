@@ -1,0 +1,71 @@
+"""Which Python and platform the tags of a wheel are for."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocwright.errors import InvalidInput
+from rocwright.wheel.tags import cp_version, platform_of, serves
+
+
+@pytest.mark.parametrize(
+    ("tag", "python", "platform", "fits"),
+    [
+        ("cp312-cp312-linux_x86_64", "3.12", "linux", True),
+        ("cp312-cp312-manylinux_2_28_x86_64", "3.12", "linux", True),
+        ("cp312-cp312-manylinux2014_aarch64", "3.12", "linux", True),
+        ("cp312-cp312-musllinux_1_2_x86_64", "3.12", "linux", True),
+        ("cp312-cp312-win_amd64", "3.12", "windows", True),
+        ("cp312-cp312-win32", "3.12", "windows", True),
+        ("cp312-cp312-win_amd64", "3.12", "linux", False),
+        ("cp312-cp312-macosx_11_0_arm64", "3.12", "linux", False),
+        ("cp312-cp312-linux_x86_64", "3.13", "linux", False),
+        # The stable ABI serves later Pythons, not earlier ones, and not those without the lock.
+        ("cp310-abi3-linux_x86_64", "3.12", "linux", True),
+        ("cp313-abi3-linux_x86_64", "3.12", "linux", False),
+        ("cp310-abi3-linux_x86_64", "3.13t", "linux", False),
+        ("cp313-cp313t-linux_x86_64", "3.13t", "linux", True),
+        ("cp313-cp313-linux_x86_64", "3.13t", "linux", False),
+        ("cp313-cp313t-linux_x86_64", "3.13", "linux", False),
+        ("py3-none-linux_x86_64", "3.12", "linux", True),
+        ("py3-none-any", "3.12", "windows", True),
+        ("py2.py3-none-any", "3.12", "linux", True),
+        ("py2-none-any", "3.12", "linux", False),
+        ("pp310-pypy310_pp73-linux_x86_64", "3.10", "linux", False),
+    ],
+)
+def test_a_wheel_serves_a_python_on_a_platform(tag: str, python: str, platform: str, fits: bool) -> None:
+    assert serves([tag], python, platform) is fits
+
+
+def test_one_fitting_tag_of_several_is_enough() -> None:
+    assert serves(["cp311-cp311-win_amd64", "cp312-cp312-linux_x86_64"], "3.12", "linux")
+    assert not serves(["cp312-cp312-win_amd64", "cp311-cp311-linux_x86_64"], "3.12", "linux")
+
+
+@pytest.mark.parametrize(
+    ("tags", "platform"),
+    [
+        (["cp312-cp312-linux_x86_64"], "linux"),
+        (["cp312-cp312-manylinux_2_28_x86_64", "cp312-cp312-manylinux2014_x86_64"], "linux"),
+        (["cp312-cp312-win_amd64"], "windows"),
+        (["py3-none-any"], None),
+        (["cp312-cp312-macosx_11_0_arm64"], None),
+        (["cp312-cp312-win_amd64", "cp312-cp312-linux_x86_64"], None),
+        ([], None),
+    ],
+    ids=str,
+)
+def test_tags_tell_the_platform_when_they_agree(tags: list[str], platform: str | None) -> None:
+    assert platform_of(tags) == platform
+
+
+def test_a_python_is_spelled_as_in_tags() -> None:
+    assert cp_version("3.9") == "cp39-cp39"
+    assert cp_version(" 3.14t ") == "cp314-cp314t"
+
+
+@pytest.mark.parametrize("text", ["", "3", "3.", "3.7", "4.0", "3.12t2", "3.12.1", "cp312", "３.12"])
+def test_other_text_is_no_python(text: str) -> None:
+    with pytest.raises(InvalidInput, match="no version of Python"):
+        cp_version(text)
