@@ -113,11 +113,11 @@ def _selection(files: Iterable[Path]) -> Mapping[str, str]:
 def _wrong(environment: Environment, plan: InstallPlan) -> Iterator[str]:
     """What is not as planned after the installer said that all went well."""
     there = venv.installed(environment)
-    for project, version in sorted(plan.expected.items()):
+    for project, versions in sorted(plan.expected.items()):
         if project not in there:
             yield f"{project} was not installed, and no error was reported"
-        elif Version(there[project]) != Version(version):
-            yield f"{project} {there[project]} was installed, not {version}"
+        elif Version(there[project]) not in map(Version, versions):
+            yield f"{project} {there[project]} was installed, not {' or '.join(versions)}"
     yield from _owned_twice(environment)
 
 
@@ -146,7 +146,9 @@ def _by_project(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def _plain(tail: str | None, url: str, work: Path) -> str:
     """The last lines an installer printed, the same on every machine."""
     lines = [line.strip() for line in (tail or "").splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("ERROR", "error", "×", "╰", "├"))]
-    text = " / ".join((errors or lines)[-_MOST_LINES:])
+    # pip marks each such line; uv explains below the first one.
+    marked = [line for line in lines if line.startswith("ERROR")]
+    begins = next((at for at, line in enumerate(lines) if line.startswith(("error", "×"))), 0)
+    text = " / ".join((marked or lines[begins:])[-_MOST_LINES:])
     text = text.replace(url, "…/").replace(str(work), "…")
     return text[-_MOST_LETTERS:] or "it ended with an error and said nothing"

@@ -32,8 +32,9 @@ class StandIn:
 class InstallPlan:
     """All that can be installed together in one environment.
 
-    `requirements` are given to the installer as they are, `files` are what its index holds besides the
-    stand-ins. `expected` maps projects to the versions that must be there afterwards. `size` is in bytes,
+    `requirements` are given to the installer as they are: names and extras, as a user gives them; that each
+    has one version is the set's business. `files` are what its index holds besides the stand-ins. `expected`
+    maps projects to the versions of which one must be there afterwards. `size` is in bytes,
     unpacked. `obstacle` says why it needs no trying: other rules report it.
     """
 
@@ -41,7 +42,7 @@ class InstallPlan:
     requirements: tuple[str, ...]
     files: tuple[Path, ...]
     stand_ins: tuple[StandIn, ...]
-    expected: Mapping[str, str]
+    expected: Mapping[str, tuple[str, ...]]
     size: int
     obstacle: str | None = None
 
@@ -54,24 +55,20 @@ def plan_install(context: Context, environment: Environment) -> InstallPlan:
     needs = list(_needs(environment, chosen, extras))
     return InstallPlan(
         environment=environment,
-        requirements=tuple(
-            dict.fromkeys(_line(facts, extras[facts.project]) for facts in sorted(chosen, key=_by_name))
-        ),
+        requirements=tuple(_line(project, extras[project]) for project in sorted(extras)),
         files=tuple(facts.path for facts in files),
         stand_ins=tuple(_stand_ins(needs, {facts.project for facts in files})),
-        expected={facts.project: facts.version for facts in chosen},
+        expected={
+            project: tuple(sorted({facts.version for facts in chosen if facts.project == project}))
+            for project in extras
+        },
         size=sum(member.size for facts in chosen for member in facts.members),
         obstacle=_obstacle(context, files, needs),
     )
 
 
-def _by_name(facts: Facts) -> str:
-    return facts.project
-
-
-def _line(facts: Facts, extras: tuple[str, ...]) -> str:
-    asked = f"[{','.join(extras)}]" if extras else ""
-    return f"{facts.project}{asked}=={facts.version}"
+def _line(project: str, extras: tuple[str, ...]) -> str:
+    return f"{project}[{','.join(extras)}]" if extras else project
 
 
 def _extras(context: Context, environment: Environment, facts: Facts) -> tuple[str, ...]:
@@ -136,8 +133,13 @@ def _stand_ins(needs: list[Requirement], held: set[str]) -> Iterator[StandIn]:
     for name, specifier in _outside(needs, held):
         version = version_for(specifier)
         if version is not None:
-            extras = {extra for item in needs if required_name(item) == name for extra in item.extras}
-            yield StandIn(name, version, tuple(sorted(map(str, map(canonicalize_name, extras)))))
+            extras = {
+                str(canonicalize_name(extra))
+                for item in needs
+                if required_name(item) == name
+                for extra in item.extras
+            }
+            yield StandIn(name, version, tuple(sorted(extras)))
 
 
 def version_for(specifier: SpecifierSet) -> str | None:
