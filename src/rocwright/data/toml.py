@@ -16,8 +16,9 @@ else:  # pragma: no cover - the same parser under its older name
 def plain(text: str, *, where: str) -> dict[str, Any]:
     """The values of TOML text; raises `InvalidData` naming file and line."""
     try:
-        return tomllib.loads(text)
+        values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidData(
             f"{where} is no valid TOML: {error}", where=where, next_step="correct the line that is named"
         ) from error
+    return values
