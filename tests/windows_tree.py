@@ -17,12 +17,14 @@ from pathlib import Path
 
 import zstandard
 
-from oracle.fat_library import bundle
+from oracle.fat_library import bundle, code_object
 from rocwright.binary.kpack import ArchiveWriter, Entry
 
 COMPILER = "x86_64-w64-mingw32-gcc"
 VERSION = "7.0.2"
 FAMILY, TARGETS = "gfx110X-all", ("gfx1100", "gfx1101")
+# EF_AMDGPU_MACH of each target, by LLVM's documentation.
+_MACHINES = dict(zip(TARGETS, (0x41, 0x46), strict=True))
 
 _STAGES = {
     "amd-llvm": "compiler/amd-llvm/stage",
@@ -136,7 +138,7 @@ def _archive(target: str) -> bytes:
 
 
 def _code(target: str) -> bytes:
-    return b"\x7fELF" + target.encode() * 16
+    return code_object(_MACHINES[target], target.encode() * 16)
 
 
 @cache
