@@ -62,7 +62,7 @@ def test_whole_wheels() -> None:
 def test_a_torch_without_a_part(missing: str) -> None:
     finding = only(torch(tuple(name for name in ON_LINUX if name != missing)), RULES)
     assert (finding.rule, finding.severity, finding.members) == ("required-files", "error", ())
-    assert finding.cause.startswith("nothing in it is torch/")
+    assert finding.cause.startswith("it has no torch/")
 
 
 @pytest.mark.parametrize("missing", ON_WINDOWS)
@@ -105,7 +105,7 @@ def test_a_device_wheel_is_not_empty() -> None:
 
 def test_all_parts_that_are_missing_are_told() -> None:
     causes = [one.cause for one in findings(torch(()), RULES)]
-    assert len(causes) == 5 and "nothing in it is torch/__init__.py" in causes
+    assert len(causes) == 5 and "it has no torch/__init__.py" in causes
 
 
 def test_files_below_data_are_where_they_will_be_installed() -> None:
@@ -282,7 +282,8 @@ def test_a_torch_with_rocm_inside_needs_no_module_but_a_good_one_if_any() -> Non
     [
         (None, "it is missing"),
         ("hip = None\n", "hip = None: this torch was built for the CPU only"),
-        ("cuda = '12'\n", "hip = None"),
+        ("cuda = '12'\n", "hip = None: this torch was built for CUDA"),
+        ("cuda = None\n", "hip = None: this torch was built for the CPU only"),
         ("hip: str = ''\n", "hip = ''"),
         ("hip = False\n", "hip = False"),
         ("hip = '7.1'\nhip = None\n", "hip = None"),

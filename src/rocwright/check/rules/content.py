@@ -23,7 +23,7 @@ def _required(facts: Facts, context: Context) -> Iterator[Problem]:
         expression = any_pattern((pattern,))
         if not any(map(expression.fullmatch, places)):
             yield Problem(
-                f"nothing in it is {pattern}",
+                f"it has no {pattern}",
                 "look in the build's log for the part that was left out, then build again",
             )
 
@@ -92,12 +92,13 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
         yield Problem("it is missing", next_step, _VERSION)
         return
     try:
-        hip = _assigned(text, "hip")
+        hip, cuda = _assigned(text, "hip"), _assigned(text, "cuda")
     except (SyntaxError, ValueError, RecursionError) as error:
         yield Problem(f"it is no valid Python: {error}", next_step, _VERSION)
         return
     if not isinstance(hip, str) or not hip:
-        yield Problem(f"it says hip = {hip!r}: this torch was built for the CPU only", next_step, _VERSION)
+        built_for = "CUDA" if isinstance(cuda, str) and cuda else "the CPU only"
+        yield Problem(f"it says hip = {hip!r}: this torch was built for {built_for}", next_step, _VERSION)
 
 
 RULES = (
