@@ -182,3 +182,11 @@ def test_at_the_door_with_a_directory_of_wheels(tmp_path: Path, build: Any) -> N
     [cause] = [finding.cause for finding in done.findings if finding.rule == "size-growth"]
     assert cause == "it grew from 1.0 MB to 3.0 MB (+199.8%) since the previous set"
     assert not [one for one in check_paths([old], previous=new.parent).findings if one.rule == "size-growth"]
+
+
+def test_the_code_in_a_real_library_is_counted_by_target(build: Any, library: Any) -> None:
+    wheel_path = build.torch({"torch/lib/libtorch_hip.so": library(targets=("gfx90a", "gfx1030"))})
+    # The bundle holds 64 bytes for each target.
+    assert check_paths([wheel_path]).sizes == SizeTable(
+        {TORCH: FileSizes(wheel_path.stat().st_size, {"gfx1030": 64, "gfx90a": 64})}
+    )

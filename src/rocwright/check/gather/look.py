@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -96,6 +96,9 @@ class Look:
     # Libraries.
 
     def _elf(self, name: str, view: View, kept: Kept | None) -> ElfFacts:
+        other = fmt.foreign(view.read_at(0, _HEAD))
+        if other is not None:
+            return ElfFacts(name, *other)
         try:
             elf = read_elf(view)
             facts = _elf_facts(name, elf)
@@ -118,6 +121,7 @@ class Look:
         return replace(
             facts,
             targets=frozenset(e.target for bundle in bundles for e in bundle.entries if e.target),
+            code_sizes=_code_sizes(bundles),
             wrong_code=self.judge.bundles(view, bundles, heads, small=kept is None),
         )
 
@@ -163,6 +167,14 @@ class Look:
         if bases and targets and not {_base(target) for target in targets} & set(bases):
             what = f"it holds code for {', '.join(sorted(targets))}"
         return CodeFile(name, said, wrong=what, targets=targets)
+
+
+def _code_sizes(bundles: Iterable[fatbin.Bundle]) -> dict[str, int]:
+    """Bytes of code by target, unpacked."""
+    found: dict[str, int] = {}
+    for entry in (entry for bundle in bundles for entry in bundle.entries if entry.target):
+        found[entry.target] = found.get(entry.target, 0) + entry.size
+    return found
 
 
 def _base(target: str) -> str:
