@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
+from rocwright.check.run import expand
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.findings import Waiver
+from rocwright.model.findings import Waiver, refused
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
@@ -79,8 +80,7 @@ def check(
     waivers = ask_waivers(allow, reason, expires, today)
     everything = (*paths, *((set_dir,) if set_dir else ()))
     _require(everything, previous)
-    if install and set_dir is None:
-        raise UsageError("--install is for a complete set", next_step="say which it is: --set DIR")
+    _require_set(set_dir, paths, install)
     report = check_set(
         # What is stated of a set must hold for all of it.
         everything if statements is not None or not paths else paths,
@@ -96,7 +96,9 @@ def check(
     )
     seconds = time.monotonic() - began
     if json:
-        console.out_json({**report.predicate(), "waivers": waivers, "seconds": round(seconds, 2)})
+        left = len(refused(report.findings, waivers, today, unwaivable=report.unwaivable))
+        more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
+        console.out_json({**report.predicate(), **more})
     else:
         show_report(report, waivers, today, seconds=seconds)
     for waiver in unused(waivers, report.findings, today):
@@ -117,6 +119,20 @@ def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple
         return
     for key in stated.statements:
         console.say(f"wrote {folder / key}")
+
+
+def _require_set(set_dir: Path | None, paths: tuple[Path, ...], install: bool) -> None:
+    if set_dir is None:
+        if install:
+            raise UsageError("--install is for a complete set", next_step="say which it is: --set DIR")
+        return
+    if not set_dir.is_dir():
+        raise UsageError(
+            f"--set {set_dir} is no directory", next_step="give the directory that holds the set"
+        )
+    # Without paths the check itself says so.
+    if paths and expand([set_dir])[1]:
+        raise UsageError(f"--set {set_dir} holds no wheels or sdists", next_step="give the rest of the set")
 
 
 def _require(paths: tuple[Path, ...], previous: Path | None) -> None:

@@ -41,7 +41,20 @@ def out(text: str) -> None:
 
 def out_json(value: object) -> None:
     """A value as indented JSON, on stdout."""
-    out(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(_spelled(msgspec.to_builtins(value)))
+    out(msgspec.json.format(encoded, indent=2).decode())
+
+
+def _spelled(value: object) -> object:
+    """The value with bytes that are no UTF-8 spelled out: names on disk may be anything, JSON not."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_spelled(key): _spelled(item) for key, item in value.items()}
+    return [_spelled(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def error(problem: RocwrightError) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,6 +120,15 @@ def test_names_inside_a_wheel_cannot_drive_the_terminal(check: Check) -> None:
     assert "\\x1b[31mred.py" in done.out
 
 
+def test_a_file_name_that_is_no_utf_8_is_spelled_out(check: Check) -> None:
+    Path("dist").mkdir()
+    (Path("dist") / os.fsdecode(b"x\xff-1.0-py3-none-any.whl")).write_bytes(b"zz")
+    done = check("dist")
+    assert done.code == 9
+    assert "failed  x\\udcff-1.0-py3-none-any.whl" in done.out
+    assert check("dist", "--json").json["files"] == ["x\\udcff-1.0-py3-none-any.whl"]
+
+
 # ---- sets ----
 
 
@@ -196,6 +206,7 @@ def test_a_waiver_is_part_of_the_json(check: Check) -> None:
         }
     ]
     # What was found is not changed by who lets it pass.
+    assert (done.json["left"], done.json["counts"]["errors"]) == (0, 1)  # type: ignore[index]
     assert found(done) == [("torch-hip", TORCH)]
 
 
@@ -338,10 +349,14 @@ def test_nothing_is_stated_about_what_cannot_be_read(check: Check) -> None:
         (("--set", "nowhere"), 2, "nowhere does not exist"),
         ((".", "--set", "nowhere"), 2, "nowhere does not exist"),
         ((".", "--targets", "mi300"), 3, "'mi300'"),
+        (("file.whl", "--set", "file.whl"), 2, "file.whl is no directory"),
+        (("file.whl", "--set", "empty"), 2, "empty holds no wheels"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_mistakes_are_named(check: Check, words: tuple[str, ...], code: int, named: str) -> None:
+    Path("file.whl").write_bytes(b"")
+    Path("empty").mkdir()
     done = check(*words)
     assert (done.code, done.out) == (code, "")
     assert named in done.err
