@@ -11,8 +11,8 @@ from typing import Any
 from real.wheel_edit import WheelEdit, open_wheel
 
 # The good sets: ROCm with device code in its libraries and the miniature family; the same as host and device
-# packages; ROCm for Windows.
-LEGACY, KPACK, WINDOWS = "legacy", "kpack", "windows"
+# packages; a ROCm of a few libraries for Windows; one for Linux, which is installed with pip and uv.
+LEGACY, KPACK, WINDOWS, SMALL = "legacy", "kpack", "windows", "small"
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Workbench:
     """The files of a good set, by project, some of which are being replaced by broken ones in `scratch`.
 
     `request` are the arguments of the check. `places` are further paths that are given to it, `material` are
-    good wheels that are not in the set.
+    good wheels that are not in the set. `installations` are what installers are said to have done.
     """
 
     paths: dict[str, Path]
@@ -28,6 +28,7 @@ class Workbench:
     request: dict[str, Any]
     material: dict[str, Path] = field(default_factory=dict)
     places: list[Path] = field(default_factory=list)
+    installations: tuple[Any, ...] = ()
 
     @contextmanager
     def edit(self, project: str) -> Iterator[WheelEdit]:
@@ -75,21 +76,20 @@ class Mutation:
     breaks: str
     apply: Callable[[Workbench], None]
     severity: str = "error"
-    installs: bool = False
 
 
 MUTATIONS: list[Mutation] = []
 
 
 def breaks_set(
-    rule: str, of: str, sentence: str, *, severity: str = "error", installs: bool = False
+    rule: str, of: str, sentence: str, *, severity: str = "error"
 ) -> Callable[[Callable[[Workbench], None]], Callable[[Workbench], None]]:
-    """Enter a function that breaks a set; `installs` when only an installation can show it."""
+    """Enter a function that breaks a set."""
 
     def enter(apply: Callable[[Workbench], None]) -> Callable[[Workbench], None]:
         name = apply.__name__.replace("_", "-")
         assert name not in {mutation.id for mutation in MUTATIONS}, f"{name} is there twice"
-        MUTATIONS.append(Mutation(name, rule, of, sentence, apply, severity, installs))
+        MUTATIONS.append(Mutation(name, rule, of, sentence, apply, severity))
         return apply
 
     return enter

@@ -154,6 +154,20 @@ def pe_left_out(wheel: WheelEdit) -> None:
     wheel.remove(f"{CORE_BIN}/amd_comgr0700.dll")
 
 
+@breaks_set(
+    "pe-imports-unseen",
+    WINDOWS,
+    "a DLL imports from one that perhaps a package brings which is not looked at",
+    severity="warning",
+)
+def pe_imports_unseen(bench: Workbench) -> None:
+    bench.request["closed"] = False
+    name = f"{LIBRARIES_BIN}/rocblas.dll"
+    with bench.edit("rocm-sdk-libraries") as wheel:
+        wheel.put(name, wheel.read(name).replace(b"amdhip64_7.dll", b"msmpi_0010.dll"))
+        wheel.add_lines("{info}/METADATA", "Requires-Dist: msmpi>=10")
+
+
 # -- device code
 
 

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from real.mutations_base import KPACK, LEGACY, WINDOWS, Workbench
+from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench
+from real.sdk_sets import SMALL_TARGETS
 from rocwright.check.context import Request
-from rocwright.check.contract import ContractTable, PackageRow
+from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Facts
 from rocwright.check.gather import gather_all
+from rocwright.check.install.facts import Installation
+from rocwright.check.install.prove import prove
 from rocwright.check.report import Report
 from rocwright.check.rules import RULES, SET_RULES
-from rocwright.check.run import expand, judge
+from rocwright.check.run import Gathered, expand, judge
+from rocwright.check.sizes import sizes_of
 from rocwright.data import load_table
+from rocwright.pipeline.check_set import serve_files
 from windows_tree import TARGETS as WINDOWS_TARGETS
 from windows_tree import windows_artifacts
 
 if TYPE_CHECKING:
     from real.conftest import Demo, Newcomer
-    from real.sdk_sets import RealSets
+    from real.sdk_sets import RealSets, SmallSets
 
 # What the demo builds its miniature family for.
 TARGETS = ("gfx906", "gfx90a", "gfx1030")
 TORCH = ("torch", "torchvision", "torchaudio", "triton", "apex")
-# Far above the miniature's few kilobytes, and small enough to be exceeded in a blink.
-BUDGET = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,13 @@ class GoodSet:
 
     def bench(self, scratch: Path) -> Workbench:
         """A workbench with the good files, which stay as they are."""
-        return Workbench(dict(self.paths), scratch, dict(self.request), self.material)
+        request = {
+            key: list(value) if isinstance(value, list) else value for key, value in self.request.items()
+        }
+        return Workbench(dict(self.paths), scratch, request, self.material)
 
 
-def make_good_sets(newcomer: Newcomer, demo: Demo, real: RealSets) -> dict[str, GoodSet]:
+def make_good_sets(newcomer: Newcomer, demo: Demo, real: RealSets, small: SmallSets) -> dict[str, GoodSet]:
     """All of them, from what the demo and the ROCm fixtures made."""
     root = newcomer.home / "good-sets"
     newcomer.run("mkdir", root)
@@ -68,6 +74,9 @@ def make_good_sets(newcomer: Newcomer, demo: Demo, real: RealSets) -> dict[str, 
             KPACK, kpack, {**torch, "expect": ["torch", "triton"]}, {"torch unsplit": pytorch["torch"]}
         ),
         WINDOWS: _good(WINDOWS, by_project(root / "windows/dist"), windows),
+        SMALL: _good(
+            SMALL, by_project(small.old), {**windows, "targets": list(SMALL_TARGETS), "install": True}
+        ),
     }
 
 
@@ -84,14 +93,6 @@ def _good(
     return GoodSet(name, paths, request, material or {}, facts)
 
 
-@cache
-def contract() -> ContractTable:
-    """The contract that users get, with a budget of its own for triton, which has a mutation for it."""
-    table = load_table("contract", ContractTable)
-    row = PackageRow(names=("triton",), rules=("size-budget",), budget=BUDGET)
-    return ContractTable(package=(*table.package, row), growth=table.growth)
-
-
 def check(good: GoodSet, bench: Workbench, *, without: Sequence[str] = ()) -> Report:
     """Judge the files on a workbench by all rules, or all but some; only what is new there is read."""
     files, findings = expand(bench.places)
@@ -101,12 +102,29 @@ def check(good: GoodSet, bench: Workbench, *, without: Sequence[str] = ()) -> Re
         targets=frozenset(bench.request["targets"]),
         closed=bench.request["closed"],
         expect=tuple(bench.request["expect"]),
+        previous=sizes_of(good.facts.values()) if bench.request.get("previous") else None,
     )
+    gathered = Gathered(
+        tuple(facts[path] for path in (*bench.paths.values(), *files)),
+        (),
+        request,
+        load_table("contract", ContractTable),
+        tuple(findings),
+    )
+    if bench.request.get("install") and not bench.installations:
+        bench.installations = _installed(gathered, bench)
     return judge(
-        [facts[path] for path in (*bench.paths.values(), *files)],
+        gathered.files,
         request=request,
-        contract=contract(),
+        contract=gathered.contract,
         findings=findings,
+        installations=bench.installations,
         rules=[rule for rule in RULES if rule.id not in without],
         set_rules=[rule for rule in SET_RULES if rule.id not in without],
     )
+
+
+def _installed(gathered: Gathered, bench: Workbench) -> tuple[Installation, ...]:
+    """What pip and uv make of the files."""
+    with tempfile.TemporaryDirectory(dir=bench.scratch) as work:
+        return prove(gathered.context, serve_files, Path(work), note=lambda _: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from real.mutations_base import KPACK, LEGACY, Workbench, breaks, breaks_set
-from real.wheel_edit import STORED, WheelEdit
+from real.wheel_edit import STORED, WheelEdit, rewritten
 
 METADATA, WHEEL = "{info}/METADATA", "{info}/WHEEL"
 INIT, VERSION = "torch/_rocm_init.py", "torch/version.py"
@@ -114,13 +114,15 @@ def broken_sbom(wheel: WheelEdit) -> None:
 # -- sizes
 
 
-@breaks("size-budget", LEGACY, "triton", "a wheel is larger than its budget")
-def beyond_budget(wheel: WheelEdit) -> None:
-    wheel.put("triton/_C/padding.bin", os.urandom(1_500_000), method=STORED)
+@breaks_set("size-budget", LEGACY, "the package that selects the others is larger than its budget")
+def beyond_budget(bench: Workbench) -> None:
+    padding = os.urandom(1_200_000)
+    bench.overwrite("rocm", lambda sdist: rewritten(sdist, "pyproject.toml", lambda data: data, more=padding))
 
 
 @breaks_set("size-growth", LEGACY, "a wheel grew by two megabytes since the set before")
 def grown(bench: Workbench) -> None:
+    bench.request["previous"] = True
     with bench.edit("apex") as wheel:
         wheel.put("apex/table.bin", os.urandom(2_000_000), method=STORED)
 

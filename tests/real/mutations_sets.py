@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from real.mutations_base import KPACK, LEGACY, Workbench, breaks, breaks_set
-from real.wheel_edit import WheelEdit
+from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench, breaks, breaks_set
+from real.wheel_edit import WheelEdit, rewritten
+from rocwright.check.install.facts import Installation
 
 METADATA = "{info}/METADATA"
 
@@ -35,6 +36,7 @@ def pin_of_another_version(wheel: WheelEdit) -> None:
 @breaks_set("set-closed", LEGACY, "a package that torch requires is not in the set")
 def package_left_out(bench: Workbench) -> None:
     bench.drop("triton")
+    bench.request["expect"].remove("triton")
 
 
 @breaks_set("set-extras", KPACK, "torch offers an extra for a GPU whose package is not in the set")
@@ -53,10 +55,10 @@ def archives_elsewhere(bench: Workbench) -> None:
 @breaks_set("set-kpack", KPACK, "the archives hold the device code of a library of another name")
 def library_moved(bench: Workbench) -> None:
     with bench.edit("torch") as wheel:
-        old = b"torch/lib/libtorch_hip.so"
-        data = wheel.read(old.decode())
-        assert data.count(old) == 1
-        wheel.put(old.decode(), data.replace(old, b"torch/lib/libtorch_cud.so"))
+        name, old = "torch/lib/libtorch_hip.so", b"lib/libtorch_hip.so"
+        data = wheel.read(name)
+        assert data.count(old) == 1, "the marker alone has it"
+        wheel.put(name, data.replace(old, b"lib/libtorch_cud.so"))
 
 
 @breaks_set("set-device", KPACK, "a split torch has no device package for a GPU that was asked for")
@@ -67,8 +69,38 @@ def device_package_left_out(bench: Workbench) -> None:
         wheel.drop_lines(METADATA, "Requires-Dist: amd-torch-device-gfx906")
 
 
-@breaks_set("set-device", KPACK, "a device package belongs to a wheel that is not in the set")
-def device_without_host(bench: Workbench) -> None:
-    wheel = bench.retitled("amd-torch-device-gfx906", "amd-apex-device-gfx906")
-    wheel.rename_below("torch/.kpack/torch_", "apex/.kpack/apex_")
-    bench.add("amd-apex-device-gfx906", wheel)
+@breaks_set("set-device", KPACK, "a device package is there that no extra of its host brings")
+def device_without_extra(bench: Workbench) -> None:
+    version = "3.5.0+rocm5.2.3"
+    wheel = bench.retitled("amd-torch-device-gfx906", "amd-triton-device-gfx906", version=version)
+    wheel.substitute(METADATA, "Requires-Dist: torch==2.9.0+rocm5.2.3", f"Requires-Dist: triton=={version}")
+    wheel.rename_below("torch/.kpack/torch_", "triton/.kpack/triton_")
+    bench.add("amd-triton-device-gfx906", wheel)
+
+
+# -- installing
+
+
+@breaks("set-install", SMALL, "rocm-sdk-devel", "the wheel is of a format that no installer knows yet")
+def format_of_the_future(wheel: WheelEdit) -> None:
+    wheel.substitute("{info}/WHEEL", "Wheel-Version: 1.0", "Wheel-Version: 2.0")
+
+
+@breaks_set("set-install", SMALL, "the package that selects the others cannot be built")
+def selector_does_not_build(bench: Workbench) -> None:
+    bench.overwrite("rocm", lambda sdist: rewritten(sdist, "rocm_build_backend.py", lambda data: b"1 / 0\n"))
+
+
+@breaks_set("set-candidates", SMALL, "an installer looked at two files before it found one that fits")
+def two_candidates(bench: Workbench) -> None:
+    bench.request["install"] = False
+    files = tuple(f"rocm_sdk_core-1.0-{build}-py3-none-linux_x86_64.whl" for build in (1, 2))
+    done = Installation("pip", "cp311 on linux_x86_64", asked={"rocm-sdk-core": files})
+    bench.installations = (done,)
+
+
+@breaks_set(
+    "set-unproved", WINDOWS, "the set is for a system on which it was not installed", severity="warning"
+)
+def other_system(bench: Workbench) -> None:
+    bench.request["install"] = True

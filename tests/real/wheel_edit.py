@@ -9,12 +9,14 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import io
 import struct
 import subprocess
+import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -235,3 +237,22 @@ def zip_of(parts: Iterable[Part]) -> bytes:
         ) + name  # fmt: skip
     end = struct.pack(_END, b"PK\5\6", 0, 0, count, count, len(directory), len(out), 0)
     return bytes(out + directory + end)
+
+
+def rewritten(sdist: bytes, name: str, change: Callable[[bytes], bytes], more: bytes = b"") -> bytes:
+    """An sdist with one file below its root changed, and with a further file of the bytes `more`."""
+    out, found = io.BytesIO(), False
+    with tarfile.open(fileobj=io.BytesIO(sdist)) as old, tarfile.open(fileobj=out, mode="w:gz") as new:
+        for entry in old:
+            stream = old.extractfile(entry)
+            data = stream.read() if stream else b""
+            if entry.name.partition("/")[2] == name:
+                data, found = change(data), True
+                entry.size = len(data)
+            new.addfile(entry, io.BytesIO(data))
+        if more:
+            further = tarfile.TarInfo(f"{entry.name.partition('/')[0]}/further.bin")
+            further.size = len(more)
+            new.addfile(further, io.BytesIO(more))
+    assert found, f"the sdist has no {name}"
+    return out.getvalue()
