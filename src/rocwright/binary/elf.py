@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.view import View
@@ -136,6 +137,20 @@ def is_elf(path: Path) -> bool:
         return False
     with path.open("rb") as stream:
         return stream.read(4) == MAGIC
+
+
+def foreign(head: bytes) -> tuple[str, int] | None:
+    """Kind and machine of an ELF file that is 32-bit or big-endian, from its first bytes; else None.
+
+    `read_elf` refuses such a file; it may be a good one all the same, for another machine.
+    """
+    if not head.startswith(MAGIC) or head.startswith(SUPPORTED) or len(head) < 20:
+        return None
+    if head[4] not in (1, 2) or head[5] not in (1, 2):
+        return None
+    order: Literal["little", "big"] = "little" if head[5] == 1 else "big"
+    kind = _KINDS.get(int.from_bytes(head[16:18], order))
+    return None if kind is None else (kind, int.from_bytes(head[18:20], order))
 
 
 def read_elf(source: Path | View) -> Elf:

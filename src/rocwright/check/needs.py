@@ -31,16 +31,14 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
     the system, or a package that its requirements lead to and that is known to hold a library of this name,
     even when that package is not among the files.
     """
-    if context.platforms.on_every(library, windows=windows):
-        return None
     libraries = context.libraries
-    if libraries.provides(facts, library, windows=windows):
+    if context.platforms.on_every(library, windows=windows) or libraries.provides(
+        facts, library, windows=windows
+    ):
         return None
-    reach, closed = libraries.reach(facts), context.request.closed
+    reach = libraries.reach(facts)
     provider = _provider(library, context, windows=windows)
-    should = (
-        [] if provider is None else sorted(name for name in reach.projects if fits(name, provider.packages))
-    )
+    should = [] if provider is None else [name for name in reach.projects if fits(name, provider.packages)]
     if provider is not None and not should:
         brought = (*provider.packages, *provider.through)
         if any(fits(name, brought) for name in (*reach.projects, *reach.unseen)):
@@ -48,22 +46,30 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
     if facts.project not in should and _is_choice(library, facts, windows=windows):
         return Missing(False, "it has builds for several versions of these and loads one that fits")
     if should:
-        return Missing(True, f"{' and '.join(should)} should hold it and does not")
-    holders = sorted(set(libraries.holders(library, windows=windows)) - {facts.project})
+        return Missing(True, f"{' and '.join(sorted(should))} should hold it and does not")
+    return _elsewhere(library, facts, context, provider, windows=windows)
+
+
+def _elsewhere(
+    library: str, facts: Facts, context: Context, provider: Provider | None, *, windows: bool
+) -> Missing:
+    """What may bring a library to which no requirement leads, as far as the files at hand say."""
+    nothing = Missing(True, "neither this wheel nor what it requires nor the system holds it")
+    holders = sorted(set(context.libraries.holders(library, windows=windows)) - {facts.project})
     if holders:
-        return Missing(closed, f"{holders[0]} has it, to which no requirement of this wheel leads")
-    bundled = context.platforms.windows.bundled if windows else context.platforms.linux.bundled
-    if closed or re.fullmatch(bundled, library):
-        return Missing(True, "neither this wheel nor what it requires nor the system holds it")
-    if reach.unseen:
-        more = f" or {len(reach.unseen) - _SHOWN} others" if len(reach.unseen) > _SHOWN else ""
-        names = " or ".join(reach.unseen[:_SHOWN])
-        return Missing(False, f"perhaps {names}{more} would bring that: required, not among these files")
+        why = f"{holders[0]} has it, to which no requirement of this wheel leads"
+        return Missing(context.request.closed, why)
+    platform = context.platforms.windows if windows else context.platforms.linux
+    if context.request.closed or re.fullmatch(platform.bundled, library):
+        return nothing
     if provider is not None:
-        return Missing(
-            False, f"{provider.name} would bring that, to which no requirement of this wheel leads"
-        )
-    return Missing(True, "neither this wheel nor what it requires nor the system holds it")
+        return Missing(False, f"{provider.name} would bring that, to which no requirement at hand leads")
+    unseen = context.libraries.reach(facts).unseen
+    if not unseen:
+        return nothing
+    more = f" or {len(unseen) - _SHOWN} others" if len(unseen) > _SHOWN else ""
+    names = " or ".join(unseen[:_SHOWN])
+    return Missing(False, f"perhaps {names}{more} would bring that: required, not among these files")
 
 
 def unmet(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.binary.elf import PT_DYNAMIC, PT_LOAD, is_elf, read_elf
+from rocwright.binary.elf import PT_DYNAMIC, PT_LOAD, foreign, is_elf, read_elf
 from rocwright.binary.patch import BytePatch, PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidElf, InvalidInput
@@ -81,6 +81,24 @@ def test_not_an_elf_file(tmp_path: Path) -> None:
     assert not is_elf(tmp_path)
     with pytest.raises(InvalidElf, match="no ELF file"):
         read_elf(script)
+
+
+@pytest.mark.parametrize(
+    ("head", "found"),
+    [
+        (b"\x7fELF\1\1\1" + bytes(9) + b"\3\0\3\0", ("dyn", 3)),  # 32 bits, 386
+        (b"\x7fELF\1\1\1" + bytes(9) + b"\2\0\x28\0", ("exec", 40)),  # 32 bits, Arm
+        (b"\x7fELF\2\2\1" + bytes(9) + b"\0\1\0\x16", ("rel", 22)),  # big-endian, S/390
+        (b"\x7fELF\2\1\1" + bytes(9) + b"\3\0\x3e\0", None),  # what read_elf reads
+        (b"\x7fELF\3\1\1" + bytes(9) + b"\3\0\3\0", None),
+        (b"\x7fELF\1\0\1" + bytes(9) + b"\3\0\3\0", None),
+        (b"\x7fELF\1\1\1" + bytes(9) + b"\x63\0\3\0", None),
+        (b"\x7fELF\1\1\1", None),
+        (b"#!/bin/sh\n" + bytes(20), None),
+    ],
+)
+def test_files_for_machines_of_another_layout(head: bytes, found: tuple[str, int] | None) -> None:
+    assert foreign(head) == found
 
 
 BAD = {

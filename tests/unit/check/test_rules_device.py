@@ -75,6 +75,13 @@ def test_code_that_is_not_what_its_container_says() -> None:
     ]
 
 
+def test_device_code_that_cannot_be_read_and_whose_path_says_nothing() -> None:
+    file = CodeFile("torch/k.hsaco", wrong="its header is cut or malformed")
+    assert said("device-flags", wheel("torch", code=(file,))) == [
+        ("torch/k.hsaco", "it is device code: its header is cut or malformed")
+    ]
+
+
 # -- device wheels
 
 
@@ -122,6 +129,10 @@ def test_code_without_a_target_in_its_path_goes_by_its_header() -> None:
     file = CodeFile("x/kernels.hsaco", machine="gfx90a")
     assert said("device-foreign", part("rocm-sdk-device-gfx942", file)) == [
         ("x/kernels.hsaco", "it serves gfx90a, the wheel is for gfx942")
+    ]
+    bundles = CodeFile("x/kernels.hsaco", targets=frozenset({"gfx942", "gfx90a:xnack+"}))
+    assert said("device-foreign", part("rocm-sdk-device-gfx942", bundles)) == [
+        ("x/kernels.hsaco", "it serves gfx90a:xnack+, the wheel is for gfx942")
     ]
     # A wrong header is another rule's finding.
     wrong = CodeFile(

@@ -233,6 +233,19 @@ def test_real_libraries_at_the_door(build: Any, library: Any) -> None:
     path = build("triton", "3.5", files)
     assert rules(path, "elf-absolute-path") == [("triton/_C/libtriton.so",)]
     assert rules(path, "elf-needed") == []
+    assert rules(path, "elf-readable") == []
     assert rules(build("triton", "3.5", files, tag="cp311-cp311-linux_aarch64"), "elf-machine") == [
         ("triton/_C/libtriton.so",)
     ]
+
+
+def test_a_good_file_for_a_32_bit_machine_is_readable_and_no_library_of_this_wheel(
+    build: Any, library: Any
+) -> None:
+    old = bytearray(library())
+    old[4], old[18] = 1, 3
+    runtime = "_rocm_sdk_core/lib/llvm/lib/clang/22/lib/linux/libclang_rt.asan-i386.so"
+    for member, told in ((runtime, []), ("_rocm_sdk_core/lib/libx.so", [("_rocm_sdk_core/lib/libx.so",)])):
+        path = build("rocm_sdk_core", "7", {member: bytes(old)}, tag="py3-none-linux_x86_64")
+        assert rules(path, "elf-readable") == []
+        assert rules(path, "elf-machine") == told

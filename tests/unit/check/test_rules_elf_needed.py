@@ -137,9 +137,19 @@ def test_nothing_leads_to_rocm() -> None:
     assert sure == []
     assert perhaps == [
         f"what it needs is not all here ({HIP}, librocm_sysdeps_drm.so.2): ROCm's core package would bring "
-        "that, to which no requirement of this wheel leads",
+        "that, to which no requirement at hand leads",
         f"what it needs is not all here ({BLAS}): ROCm's libraries package would bring that, "
-        "to which no requirement of this wheel leads",
+        "to which no requirement at hand leads",
+    ]
+
+
+def test_what_the_requirements_lead_to_is_not_known_where_they_are_not_at_hand() -> None:
+    facts = wheel("cupy-rocm-7-0", elf("cupy/cub.so", HIP, "libnuma.so.1"), requires=["numpy"])
+    assert both(facts)[1] == [
+        f"what it needs is not all here ({HIP}): ROCm's core package would bring that, "
+        "to which no requirement at hand leads",
+        "what it needs is not all here (libnuma.so.1): perhaps numpy would bring that: "
+        "required, not among these files",
     ]
 
 

@@ -73,7 +73,8 @@ def _flags(facts: Facts, _: Context) -> Iterator[Problem]:
             yield Problem(f"it holds code that is said to be for {code.said}: {code.what}", next_step, member)
     for file in facts.code:
         if file.wrong is not None:
-            yield Problem(f"its path says it is for {file.said}: {file.wrong}", next_step, file.member)
+            said = "it is device code" if file.said is None else f"its path says it is for {file.said}"
+            yield Problem(f"{said}: {file.wrong}", next_step, file.member)
 
 
 def _foreign(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -100,9 +101,10 @@ def _serves(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def _served(file: CodeFile) -> tuple[str, ...]:
-    """What the path says; without a word in the path, what the header says."""
-    named = file.said if file.said is not None else file.machine
-    return () if named is None else (named,)
+    """What the path says; without a word in the path, what is inside."""
+    if file.said is not None:
+        return (file.said,)
+    return tuple(sorted(file.targets)) if file.machine is None else (file.machine,)
 
 
 def _belongs(target: str, part: str) -> bool:

@@ -56,7 +56,7 @@ def _entries(
 
 def _shown(entries: Sequence[str]) -> str:
     more = f" and {len(entries) - _SHOWN} more" if len(entries) > _SHOWN else ""
-    return repr(":".join(entries[:_SHOWN])) + more
+    return repr(":".join(entry or "(empty)" for entry in entries[:_SHOWN])) + more
 
 
 def _leaves(elf: ElfFacts, entry: str) -> bool:
