@@ -67,9 +67,9 @@ class ElfFacts:
 
     `kind` and `machine` as in `binary.elf.Elf`; of a file for a 32-bit or big-endian machine nothing else is
     known. `versions` are the symbol versions it needs of a library (`libc.so.6` -> `GLIBC_2.34`). `stack` is
-    what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table. `targets`
-    are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code` what is not
-    what it says. `marker` is that of a split library.
+    what PT_GNU_STACK asks for, None without one. `writable_dynamic` is None without a dynamic table.
+    `targets` are those of the device code in it, `code_sizes` its bytes by target (unpacked), `wrong_code`
+    what is not what it says. `marker` is that of a split library.
     """
 
     member: str
