@@ -48,7 +48,7 @@ def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
     yield "licence", [*([wheel.license] if wheel.license else []), *wheel.licences]
     yield "sbom", wheel.sboms
     ceiling = [f"glibc {wheel.glibc}"] if wheel.glibc else []
-    ceiling += [f"libstdc++ {wheel.glibcxx}"] if wheel.glibcxx else []
+    ceiling += [f"GLIBCXX {wheel.glibcxx}"] if wheel.glibcxx else []
     yield "needs", [", ".join(ceiling)] if ceiling else []
 
 
@@ -56,7 +56,7 @@ def _compiled(one: Compiled) -> None:
     named = [one.soname] if one.soname and not one.member.endswith(f"/{one.soname}") else []
     console.out(plain("  " + "  ".join([one.member, human_bytes(one.size), one.kind, *named])))
     versions = [f"glibc {one.glibc}"] if one.glibc else []
-    versions += [f"libstdc++ {one.glibcxx}"] if one.glibcxx else []
+    versions += [f"GLIBCXX {one.glibcxx}"] if one.glibcxx else []
     told = (
         ("problem", one.problem),
         ("needs", " ".join(one.needed)),
