@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 from pathlib import Path
@@ -224,6 +225,25 @@ def test_libraries_find_each_other_by_rpath(tmp_path: Path, unpacked: Path) -> N
         ),
     )
     assert subprocess.run([user]).returncode == 42
+
+
+def stack_of(library: Path) -> str:
+    """Flags that readelf shows for GNU_STACK: RW, or RWE for an executable one."""
+    said = subprocess.run(["readelf", "-lW", library], check=True, capture_output=True, text=True).stdout
+    (line,) = (line for line in said.splitlines() if "GNU_STACK" in line)
+    return line.split()[6]
+
+
+def test_a_library_that_asks_for_an_executable_stack_does_so_no_longer(
+    tmp_path: Path, unpacked: Path
+) -> None:
+    careless = unpacked / "liba1/usr/lib" / TRIPLET / "libcareless.so.1"
+    trees.library(careless, soname="libcareless.so.1", flags=("-Wl,-z,execstack",))
+    assert stack_of(careless) == "RWE"
+    lay_out(distribution(), unpacked, tmp_path / "rocm")
+    assert stack_of(tmp_path / "rocm/lib/libcareless.so.1") == "RW"
+    # Nothing but that flag and the RPATH changed: it still loads.
+    ctypes.CDLL(str(tmp_path / "rocm/lib/libcareless.so.1"))
 
 
 def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path) -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 
 from rocwright.binary.patch import BytePatch
+from rocwright.binary.elf import read_elf
 from rocwright.binary.rpath import plan_rpath
+from rocwright.binary.stack import plan_stack
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, Placement, place
@@ -67,7 +69,7 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
         info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
         brought = ((sources[old].package, new) for old, new in placement.files)
         Listing.of(distribution.name, brought).write(beside)
-        rpaths = _mend_rpaths(beside, [new for _, new in placement.files])
+        rpaths = _mend_elf(beside, [new for _, new in placement.files])
     remove_tree(unpacked)
     files = [file for file in walk_files(prefix) if not file.is_symlink()]
     return LaidOut(
@@ -173,7 +175,8 @@ def _mend_enumerator(prefix: Path) -> None:
         script.write_bytes(script.read_bytes().replace(_LISTS_NODES, guarded))
 
 
-def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:
+def _mend_elf(prefix: Path, files: Iterable[str]) -> int:
+    """Give ELF files the RPATH that finds their libraries, and an ordinary stack; how many RPATHs changed."""
     elves = read_elves(prefix, files)
     providers = Providers.of((path, elf.soname) for path, elf in elves.items() if elf.soname is not None)
     edited = 0
@@ -182,6 +185,10 @@ def _mend_rpaths(prefix: Path, files: Iterable[str]) -> int:
         if patch is not None:
             _patch_own_file(prefix / path, patch)
             edited += 1
+        # Read again: the table of program headers may have moved.
+        stack = plan_stack(read_elf(prefix / path)) if elf.dynamic else None
+        if stack is not None:
+            _patch_own_file(prefix / path, stack)
     return edited
 
 
