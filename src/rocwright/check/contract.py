@@ -21,7 +21,8 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `rules` are switched on, `off` switched off again; `severity` overrides the catalogue's. Patterns over
     installed paths: `required` and `forbidden` files; `bundled` are the files of other projects in it, which
-    bring their licences; `own_rocm` those that make it independent of ROCm's packages. `pinned` are patterns
+    bring their licences; `own_rocm` those that make it independent of ROCm's packages. `provided` are
+    patterns over names of libraries that are there wherever the package is installed. `pinned` are patterns
     over project names that it requires by exact version only. `host` is the project that a device package
     belongs to, `{1}` in it what the first star of the name stands for. `budget` is the largest size of the
     file, `target_budget` of the device code for one target in it (unpacked), in bytes. `extras` are those of
@@ -37,6 +38,7 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     forbidden: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()
     own_rocm: tuple[str, ...] = ()
+    provided: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     host: str | None = None
     budget: int | None = None
@@ -51,7 +53,7 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name != re.sub(r"[-_.]+", "-", name).lower():
                 raise ValueError(f"{name!r} fits no package: names are lower-case, with single hyphens")
         paths = (*self.required, *self.forbidden, *self.bundled, *self.own_rocm)
-        for pattern in (*self.names, *paths, *self.pinned):
+        for pattern in (*self.names, *paths, *self.provided, *self.pinned):
             if re.search(r"[{}]", re.sub(r"\{[^{}]*\}", "", pattern)):
                 raise ValueError(f"{pattern!r} has a brace without its partner")
 
@@ -84,6 +86,7 @@ class Terms:
     forbidden: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()
     own_rocm: tuple[str, ...] = ()
+    provided: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
     host: str | None = None
     budget: int | None = None
@@ -92,7 +95,7 @@ class Terms:
     refuses: bool = False
 
 
-_JOINED = ("required", "forbidden", "bundled", "own_rocm", "pinned", "extras")
+_JOINED = ("required", "forbidden", "bundled", "own_rocm", "provided", "pinned", "extras")
 _LAST = ("host", "budget", "target_budget", "refuses")
 assert {*_JOINED, *_LAST, "rules", "severity"} == {field.name for field in fields(Terms)}
 

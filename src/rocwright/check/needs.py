@@ -28,13 +28,15 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
     """What is known of a library that a file needs and that is not there; None when something brings it.
 
     What brings it: the wheel itself, a package that it requires (over any number of steps, extras included),
-    the system, or a package that its requirements lead to and that is known to hold a library of this name,
-    even when that package is not among the files.
+    the system, the place it is installed in as the contract knows it, or a package that its requirements lead
+    to and that is known to hold a library of this name, even when that package is not among the files.
     """
     libraries = context.libraries
     if context.platforms.on_every(library, windows=windows) or libraries.provides(
         facts, library, windows=windows
     ):
+        return None
+    if fits(library.lower() if windows else library, context.terms(facts.project).provided):
         return None
     reach = libraries.reach(facts)
     provider = _provider(library, context, windows=windows)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
-from facts_by_hand import elf, members, said, wheel
+from facts_by_hand import CONTRACT, elf, members, said, wheel
 
+from rocwright.check.context import Context
+from rocwright.check.contract import PackageRow
 from rocwright.check.facts import ElfFacts, Facts
+from rocwright.check.rules import RULES
 
 HIP, BLAS = "libamdhip64.so.7", "libhipblas.so.3"
 CORE = wheel("rocm-sdk-core", elf(f"_rocm_sdk_core/lib/{HIP}", "libc.so.6"))
@@ -79,6 +83,15 @@ def test_a_library_that_nothing_holds() -> None:
 def test_a_program_needs_its_libraries_too() -> None:
     tool = ElfFacts("pkg/bin/tool", kind="exec", needed=("libone.so",), interp="/lib64/ld-linux-x86-64.so.2")
     assert both(wheel("pkg", tool)) == ([f"it needs libone.so: {_NOTHING}"], [])
+
+
+def test_the_contract_knows_what_is_there_where_a_package_is_installed() -> None:
+    facts = wheel("mykernels", elf("mykernels/a.so", "libibverbs.so.1", "libnl-3.so.200"))
+    row = PackageRow(names=("mykernels*",), provided=("libibverbs.so.1", "libnl-*"))
+    contract = msgspec.structs.replace(CONTRACT, package=(*CONTRACT.package, row))
+    [rule] = [one for one in RULES if one.id == "elf-needed"]
+    assert len(list(rule.check(facts, Context(CONTRACT, files=(facts,))))) == 2
+    assert list(rule.check(facts, Context(contract, files=(facts,)))) == []
 
 
 # -- what may be elsewhere
