@@ -260,6 +260,26 @@ def test_a_device_package_that_nothing_brings() -> None:
     assert [rule for rule, _, _ in found(LIBRARIES, device("gfx1100"))] == ["set-device"]
 
 
+def test_a_device_package_may_require_that_of_another_project() -> None:
+    host = torch(
+        extras=["device-gfx942"],
+        requires=["rocm[libraries]==7", 'amd-torch-device-gfx942==2.9+rocm7; extra == "device-gfx942"'],
+    )
+    leaf = wheel("amd-torch-device-gfx942", "2.9+rocm7", requires=["rocm-sdk-device-gfx942==7"])
+    files = (offering("gfx942", "gfx90a"), LIBRARIES, device("gfx942"), device("gfx90a"), host, leaf)
+    assert found(*files, targets=["gfx942"]) == []
+    assert [file for _, file, _ in found(*files, targets=["gfx942", "gfx90a"])] == [
+        f"torch-2.9+rocm7-{LINUX}.whl"
+    ]
+
+
+def test_the_newest_of_several_versions_is_named() -> None:
+    files = [wheel("a", version) for version in ("9.1", "10.0", "9.2")]
+    assert found(*files) == [
+        ("set-one-version", f"a-10.0-{LINUX}.whl", "a is there in 3 versions: 9.1, 9.2, 10.0")
+    ]
+
+
 def test_a_package_that_is_not_split_needs_no_device_package() -> None:
     assert found(rocm(), torch(), targets=["gfx942"]) == []
 

@@ -84,7 +84,8 @@ def _device(context: Context) -> Iterator[tuple[str, Problem]]:
     wanted = base_targets(context.request.targets or ())
     brought = {required_name(item) for facts in context.files for item in parsed_requirements(facts)}
     stems = set()
-    for facts in context.files:
+    # A device package may require those of other projects; it offers nothing itself.
+    for facts in (one for one in context.files if device_part(one.project) is None):
         offers = {
             name: part
             for name in map(required_name, parsed_requirements(facts))

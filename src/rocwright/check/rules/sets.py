@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.environments import Environment, may_meet
@@ -20,10 +21,11 @@ def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
     for project, files in sorted(context.by_project.items()):
         versions = {facts.version: facts.name for facts in reversed(files)}
         if len(versions) > 1:
+            in_order = sorted(versions, key=Version)
             yield (
-                versions[max(versions)],
+                versions[in_order[-1]],
                 Problem(
-                    f"{project} is there in {len(versions)} versions: {', '.join(sorted(versions))}",
+                    f"{project} is there in {len(versions)} versions: {', '.join(in_order)}",
                     "remove the files of the older build; a set holds one version of each package",
                 ),
             )
