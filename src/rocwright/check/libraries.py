@@ -51,11 +51,13 @@ def directory_of(elf: ElfFacts, entry: str) -> str | None:
 class Reach:
     """Projects that requirements lead to: those among the files, the own one included, and those not there.
 
-    `unseen` starts with the names that are required without an extra.
+    `unseen` starts with the names that are required without an extra. `blind` are files on the way that
+    cannot be read, so that what they hold and require is not known.
     """
 
     projects: frozenset[str]
     unseen: tuple[str, ...]
+    blind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class Libraries:
                     places.setdefault(installed_path(elf.member), facts)
                     for name in {PurePosixPath(elf.member).name, elf.soname or ""}:
                         held[name].setdefault(facts.project, set()).add(facts.name)
+            # What is damaged is there, and reported as such.
+            for fault in facts.damaged:
+                name = PurePosixPath(fault.member).name
+                held[name].setdefault(facts.project, set()).add(facts.name)
+                dlls[name.lower()].setdefault(facts.project, set()).add(facts.name)
             for pe in facts.pe:
                 name = PurePosixPath(pe.member).name.lower()
                 dlls[name].setdefault(facts.project, set()).add(facts.name)
@@ -112,16 +119,20 @@ class Libraries:
             by_project[one.project].append(one)
         # A file that is not among them (of the same name as one that is) still requires what it requires.
         seen, unseen = {facts.project}, {False: dict[str, None](), True: dict[str, None]()}
-        waiting = [facts]
+        waiting, blind = [facts], set[str]()
         while waiting:
-            for name, optional in _required(waiting.pop()):
+            one = waiting.pop()
+            if one.unreadable is not None or one.bomb is not None or one.headers.name is None:
+                blind.add(one.name)
+            for name, optional in _required(one):
                 if name not in by_project and name != facts.project:
                     unseen[optional][name] = None
                 for there in (name, *self._through(name, by_project)):
                     if there in by_project and there not in seen:
                         seen.add(there)
                         waiting += by_project[there]
-        return Reach(frozenset(seen), tuple(dict.fromkeys((*unseen[False], *unseen[True]))))
+        names = tuple(dict.fromkeys((*unseen[False], *unseen[True])))
+        return Reach(frozenset(seen), names, tuple(sorted(blind)))
 
     def _through(self, name: str, projects: Iterable[str]) -> Iterator[str]:
         """Projects that a requirement brings unsaid: the `rocm` sdist decides when it is installed."""

@@ -39,6 +39,8 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
     if fits(library.lower() if windows else library, context.terms(facts.project).provided):
         return None
     reach = libraries.reach(facts)
+    if reach.blind:
+        return Missing(False, f"{reach.blind[0]}, which cannot be read, may have or require it")
     provider = _provider(library, context, windows=windows)
     should = [] if provider is None else [name for name in reach.projects if fits(name, provider.packages)]
     if provider is not None and not should:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +12,7 @@ from facts_by_hand import CONTRACT, elf, members, said, wheel
 
 from rocwright.check.context import Context
 from rocwright.check.contract import PackageRow
-from rocwright.check.facts import ElfFacts, Facts
+from rocwright.check.facts import ElfFacts, Facts, Fault, Headers
 from rocwright.check.rules import RULES
 
 HIP, BLAS = "libamdhip64.so.7", "libhipblas.so.3"
@@ -19,7 +21,7 @@ LIBRARIES = wheel(
     "rocm-sdk-libraries", elf(f"_rocm_sdk_libraries/lib/{BLAS}", HIP), requires=["rocm-sdk-core==1"]
 )
 # As the selecting sdist says it where a target family is chosen only when it is installed.
-ROCM = Facts(wheel("rocm").path.with_name("rocm-1.tar.gz"), "sdist", project="rocm", version="1")
+ROCM = dataclasses.replace(wheel("rocm"), path=Path("rocm-1.tar.gz"), kind="sdist", tags=frozenset())
 TORCH = wheel(
     "torch",
     elf("torch/lib/libc10.so"),
@@ -236,6 +238,36 @@ def test_requirements_that_go_in_circles() -> None:
     assert both(one, two)[0] == [f"it needs libx.so: {_NOTHING}"]
 
 
+# -- what cannot be read
+
+
+def test_a_required_file_that_cannot_be_read_may_have_anything() -> None:
+    vision = wheel("torchvision", elf("torchvision/_C.so", "libc10.so", "libx.so"), requires=["torch==1"])
+    zeros = Facts(TORCH.path, "wheel", project="torch", version="1", unreadable="the archive is damaged")
+    others = (CORE, LIBRARIES, ROCM)
+    for broken in (zeros, dataclasses.replace(TORCH, elf=(), bomb="it unpacks to a petabyte")):
+        sure, perhaps = both(vision, *others, broken, closed=True)
+        assert sure == []
+        assert perhaps == [
+            f"what it needs is not all here (libc10.so, libx.so): {TORCH.name}, "
+            "which cannot be read, may have or require it"
+        ]
+    # Of what is not required nothing is hoped for.
+    lone = wheel("triton", elf("triton/a.so", "libx.so"))
+    assert both(lone, zeros)[0] == [f"it needs libx.so: {_NOTHING}"]
+
+
+def test_without_metadata_it_is_not_known_what_a_wheel_requires() -> None:
+    nameless = dataclasses.replace(wheel("pkg", elf("pkg/a.so", "libx.so")), headers=Headers())
+    assert both(nameless)[0] == []
+    assert "which cannot be read" in both(nameless)[1][0]
+
+
+def test_a_damaged_library_is_there_all_the_same() -> None:
+    fault = Fault("pkg.libs/libx-1a2b3c4d.so.1", "its checksum is wrong")
+    assert both(wheel("pkg", elf("pkg/a.so", "libx-1a2b3c4d.so.1"), damaged=(fault,))) == ([], [])
+
+
 # -- what is not judged
 
 
@@ -346,6 +378,7 @@ def initialising(names: str) -> dict[str, str]:
 
 
 def torch(names: str, *libraries: ElfFacts) -> Facts:
+    names = names or "preload_shortnames=[], "
     return wheel("torch", *libraries, texts=initialising(names), requires=["rocm[libraries]==1"])
 
 
@@ -395,7 +428,13 @@ def test_what_torch_brings_itself_or_has_no_short_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["preload_shortnames=NAMES, ", "preload_shortnames=[1], ", "preload_shortnames={'a': 1}, "]
+    "names",
+    [
+        "preload_shortnames=NAMES, ",
+        "**OPTIONS, ",
+        "preload_shortnames=[1], ",
+        "preload_shortnames={'a': 1}, ",
+    ],
 )
 def test_a_list_that_is_made_elsewhere_cannot_be_compared(names: str) -> None:
     [(member, cause)] = said("torch-preload", torch(names, HIP_LIBRARY))
@@ -403,7 +442,16 @@ def test_a_list_that_is_made_elsewhere_cannot_be_compared(names: str) -> None:
     assert "no list of texts" in cause
 
 
-@pytest.mark.parametrize("text", [None, "def initialize(:\n", "\0"])
-def test_a_module_that_is_missing_or_no_python_is_another_rules_finding(text: str | None) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "def initialize(:\n",
+        "\0",
+        "def initialize():\n    pass\n",
+        initialising("")["torch/_rocm_init.py"],
+    ],
+)
+def test_a_module_that_is_missing_or_initialises_nothing_is_another_rules_finding(text: str | None) -> None:
     texts: dict[str, Any] = {} if text is None else {"torch/_rocm_init.py": text}
     assert said("torch-preload", wheel("torch", HIP_LIBRARY, texts=texts)) == []

@@ -129,7 +129,10 @@ def test_what_delvewheel_put_into_the_wheel_nothing_else_brings() -> None:
 
 
 def test_torch_loads_the_dlls_of_rocm_first() -> None:
-    init = "def initialize():\n    rocm_sdk.initialize_process(preload_shortnames=['hipblas'])\n"
+    init = (
+        "def initialize():\n    import rocm_sdk\n"
+        "    rocm_sdk.initialize_process(preload_shortnames=['hipblas'], check_version='7.1')\n"
+    )
     torch = wheel(
         "torch",
         dll("torch/lib/torch_hip.dll", "amdhip64_7.dll", "libhipblas.dll", "hiprtc0701.dll", "c10.dll"),

@@ -10,6 +10,7 @@ from rocwright.check.facts import Facts
 from rocwright.check.libraries import directory_of, search_entries
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.elf import native
+from rocwright.check.rules.rocm_init import what_is_wrong
 
 _INIT = "torch/_rocm_init.py"
 _CALL, _LIST = "initialize_process", "preload_shortnames"
@@ -22,12 +23,10 @@ def _preload(facts: Facts, context: Context) -> Iterator[Problem]:
     That another name in the list happens to load it does not count: that changes from release to release.
     """
     text = facts.texts.get(_INIT)
-    if text is None:  # its absence is a finding of its own
+    # That it is missing, or does not initialise ROCm, is a finding of its own.
+    if text is None or any(what_is_wrong(text, None)):
         return
-    try:
-        loaded = _listed(ast.parse(text))
-    except (SyntaxError, ValueError):  # so is a text that is no Python
-        return
+    loaded = _listed(ast.parse(text))
     if loaded is None:
         yield Problem(f"its {_LIST} is no list of texts, so it cannot be compared", "write a list", _INIT)
         return
@@ -58,19 +57,19 @@ def _pe_needs(facts: Facts) -> Iterator[tuple[str, str]]:
 
 
 def _listed(module: ast.Module) -> frozenset[str] | None:
-    """The literal list given to initialize_process; empty without one, None when it is no literal."""
+    """The literal list given to initialize_process; None when it is made elsewhere."""
     for node in ast.walk(module):
         if isinstance(node, ast.Call) and _name(node.func) == _CALL:
             value = next((keyword.value for keyword in node.keywords if keyword.arg == _LIST), None)
             if value is None:
-                return frozenset()
+                return None
             try:
                 names = ast.literal_eval(value)
             except ValueError:
                 return None
             known = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
             return frozenset(names) if known else None
-    return frozenset()
+    return None
 
 
 def _name(function: ast.expr) -> str:
