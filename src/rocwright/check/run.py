@@ -203,7 +203,14 @@ def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
     findings = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(item for item in path.iterdir() if item.name.endswith(_ENDINGS))
+            try:
+                inside = sorted(item for item in path.iterdir() if item.name.endswith(_ENDINGS))
+            except OSError as error:
+                cause = f"the folder cannot be listed: {error.strerror}"
+                findings.append(
+                    Finding("readable", "error", path.resolve().name, cause, "give yourself the right to it")
+                )
+                continue
             files += inside
             if not inside:
                 findings.append(
