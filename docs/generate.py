@@ -23,6 +23,7 @@ from rocwright.build.recipe import RecipeTable
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.rules.base import Rule, SetRule
+from rocwright.check.run import OWN_RULES
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.data import load_table
@@ -297,10 +298,23 @@ def _failure(said: int | None) -> str:
     return "the command's" if said is None else f"always {said}"
 
 
+def render_mutations() -> str:
+    """Each rule with the ways in which the tests break good wheels for it."""
+    sys.path.insert(0, str(DOCS.parent / "tests"))
+    mutations = importlib.import_module("real.mutations").MUTATIONS
+    order = [*OWN_RULES, *rule_ids()]
+    rows = sorted(mutations, key=lambda one: order.index(one.rule))
+    head = ("Rule", "What is broken", "In the set", "Test")
+    return f"{len(rows)} mutations for {len(order)} rules.\n\n" + table(
+        head, ((code(one.rule), one.breaks, one.of, code(one.id)) for one in rows)
+    )
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "cli": render_cli,
     "errors": render_errors,
     "rules": render_rules,
+    "mutations": render_mutations,
     "scripts": render_scripts,
     "families": render_family_names,
     "data-contract": lambda: _schema(ContractTable),
