@@ -19,6 +19,8 @@ WRONG_END = "its compressed bytes do not end where they should"
 # A decompressor copies what it was given and has not used yet at every call, so it gets little at a time.
 _INPUT = 128 << 10
 _UTF8_NAME = 0x800
+_DESCRIPTOR = 0x8
+_IN_EXTRA = 0xFFFFFFFF
 
 
 class Damaged(Exception):
@@ -48,6 +50,21 @@ def header_end(data: bytes | memoryview, member: WheelMember) -> int:
         raise Damaged("its header names another file")
     end: int = LOCAL.size + name_size + extra_size
     return end
+
+
+def require_agreement(head: bytes | memoryview, member: WheelMember) -> None:
+    """Raises `Damaged` when a local header tells of other content than the directory.
+
+    Readers that stream an archive believe the one, others the other; so they would see different files.
+    """
+    _, _, flags, method, _, _, crc, packed, size, *_ = LOCAL.unpack_from(head)
+    told = [(method, member.method)]
+    if not flags & _DESCRIPTOR:
+        told.append((crc, member.crc))
+        # Where one of them does not fit, both stand in an extra field.
+        told += [(packed, member.packed), (size, member.size)] if _IN_EXTRA not in (packed, size) else []
+    if any(here != there for here, there in told):
+        raise Damaged("its local header contradicts the directory")
 
 
 def locate(handle: int, member: WheelMember) -> PackedMember:

@@ -218,8 +218,8 @@ def _writable_dynamic(elf: Elf) -> bool | None:
 
 
 def _is_pe(name: str, head: bytes, view: View) -> bool:
-    """Whether it starts as a PE image does, or is named as one."""
-    if name.lower().endswith(_PE_ENDINGS):
+    """Whether it starts as a PE image does, or is named as one and not just text."""
+    if name.lower().endswith(_PE_ENDINGS) and b"\0" in head:
         return True
     if len(head) < _HEAD or not head.startswith(_PE_MAGIC):
         return False

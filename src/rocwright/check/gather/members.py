@@ -17,6 +17,7 @@ from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.inflate import (
     DEFLATED,
     ENCRYPTED,
+    LOCAL,
     STORED,
     WRONG_END,
     Cursor,
@@ -24,6 +25,7 @@ from rocwright.wheel.inflate import (
     PackedMember,
     header_end,
     locate,
+    require_agreement,
     stored_pieces,
 )
 from rocwright.wheel.read import WheelMember
@@ -107,10 +109,12 @@ class Reader:
     def _one(self, member: WheelMember, data: bytes, start: int) -> Seen:
         if member.flags & ENCRYPTED or member.method not in _METHODS:
             return Seen(member)
+        part = memoryview(data)[member.offset - start :] if data else None
         try:
-            if member.size > WHOLE:
-                return self._large(member)
-            return self._whole(member, memoryview(data)[member.offset - start :] if data else None)
+            seen = self._large(member) if member.size > WHOLE else self._whole(member, part)
+            # Last, because whoever writes a header wrong mostly has a better reason for it.
+            require_agreement(part or os.pread(self.handle, LOCAL.size, member.offset), member)
+            return seen
         except Damaged as damage:
             return Seen(member, damage=str(damage))
 
