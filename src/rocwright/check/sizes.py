@@ -143,7 +143,7 @@ def parse_sizes(data: bytes, *, where: str) -> SizeTable:
         raise InvalidData(
             f"{where} tells no sizes: it is neither a report nor the manifest of a set",
             where=where,
-            next_step="give what `rocwright check --json` printed, a set's manifest, or a directory of wheels",
+            next_step="give a report (rocwright check --json), a set's manifest, or a directory of wheels",
         ) from error
     return SizeTable({size_key(entry.name): FileSizes(entry.size) for entry in manifest.files})
 

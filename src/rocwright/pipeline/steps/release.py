@@ -159,6 +159,9 @@ def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
         # Who only looks may do without one of them; what is published is proved with both.
         venv.pip_command()
         venv.uv_command()
+        # What a killed run left there is as large as two environments.
+        proof = workspace.root / "proof"
+        remove_tree(proof)
         report = check_set(
             _files(inputs, projects),
             targets=options.targets,
@@ -166,10 +169,11 @@ def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
             expect=projects,
             install=True,
             jobs=options.jobs,
-            work_dir=workspace.root / "proof",
+            work_dir=proof,
             note=note,
             log=workspace.log("check"),
         )
+        remove_tree(proof)
         return _checked(report)
 
     return Step(
