@@ -57,10 +57,9 @@ def install(
     """
     root = work / f"{installer}-{plan.environment.abi}"
     problems: tuple[str, ...]
-    seconds = 0.0
     try:
         environment = venv.create(root / "env", python=python, log=log)
-        seconds = _run(plan, installer, index, root, environment, log)
+        _run(plan, installer, index, root, environment, log)
         problems = tuple(_wrong(environment, plan))
     except CommandFailed as error:
         problems = (_plain(error.tail, index.url, work),)
@@ -72,28 +71,23 @@ def install(
         problems=problems,
         asked=_by_project(index.asked()),
         stand_ins=tuple(map(str, plan.stand_ins)),
-        projects=tuple(sorted(plan.expected)),
-        seconds=round(seconds, 2),
     )
 
 
 def _run(
     plan: InstallPlan, installer: str, index: Index, root: Path, environment: Environment, log: Path | None
-) -> float:
+) -> None:
     scratch = root / "tmp"
     scratch.mkdir(parents=True)
     # No proxy stands between two processes of one machine; big wheels are unpacked on the disk of the set.
     env = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "TMPDIR": str(scratch), **_selection(plan.files)}
     places = Closed(index_url=index.url)
     if installer == "pip":
-        done = venv.pip_install(
+        venv.pip_install(
             environment, plan.requirements, closed=places, log=log, options=["--no-compile"], env=env
         )
     else:
-        done = venv.uv_install(
-            environment, plan.requirements, closed=places, cache=root / "cache", log=log, env=env
-        )
-    return done.wall_s
+        venv.uv_install(environment, plan.requirements, closed=places, cache=root / "cache", log=log, env=env)
 
 
 def _selection(files: Iterable[Path]) -> Mapping[str, str]:
