@@ -141,5 +141,11 @@ def _require(paths: tuple[Path, ...], previous: Path | None) -> None:
             "nothing to check", next_step="give wheels or directories: rocwright check dist/*.whl"
         )
     for path in (*paths, *((previous,) if previous else ())):
-        if not path.exists():
+        try:
+            there = path.exists()
+        except OSError as error:
+            raise UsageError(
+                f"cannot look at {path}: {error.strerror}", next_step="check its rights"
+            ) from error
+        if not there:
             raise UsageError(f"{path} does not exist")
