@@ -118,7 +118,7 @@ def test_modes_that_are_fine(mode: int) -> None:
 
 def test_modes_count_as_errors_where_rocm_is_packaged_and_not_at_all_on_windows() -> None:
     member = Member("torch/x", mode=FILE | 0o666)
-    for project in ("torch", "rocm-sdk-core", "amd-torch-device-x", "triton"):
+    for project in ("torch", "rocm-sdk-core", "amd-torch-device-gfx942", "triton"):
         assert only(wheel(project, members=[member]), RULES).severity == "error"
     assert ids(wheel("torch", members=[member], tag=WINDOWS), RULES) == []
     both = frozenset({WINDOWS, LINUX})

@@ -170,7 +170,7 @@ def test_many_files_of_one_kind_are_one_finding() -> None:
     assert finding.members == ("a/__pycache__/x", "b/__pycache__/y", "b/__pycache__/z.pyc")
 
 
-@pytest.mark.parametrize("project", ["rocm-sdk-device-x", "amd-torch-device-x"])
+@pytest.mark.parametrize("project", ["rocm-sdk-device-x", "amd-torch-device-gfx942"])
 def test_a_device_wheel_has_no_modules(project: str) -> None:
     files = ["_rocm_sdk_libraries/.kpack/x.kpack", "_rocm_sdk_libraries/_device_x.json"]
     assert ids(wheel(project, members=files), RULES) == []

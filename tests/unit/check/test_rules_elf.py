@@ -131,6 +131,13 @@ def test_the_cause_names_the_wrong_entries_only_and_not_all_of_many() -> None:
     assert "$ORIGIN" not in cause
 
 
+def test_an_empty_entry_is_told_for_what_it_means() -> None:
+    [(_, cause)] = said("elf-rpath", wheel("torch", elf("torch/a.so", rpath="$ORIGIN:")))
+    assert cause == (
+        "it has RPATH '(empty)', which stands for the directory that the process happens to run in"
+    )
+
+
 def test_a_runpath_is_told_whatever_it_holds() -> None:
     [(member, cause)] = said("elf-runpath", wheel("torch", elf("torch/a.so", runpath="$ORIGIN")))
     assert member == "torch/a.so"

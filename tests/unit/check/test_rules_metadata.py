@@ -232,7 +232,7 @@ def test_what_cannot_be_read_is_told_once() -> None:
     assert ids(said("torch", TORCH, requires=("rocm[libraries]=={7.1}",)), RULES) == ["requirement-brace"]
     assert ids(said("apex", "1", requires=("torch=={x}",)), RULES) == ["requirement-brace"]
     assert ids(said("apex", "1", requires=("torch =>2",)), RULES) == ["requirement-malformed"]
-    device = said("amd-torch-device-x", TORCH, requires=("Torch=={x}",))
+    device = said("amd-torch-device-gfx942", TORCH, requires=("Torch=={x}",))
     assert ids(device, RULES) == ["requirement-brace"]
 
 
@@ -253,18 +253,22 @@ def test_extensions_without_an_exact_torch(project: str, text: str) -> None:
     [
         ("torch", "triton==3.5.*", "triton==3.5.0"),
         ("torch", 'pytorch-triton-rocm>=3; sys_platform == "linux"', "pytorch-triton-rocm==3.5"),
-        ("torch", 'amd-torch-device-x; extra == "device-x"', 'amd-torch-device-x==2.9; extra == "device-x"'),
+        (
+            "torch",
+            'amd-torch-device-gfx942; extra == "device-x"',
+            'amd-torch-device-gfx942==2.9; extra == "device-x"',
+        ),
         ("torchvision", "rocm[libraries]", "rocm[libraries]==7.1"),
         ("rocm-sdk-libraries", "rocm-sdk-core>=7.1", "rocm-sdk-core==7.1"),
         ("rocm-sdk-devel", "rocm-sdk-core~=7.1", "rocm-sdk-core===7.1"),
-        ("amd-torch-device-x", "rocm-sdk-device-x", "rocm-sdk-device-x==7.1"),
+        ("amd-torch-device-gfx942", "rocm-sdk-device-x", "rocm-sdk-device-x==7.1"),
     ],
 )
 def test_requirements_inside_the_family_are_exact(project: str, text: str, exact: str) -> None:
     own = {
         "torch": ["rocm[libraries]==7.1"],
         "torchvision": [f"torch=={TORCH}"],
-        "amd-torch-device-x": ["torch==1.0"],
+        "amd-torch-device-gfx942": ["torch==1.0"],
     }.get(project, [])
 
     def requiring(each: str) -> Facts:
@@ -288,7 +292,7 @@ def test_the_sdist_that_selects_packages_pins_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("project", "host"), [("amd-torch-device-x", "torch"), ("rocm-sdk-device-x", "rocm-sdk-libraries")]
+    ("project", "host"), [("amd-torch-device-gfx942", "torch"), ("rocm-sdk-device-x", "rocm-sdk-libraries")]
 )
 def test_a_device_wheel_belongs_to_one_host(project: str, host: str) -> None:
     for text in ("", host, f"{host}>=1.0", f"{host}==1.0.*", f"{host}==1.1"):

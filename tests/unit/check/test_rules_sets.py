@@ -207,6 +207,9 @@ def test_an_extra_for_another_platform_asks_for_nothing_here() -> None:
 
 def test_an_extra_of_the_public_world_is_nobodys_business() -> None:
     assert found(rocm(), torch(extras=["opt"], requires=["rocm==7", 'opt-einsum>=3; extra == "opt"'])) == []
+    # A name on the public index that looks like a device package of ours, and has no target.
+    lookalike = 'amd-rocm-device-libs-instinct>=7; extra == "with-rocm"'
+    assert found(rocm(), torch(extras=["with-rocm"], requires=["rocm==7", lookalike])) == []
 
 
 def test_a_device_package_that_lacks_one_python() -> None:

@@ -37,7 +37,13 @@ def _absolute_path(facts: Facts, _: Context) -> Iterator[Problem]:
 def _rpath(facts: Facts, _: Context) -> Iterator[Problem]:
     yield from _entries(
         facts,
-        lambda elf, entry: not entry.startswith("/") and _leaves(elf, entry),
+        lambda _, entry: not entry,
+        "which stands for the directory that the process happens to run in",
+        "look for a variable that was not set, or a colon too many, in the link flags",
+    )
+    yield from _entries(
+        facts,
+        lambda elf, entry: bool(entry) and not entry.startswith("/") and _leaves(elf, entry),
         "no place inside the installation",
         "use entries relative to $ORIGIN that stay inside site-packages",
     )

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.binary.patch import BytePatch
 from rocwright.binary.elf import read_elf
+from rocwright.binary.patch import BytePatch
 from rocwright.binary.rpath import plan_rpath
 from rocwright.binary.stack import plan_stack
 from rocwright.errors import InvalidPrefix
