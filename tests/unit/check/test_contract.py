@@ -40,7 +40,8 @@ def test_rows_add_up_and_later_ones_override() -> None:
 
 def test_a_device_package_names_its_host() -> None:
     contract = load_contract()
-    assert terms_of(contract, "amd-torch-device-all").host == "torch"
+    assert terms_of(contract, "amd-torch-device-gfx11xx").host == "torch"
+    assert terms_of(contract, "amd-rocm-device-libs-instinct").host is None
     assert terms_of(contract, "amd-my-ops-device-gfx942").host == "my-ops"
     assert terms_of(contract, "rocm-sdk-device-x").host == "rocm-sdk-libraries"
     assert terms_of(contract, "rocm-sdk-device").host is None
