@@ -8,8 +8,9 @@ WORK ?= demo
 ARGS ?=
 KPACK_ARGS ?=
 SDK_ARGS ?=
+CHECK_ARGS ?=
 
-.PHONY: help install demo test real check bench bench-kpack bench-sdk clean
+.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -45,8 +46,12 @@ bench-sdk: $(VENV)/.dev  ## measure the Python packages of the distribution's RO
 	@test -d $(WORK)-sdk/rocm || $(BIN)/rocwright sdk fetch $(WORK)-sdk/rocm
 	@$(BIN)/python benchmarks/sdk.py $(WORK)-sdk/rocm $(WORK)-sdk $(SDK_ARGS)
 
+bench-check: $(VENV)/.dev  ## measure the check of a 700 MB wheel against inflating and digesting it (CHECK_ARGS=...)
+	@test -d $(WORK)-check/rocm || $(BIN)/rocwright sdk fetch $(WORK)-check/rocm
+	@$(BIN)/python benchmarks/check.py $(WORK)-check/rocm $(WORK)-check $(CHECK_ARGS)
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -40,7 +40,9 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
 
     def work(job: _Job) -> tuple[Path, Facts | list[Seen] | str]:
         path, batch = job
-        return path, gather_sdist(path) if batch is None else read(wheels[path], batch, look)
+        return path, (
+            gather_sdist(path) if batch is None else read(wheels[path], batch, look, several=threads > 1)
+        )
 
     items = ((job, job[1].weight if job[1] else _SDIST) for job in jobs)
     window = threads * _WINDOW

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from rocwright.binary.view import Mapped
+from rocwright.check.gather.digest import Digest, longer, require_same
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
 from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView, Kept, StoredView
@@ -35,6 +36,7 @@ WHOLE, SMALL = 4 << 20, 256 << 10
 _BATCH, _MOST_IN_BATCH = 2 << 20, 256
 # What reading a larger one holds: what is kept of it, and places to inflate from again.
 _SKIMMED = 24 << 20
+_APART = 64 << 20
 _NEAREST, _MOST_PLACES = 4 << 20, 100
 _ROOM = 1 << 10  # for the local header, whose extra field the directory does not know
 _METHODS = (STORED, DEFLATED)
@@ -92,10 +94,15 @@ def _end(member: WheelMember) -> int:
 
 
 class Reader:
-    """Reads members of an open wheel; `wanted` says how many bytes of a member are asked for as text."""
+    """Reads members of an open wheel; `wanted` says how many bytes of a member are asked for as text.
 
-    def __init__(self, handle: int, look: Look, wanted: Callable[[str], int]) -> None:
-        self.handle, self.look, self.wanted = handle, look, wanted
+    With `several` threads in the first place, very large members get a second one.
+    """
+
+    def __init__(
+        self, handle: int, look: Look, wanted: Callable[[str], int], *, several: bool = False
+    ) -> None:
+        self.handle, self.look, self.wanted, self.several = handle, look, wanted, several
 
     def read(self, batch: Batch) -> list[Seen]:
         """What became of each member; raises `OSError` when the file cannot be read."""
@@ -130,7 +137,7 @@ class Reader:
                 # An extra field above all measure, or the end of the file.
                 packed = _all_of(locate(self.handle, member))
         raw = bytes(packed) if member.method == STORED else _inflate(packed, member.size)
-        _require_same(member, len(raw), crc32(raw))
+        require_same(member, len(raw), crc32(raw))
         most = self.wanted(member.name)
         return Seen(
             member,
@@ -151,54 +158,27 @@ class Reader:
         first = cursor.take(PIECE)
         skim = Skim(Path(member.name), member.size) if reads_further(first) else None
         cursor.every = every if skim is not None else 0
-        digest = _Digest(member)
-        for piece in chain((first,), iter(lambda: cursor.take(PIECE), b"")):
-            if skim is not None:
-                skim.see(digest.size, piece)
-            digest.add(piece)
-        cursor.require_end()
-        sha256 = digest.finish()
+        with Digest(member, apart=self._apart(member)) as digest:
+            for piece in chain((first,), iter(lambda: cursor.take(PIECE), b"")):
+                if skim is not None:
+                    skim.see(digest.size, piece)
+                digest.add(piece)
+            cursor.require_end()
         if skim is None:
-            return Seen(member, sha256, found=self.look(member.name, Mapped(Path(member.name), first)))
+            return Seen(member, digest.sha256, found=self.look(member.name, Mapped(Path(member.name), first)))
         kept = skim.done()
         view = InflatedView(Path(member.name), member.size, kept, start, cursor.passed)
-        return Seen(member, sha256, found=self.look(member.name, view, kept))
+        return Seen(member, digest.sha256, found=self.look(member.name, view, kept))
 
     def _stored(self, member: WheelMember, packed: PackedMember) -> Seen:
-        digest = _Digest(member)
-        for piece in stored_pieces(packed, PIECE):
-            digest.add(piece)
+        with Digest(member, apart=False) as digest:
+            for piece in stored_pieces(packed, PIECE):
+                digest.add(piece)
         found = self.look(member.name, StoredView(Path(member.name), packed), Kept())
-        return Seen(member, digest.finish(), found=found)
+        return Seen(member, digest.sha256, found=found)
 
-
-class _Digest:
-    """Size, CRC and sha256 of bytes that come in pieces."""
-
-    def __init__(self, member: WheelMember) -> None:
-        self.member = member
-        self.size = self.crc = 0
-        self.sha256 = hashlib.sha256()
-
-    def add(self, piece: bytes) -> None:
-        self.size += len(piece)
-        self.crc = crc32(piece, self.crc)
-        if self.size > self.member.size:
-            raise _longer(self.member.size)
-        self.sha256.update(piece)
-
-    def finish(self) -> str:
-        _require_same(self.member, self.size, self.crc)
-        return self.sha256.hexdigest()
-
-
-def _longer(size: int) -> Damaged:
-    return Damaged(f"it is longer than the {size} bytes recorded")
-
-
-def _require_same(member: WheelMember, size: int, crc: int) -> None:
-    if size != member.size or crc != member.crc:
-        raise Damaged(f"{size} bytes with CRC {crc:08x} are not what the archive records")
+    def _apart(self, member: WheelMember) -> bool:
+        return self.several and member.size > _APART
 
 
 def _all_of(packed: PackedMember) -> bytes:
@@ -215,10 +195,10 @@ def _inflate(packed: bytes | memoryview, size: int) -> bytes:
     except INFLATE_ERRORS as error:
         raise Damaged(str(error)) from error
     if len(raw) > size:
-        raise _longer(size)
+        raise longer(size)
     # A stream that ends on the byte that was asked for may have its end still to come.
     if not unpacker.eof and unpacker.decompress(unpacker.unconsumed_tail, 1):
-        raise _longer(size)
+        raise longer(size)
     if not unpacker.eof or unpacker.unused_data:
         raise Damaged(WRONG_END)
     return raw

@@ -70,13 +70,13 @@ def begin(path: Path) -> Opened:
     return Opened(facts, identity, members if facts.bomb is None else ())
 
 
-def read(wheel: Opened, batch: Batch, look: Look) -> list[Seen] | str:
+def read(wheel: Opened, batch: Batch, look: Look, *, several: bool = False) -> list[Seen] | str:
     """What became of the members in a batch, or why the file cannot be read any more; on any thread."""
     try:
         with opened(wheel.facts.path) as stream:
             if identity_of(stream.fileno()) != wheel.identity:
                 return CHANGED
-            seen = Reader(stream.fileno(), look, names.wanted).read(batch)
+            seen = Reader(stream.fileno(), look, names.wanted, several=several).read(batch)
             return CHANGED if identity_of(stream.fileno()) != wheel.identity else seen
     except OSError as error:
         return reason(error)

@@ -1,0 +1,228 @@
+"""How close checking a large wheel comes to inflating and digesting its members.
+
+``python benchmarks/check.py PREFIX WORK`` makes a wheel of about 700 MB out of a ROCm prefix, once: its files
+deflated, three large libraries stored besides, and thousands of small files. Then it prints one JSON object.
+Each side runs in a process of its own, in turn, several times; ratios are of the medians. Ours is the whole
+command `rocwright check`, with the start of Python. The floor inflates every member with the fastest codec
+at hand and takes its sha256, the largest first, on two threads; it compares nothing, looks at nothing, and
+its wall is that of this work alone. `zipfile` is the standard library's own test of an archive's CRCs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import shlex
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rocwright.system.files import walk_files
+from rocwright.wheel.metadata import Metadata
+from rocwright.wheel.source import BytesSource, FileSource
+from rocwright.wheel.write import Member, WheelPlan, write_wheel
+
+MOST_WALL = 1.3  # of the floor
+MOST_MEMORY = 200_000_000
+THREADS = 2
+SMALL_FILES = 5000
+STORED = 3
+INPUT, PIECE = 128 << 10, 256 << 10
+NAME = "benchmark"
+CONTRACT_BROKEN = 9  # findings are no failure of the measurement
+
+
+# The wheel.
+
+
+def wheel_of(prefix: Path, work: Path) -> Path:
+    """The wheel to check, made unless it is there already.
+
+    By a process of its own: what one has held counts as the peak of those that it starts.
+    """
+    if not list(work.glob(f"{NAME}-*.whl")):
+        command = [sys.executable, __file__, str(prefix), str(work), "--side", "make"]
+        subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return next(iter(work.glob(f"{NAME}-*.whl")))
+
+
+def make(prefix: Path, work: Path) -> dict[str, object]:
+    """Write the wheel."""
+    files = [path for path in walk_files(prefix) if not path.is_symlink()]
+    members = [
+        Member(f"{NAME}/{path.relative_to(prefix).as_posix()}", FileSource(path), os.access(path, os.X_OK))
+        for path in files
+    ]
+    largest = sorted(files, key=lambda path: -path.stat().st_size)
+    members += [
+        Member(f"{NAME}/stored/{path.name}", FileSource(path), compress=False)
+        for path in largest[1 : 1 + STORED]
+    ]
+    members += [
+        Member(f"{NAME}/modules/m{number // 100}/m{number}.py", BytesSource(module(number)))
+        for number in range(SMALL_FILES)
+    ]
+    plan = WheelPlan(NAME, "1", Metadata(NAME, "1"), tuple(members))
+    return {"bytes": write_wheel(plan, work, threads=os.cpu_count() or THREADS, compression="fast").size}
+
+
+def module(number: int) -> bytes:
+    """A few kilobytes of Python, like no other."""
+    lines = (f"VALUE_{i} = {(number * 2654435761 + i * 40503) % 2**32}\n" for i in range(100 + number % 100))
+    return "".join(lines).encode()
+
+
+# The sides.
+
+
+def codec() -> Any:
+    """The fastest inflating module at hand."""
+    for name in ("isal.isal_zlib", "zlib_ng.zlib_ng", "zlib"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    raise AssertionError
+
+
+def floor(wheel: Path) -> dict[str, object]:
+    """Inflate and digest every member; the directory is read before the clock starts."""
+    library = codec()
+    with zipfile.ZipFile(wheel) as archive:
+        members = sorted(archive.infolist(), key=lambda info: -info.file_size)
+    handle = os.open(wheel, os.O_RDONLY)
+
+    def one(info: zipfile.ZipInfo) -> int:
+        head = os.pread(handle, 30, info.header_offset)
+        start = info.header_offset + 30 + sum(struct.unpack_from("<HH", head, 26))
+        digest = hashlib.sha256()
+        unpacker = library.decompressobj(-15) if info.compress_type else None
+        for at in range(0, info.compress_size, INPUT):
+            rest = os.pread(handle, min(INPUT, info.compress_size - at), start + at)
+            if unpacker is None:
+                digest.update(rest)
+            while unpacker is not None and not unpacker.eof:
+                piece = unpacker.decompress(rest, PIECE)
+                digest.update(piece)
+                rest = unpacker.unconsumed_tail
+                if not rest and len(piece) < PIECE:
+                    break
+        digest.digest()
+        return info.file_size
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(THREADS) as pool:
+        size = sum(pool.map(one, members))
+    return {"wall_s": time.monotonic() - began, "bytes": size, "codec": library.__name__}
+
+
+def plain(wheel: Path) -> dict[str, object]:
+    """The standard library's test of every CRC, on one thread."""
+    began = time.monotonic()
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+    return {"wall_s": time.monotonic() - began}
+
+
+def run(command: list[str]) -> dict[str, Any]:
+    """A process: its wall, CPU seconds and peak memory, and what it says itself."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert child.stdout is not None
+        with child.stdout as stream:
+            output = stream.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        wall = time.monotonic() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode not in (0, CONTRACT_BROKEN):
+            errors.seek(0)
+            sys.stderr.write(errors.read().decode())
+            raise SystemExit(f"{shlex.join(command)} ended with {child.returncode}")
+    said = json.loads(output)
+    return {
+        "process_s": wall,
+        "wall_s": said.get("wall_s", wall),
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_rss_bytes": usage.ru_maxrss * 1024,
+        "said": said,
+    }
+
+
+def middle(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Medians; of memory the most."""
+    times = {
+        key: round(statistics.median(row[key] for row in rows), 3) for key in ("wall_s", "process_s", "cpu_s")
+    }
+    return times | {"peak_rss_bytes": max(row["peak_rss_bytes"] for row in rows)}
+
+
+def compare(wheel: Path, runs: int) -> dict[str, object]:
+    """All sides in turn."""
+    ours = [str(Path(sys.executable).parent / "rocwright"), "check", str(wheel), "--json"]
+    ours += ["--jobs", str(THREADS)]
+    mine = [sys.executable, __file__, "--wheel", str(wheel), "--side"]
+    commands = {"check": ours, "floor": [*mine, "floor"], "zipfile": [*mine, "zipfile"]}
+    run(commands["floor"])  # warms the file cache for all
+    seen: dict[str, list[dict[str, Any]]] = {side: [] for side in commands}
+    for _ in range(runs):
+        for side, command in commands.items():
+            seen[side].append(run(command))
+    figures = {side: middle(rows) for side, rows in seen.items()}
+    ratio = round(figures["check"]["wall_s"] / figures["floor"]["wall_s"], 3)
+    counts = seen["check"][0]["said"]["counts"]
+    return {
+        "goal": {"wall": MOST_WALL, "peak_rss_bytes": MOST_MEMORY},
+        "measured": {"wall": ratio, "peak_rss_bytes": figures["check"]["peak_rss_bytes"]},
+        "ours": figures["check"],
+        "floor": figures["floor"] | {"codec": seen["floor"][0]["said"]["codec"]},
+        "zipfile": figures["zipfile"],
+        "met": ratio <= MOST_WALL and figures["check"]["peak_rss_bytes"] <= MOST_MEMORY,
+        "wheel": {
+            "bytes": wheel.stat().st_size,
+            "unpacked_bytes": seen["floor"][0]["said"]["bytes"],
+            "members": len(zipfile.ZipFile(wheel).infolist()),
+            "findings": counts,
+        },
+        "runs": runs,
+        "threads": THREADS,
+        "commands": {side: shlex.join(command) for side, command in commands.items()},
+    }
+
+
+def main() -> int:
+    """Run one side, or everything."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("prefix", type=Path, nargs="?", help="a ROCm prefix")
+    parser.add_argument("work", type=Path, nargs="?", help="where the wheel is made")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--wheel", type=Path, help="check this wheel instead")
+    parser.add_argument(
+        "--side", choices=("make", "floor", "zipfile"), help="run one side only, in this process"
+    )
+    options = parser.parse_args()
+    if options.wheel is None and (options.prefix is None or options.work is None):
+        parser.error("give a ROCm prefix and a directory to work in, or --wheel")
+    if options.side == "make":
+        print(json.dumps(make(options.prefix, options.work)))
+        return 0
+    wheel = options.wheel or wheel_of(options.prefix, options.work)
+    if options.side:
+        print(json.dumps({"floor": floor, "zipfile": plain}[options.side](wheel)))
+        return 0
+    print(json.dumps(compare(wheel.resolve(), options.runs), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
