@@ -40,7 +40,7 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
         return None
     reach = libraries.reach(facts)
     if reach.blind:
-        return Missing(False, f"{reach.blind[0]}, which cannot be read, may have or require it")
+        return None  # what a file that cannot be read has or requires is not known; it has a finding itself
     provider = _provider(library, context, windows=windows)
     should = [] if provider is None else [name for name in reach.projects if fits(name, provider.packages)]
     if provider is not None and not should:
