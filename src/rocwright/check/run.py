@@ -58,6 +58,28 @@ class Gathered:
         )
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What to check, and what is known of it besides.
+
+    A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
+    of a set hold for them too, those of one file are not applied to them. `targets` are the GPU targets that
+    torch and its extensions were built for; without them device code is not compared. `closed` says that all
+    these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
+    that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
+    set, or a report as JSON. Without a `contract` the built-in one holds. `jobs` threads read the files.
+    """
+
+    paths: tuple[Path, ...]
+    beside: tuple[Path, ...] = ()
+    targets: tuple[str, ...] | None = None
+    closed: bool = False
+    expect: tuple[str, ...] = ()
+    previous: Path | None = None
+    contract: ContractTable | None = None
+    jobs: int = 2
+
+
 def check_paths(
     paths: Iterable[Path],
     *,
@@ -69,57 +91,33 @@ def check_paths(
     contract: ContractTable | None = None,
     jobs: int = 2,
 ) -> Report:
-    """Check wheels and sdists, and all of them together as one set; see `gather_paths`."""
-    return gather_paths(
-        paths,
-        beside=beside,
-        targets=targets,
-        closed=closed,
-        expect=expect,
-        previous=previous,
-        contract=contract,
-        jobs=jobs,
-    ).judged()
+    """Check wheels and sdists, and all of them together as one set; the options are those of `Asked`."""
+    wanted = None if targets is None else tuple(targets)
+    asked = Asked(tuple(paths), tuple(beside), wanted, closed, tuple(expect), previous, contract, jobs)
+    return gather_paths(asked).judged()
 
 
-def gather_paths(
-    paths: Iterable[Path],
-    *,
-    beside: Iterable[Path] = (),
-    targets: Iterable[str] | None = None,
-    closed: bool = False,
-    expect: Iterable[str] = (),
-    previous: Path | None = None,
-    contract: ContractTable | None = None,
-    jobs: int = 2,
-) -> Gathered:
+def gather_paths(asked: Asked) -> Gathered:
     """Read wheels and sdists, so that the rules can be applied to them.
-
-    A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
-    of a set hold for them too, those of one file are not applied to them. `targets` are the GPU targets that
-    torch and its extensions were built for; without them device code is not compared. `closed` says that all
-    these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
-    that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
-    set, or a report as JSON. `jobs` threads read the files.
 
     Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target, `InvalidInput` and
     `InvalidData` for a `previous` that tells no sizes.
     """
-    before = None if previous is None else _previous(previous, jobs)
+    targets = asked.targets
     request = Request(
         targets=None if targets is None else frozenset(str(parse_target(text)) for text in targets),
-        closed=closed,
-        expect=tuple(sorted(canonicalize_name(text) for text in expect)),
-        previous=before,
+        closed=asked.closed,
+        expect=tuple(sorted(canonicalize_name(text) for text in asked.expect)),
+        previous=None if asked.previous is None else _previous(asked.previous, asked.jobs),
     )
-    files, findings = expand(paths)
-    others = [path for path in expand(beside)[0] if path.name not in {file.name for file in files}]
-    facts = gather_all([*files, *others], threads=jobs)
+    files, findings = expand(asked.paths)
+    others = [path for path in expand(asked.beside)[0] if path.name not in {file.name for file in files}]
+    facts = gather_all([*files, *others], threads=asked.jobs)
     return Gathered(
         tuple(facts[: len(files)]),
         tuple(facts[len(files) :]),
         request,
-        contract or load_table("contract", ContractTable),
+        asked.contract or load_table("contract", ContractTable),
         tuple(findings),
     )
 

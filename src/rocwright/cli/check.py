@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
-from rocwright.check.run import expand
+from rocwright.check.run import Asked, expand
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.data.overlay import read_overlay
@@ -81,19 +81,18 @@ def check(
     everything = (*paths, *((set_dir,) if set_dir else ()))
     _require(everything, previous)
     _require_set(set_dir, paths, install)
-    report = check_set(
+    asked = Asked(
         # What is stated of a set must hold for all of it.
         everything if statements is not None or not paths else paths,
         beside=everything,
-        targets=[str(target) for target in parse_targets(targets)] if targets else None,
+        targets=tuple(str(target) for target in parse_targets(targets)) if targets else None,
         closed=set_dir is not None,
         expect=expect,
         previous=previous,
-        install=install,
         contract=load_contract(read_overlay(config)),
         jobs=jobs or available_cores(),
-        note=console.say if install else lambda _: None,
     )
+    report = check_set(asked, install=install, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
     if json:
         left = len(refused(report.findings, waivers, today, unwaivable=report.unwaivable))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from rocwright.check.contract import ContractTable
 from rocwright.check.install.prove import prove
 from rocwright.check.report import Report
-from rocwright.check.run import gather_paths
+from rocwright.check.run import Asked, gather_paths
 from rocwright.store.describe import describe_files
 from rocwright.store.index import simple_pages
 from rocwright.store.objects import LocalStore
@@ -22,36 +21,20 @@ _METADATA = ".metadata"
 
 
 def check_set(
-    paths: Iterable[Path],
+    asked: Asked,
     *,
-    beside: Iterable[Path] = (),
-    targets: Iterable[str] | None = None,
-    closed: bool = False,
-    expect: Iterable[str] = (),
-    previous: Path | None = None,
     install: bool = False,
-    contract: ContractTable | None = None,
-    jobs: int = 2,
     work_dir: Path | None = None,
     note: Callable[[str], None] = lambda _: None,
     log: Path | None = None,
 ) -> Report:
-    """Check files as `check.run.gather_paths` describes; with `install`, try to install all of them, too.
+    """Check files as `Asked` describes; with `install`, try to install all of them, too.
 
     The installation needs room for the set, unpacked, twice, below `work_dir` (by default the directory for
     temporary files); nothing stays there. Raises `NoSpace` when there is less.
     """
     note("reading the files")
-    gathered = gather_paths(
-        paths,
-        beside=beside,
-        targets=targets,
-        closed=closed,
-        expect=expect,
-        previous=previous,
-        contract=contract,
-        jobs=jobs,
-    )
+    gathered = gather_paths(asked)
     if not install or not gathered.context.files:
         return gathered.judged()
     if work_dir is not None:

@@ -12,6 +12,7 @@ import msgspec
 
 from rocwright.build.run import BuiltWheel
 from rocwright.check.report import Report
+from rocwright.check.run import Asked
 from rocwright.gputest.smoke import TestedEnvironment
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, WAIVER, Statement, about_set
@@ -139,7 +140,7 @@ def check_rocm_step(options: RunOptions) -> Step:
 
     def act(inputs: Inputs, note: Note) -> Checked:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        return _checked(check_set(packages.paths, closed=True, jobs=options.jobs, note=note))
+        return _checked(check_set(Asked(tuple(packages.paths), closed=True, jobs=options.jobs), note=note))
 
     return Step(
         id="check-rocm",
@@ -162,17 +163,14 @@ def check_step(options: RunOptions, projects: Sequence[str]) -> Step:
         # What a killed run left there is as large as two environments.
         proof = workspace.root / "proof"
         remove_tree(proof)
-        report = check_set(
-            _files(inputs, projects),
-            targets=options.targets,
+        asked = Asked(
+            tuple(_files(inputs, projects)),
+            targets=tuple(options.targets),
             closed=True,
-            expect=projects,
-            install=True,
+            expect=tuple(projects),
             jobs=options.jobs,
-            work_dir=proof,
-            note=note,
-            log=workspace.log("check"),
         )
+        report = check_set(asked, install=True, work_dir=proof, note=note, log=workspace.log("check"))
         remove_tree(proof)
         return _checked(report)
 
