@@ -50,6 +50,12 @@ def sboms(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if (inside := dist_info_of(name)) and inside[1].startswith(_SBOM))
 
 
+def values(text: bytes | None, key: str) -> frozenset[str]:
+    """Values of `Key: value` lines such as those of WHEEL."""
+    pairs = (line.partition(":") for line in (text or b"").decode("utf-8", "replace").splitlines())
+    return frozenset(value.strip() for name, _, value in pairs if name.strip().lower() == key)
+
+
 def headers(data: bytes | None) -> Headers:
     """METADATA or PKG-INFO as written."""
     if data is None:

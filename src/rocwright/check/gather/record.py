@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rocwright.check.facts import Fault
@@ -62,9 +62,3 @@ def _wrong(member: Content, row: RecordRow) -> str | None:
     if row.size is not None and row.size != member.size:
         return "its size is not the one in RECORD"
     return None if row.sha256 == member.sha256 else "its digest is not the one in RECORD"
-
-
-def values(text: bytes | None, key: str) -> Mapping[str, None]:
-    """Values of `Key: value` lines such as those of WHEEL, in their order."""
-    pairs = (line.partition(":") for line in (text or b"").decode("utf-8", "replace").splitlines())
-    return {value.strip(): None for name, _, value in pairs if name.strip().lower() == key}

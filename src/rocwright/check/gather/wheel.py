@@ -16,7 +16,7 @@ from rocwright.check.gather.directory import bomb, too_large
 from rocwright.check.gather.door import Identity, identity_of, opened, reason
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
-from rocwright.check.gather.record import Content, record_faults, values
+from rocwright.check.gather.record import Content, record_faults
 from rocwright.errors import InvalidWheel
 from rocwright.wheel.read import DAMAGED, WheelMember, members_of, parse_wheel
 
@@ -99,7 +99,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         wheel.facts,
         structure=_structure(wheel, texts),
         dist_infos=tuple(sorted(folders)),
-        wheel_tags=frozenset(values(texts.get(f"{dist_info}/WHEEL"), "tag")),
+        wheel_tags=names.values(texts.get(f"{dist_info}/WHEEL"), "tag"),
         headers=names.headers(texts.get(f"{dist_info}/METADATA")),
         damaged=tuple(Fault(one.member.name, one.damage) for one in seen if one.damage is not None),
         record=_record(dist_info, texts, seen),
