@@ -6,10 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 
 from rocwright.check.report import Report
+from rocwright.cli.fold_findings import runs, told
 from rocwright.cli.show_code import plain
 from rocwright.errors import ContractBroken
-from rocwright.model.findings import Finding, Waiver, refused
+from rocwright.model.findings import Finding, Waiver, refused, weigh
 from rocwright.system import console
+
+# A line names so many GPU targets, or up to two more when these are all.
+_TARGETS = 6
 
 
 def show_report(
@@ -27,11 +31,10 @@ def show_report(
     for name, findings in by_file.items():
         head = [_state(findings, waivers, today), plain(name)]
         if name in about:
-            head += [console.human_bytes(about[name].size), " ".join(about[name].targets)]
+            head += [console.human_bytes(about[name].size), targets_text(about[name].targets)]
         console.out("  ".join(filter(None, head)))
-        for finding in findings:
-            for line in _lines(finding, waivers, today):
-                console.out(f"  {line}")
+        for line in _lines(findings, waivers, today):
+            console.out(f"  {plain(line)}")
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")
@@ -88,15 +91,30 @@ def _state(findings: Sequence[Finding], waivers: Sequence[Waiver], today: date) 
     return word.ljust(6)
 
 
-def _lines(finding: Finding, waivers: Sequence[Waiver], today: date) -> Iterator[str]:
-    waiver = next((one for one in waivers if one.covers(finding, today)), None)
-    if finding.severity != "error":
-        waiver = None
-    word = "waived" if waiver else finding.severity
-    yield plain(f"{word} [{finding.rule}] {finding.about}{finding.cause}")
-    if waiver is not None:
-        yield plain(f"  until {waiver.expires}: {waiver.reason}")
-    yield plain(f"  next: {finding.next_step}")
+def targets_text(targets: Sequence[str]) -> str:
+    """GPU targets for a line: the first few, and how many more."""
+    more = len(targets) - _TARGETS
+    return " ".join(targets) if more <= 2 else f"{' '.join(targets[:_TARGETS])} and {more} more"
+
+
+def _lines(findings: Sequence[Finding], waivers: Sequence[Waiver], today: date) -> Iterator[str]:
+    """What has to be resolved first, then what is waived, then what is a warning."""
+    covered = dict(weigh(findings, waivers, today).waived)
+    groups: dict[Waiver | None, list[Finding]] = {None: []}
+    for finding in findings:
+        if finding.severity == "error":
+            groups.setdefault(covered.get(finding), []).append(finding)
+    refused = groups.pop(None)
+    warnings = [finding for finding in findings if finding.severity != "error"]
+    for waiver, group in ((None, refused), *groups.items(), (None, warnings)):
+        for run in runs(group):
+            word = "waived" if waiver else run[0].severity
+            story = told(run)
+            yield from (f"{word} [{run[0].rule}] {cause}" for cause in story.causes)
+            yield from (f"  {item}" for item in story.items)
+            if waiver is not None:
+                yield f"  until {waiver.expires}: {waiver.reason}"
+            yield f"  next: {run[0].next_step}"
 
 
 def _count(number: int, what: str) -> str:

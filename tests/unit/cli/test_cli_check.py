@@ -15,6 +15,7 @@ import pytest
 
 from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
 from rocwright import cli
+from rocwright.cli.show_check import targets_text
 from rocwright.store.objects import LocalStore
 from rocwright.store.records import read_statements
 from rocwright.store.verdict import verdict as store_verdict
@@ -88,6 +89,33 @@ def test_findings_stand_below_their_file_with_cause_and_next_step(check: Check) 
     assert done.lines[0].startswith("ok      plain-1.0")
     assert "error (ContractBroken): 1 error\n" in done.err
     assert ", 1 error, " in done.lines[-1].replace(": ", ", ")
+
+
+def test_errors_stand_before_waived_ones_and_these_before_warnings(check: Check) -> None:
+    write_torch(Path("dist"), files=NO_HIP, requires=[f"triton==3.5.0+{LOCAL}"])
+    done = check("dist", "--allow", "torch-hip", *IN_FORCE)
+    told = [line.split("]")[0].strip() for line in done.lines if line.startswith("  ") and " [" in line[:12]]
+    assert told == ["error [torch-requires-rocm", "waived [torch-hip", "warning [set-closed"]
+
+
+def test_what_several_findings_share_is_said_once(check: Check) -> None:
+    write_wheel(Path("dist"), "mykernels", "1.0", {"mykernels/__init__.py": ""}, tag=TAG)
+    Path("rocwright.toml").write_text(
+        '[[contract.package]]\nnames = ["mykernels"]\nrules = ["required-files"]\n'
+        'required = ["mykernels/a.py", "mykernels/b.py"]\n'
+    )
+    done = check("dist")
+    at = done.lines.index("  error [required-files] 2 times: it has no …")
+    assert done.lines[at + 1] == "    mykernels/a.py, mykernels/b.py"
+    assert done.lines[at + 2].startswith("    next: ")
+    assert "error (ContractBroken): 2 errors\n" in done.err
+
+
+def test_a_line_names_the_first_of_many_targets() -> None:
+    nine = [f"gfx{number}" for number in range(900, 909)]
+    assert targets_text(nine) == "gfx900 gfx901 gfx902 gfx903 gfx904 gfx905 and 3 more"
+    assert targets_text(nine[:8]) == "gfx900 gfx901 gfx902 gfx903 gfx904 gfx905 gfx906 gfx907"
+    assert targets_text([]) == ""
 
 
 def test_a_missing_project_has_a_line_of_its_own(check: Check) -> None:
