@@ -38,6 +38,7 @@ SECTION = ".hip_fatbin"
 _PREFIX = struct.Struct("<4sHH")
 # Behind magic, version and method: total size of the bundle where it is told, unpacked size, hash.
 _HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
+_LONGEST_HEADER = _PREFIX.size + max(layout.size for layout in _HEADERS.values())
 _LONGEST_ID = 4096
 _PIECE = 64 << 10
 _PAGE = 4096  # where the compiler lets bundles and code objects begin
@@ -136,6 +137,8 @@ def peek(data: bytes, path: Path) -> bytes | None:
 
     None where `data` does not reach far enough for all entries, or is no such bundle.
     """
+    if len(data) < _LONGEST_HEADER:
+        return None
     file = Mapped(path, data)
     try:
         packed, told = _claims(file, 0, _ANYWHERE)

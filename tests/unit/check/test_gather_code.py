@@ -17,8 +17,10 @@ from kpack_cases import code, with_plain_archive, write_archive
 
 from oracle.fat_library import build_library, bundle, ccob
 from rocwright.binary.kpack import ArchiveWriter, Entry, Marker, pack_marker
+from rocwright.binary.view import Mapped
 from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts, WrongCode
 from rocwright.check.gather import gather, members, skim
+from rocwright.check.gather.look import Found, Look
 from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView
 from rocwright.errors import InvalidInput
@@ -486,3 +488,32 @@ def test_large_members_of_no_kind_are_only_digested(tmp_path: Path) -> None:
     for stored in (False, True):
         facts = gathered(tmp_path, "demo/x.bin", noise(1, 5 << 20), stored=stored)
         assert facts.elf == facts.pe == facts.code == facts.archives == ()
+
+
+def test_members_damaged_anywhere_are_facts_and_never_errors(tmp_path: Path) -> None:
+    """RECORD and CRC would be right for them: whoever built the wheel packed what it had."""
+    code_of_three = bundle([(target, code(target, b"", 1)) for target in TARGETS[:3]])
+    packed = [ccob(code_of_three, 3), ccob(code_of_three, 1), ccob(code_of_three, 2, "zlib")]
+    seeds = {
+        "demo/raw.so": library_of(tmp_path / "a", [code_of_three] * 2),
+        "demo/packed.so": library_of(tmp_path / "b", packed),
+        "demo/x.kpack": archive_of(tmp_path, ["gfx906"] * 3, 100),
+        "demo/raw.co": code_of_three,
+        "demo/packed.co": packed[0],
+        "demo/x.dll": image(b".hip_fat"),
+    }
+    look, chance = Look(), random.Random(5)
+    for _ in range(1500):
+        name, good = chance.choice(list(seeds.items()))
+        data = bytearray(good)
+        for _ in range(chance.choice([1, 1, 2, 5])):
+            at = chance.choice([chance.randrange(len(data)), chance.randrange(min(512, len(data)))])
+            number = chance.choice(
+                [0, 1, 2**64 - 1, 2**63, chance.getrandbits(64), chance.randrange(len(data))]
+            )
+            size = chance.choice([1, 4, 8])
+            data[at : at + size] = chance.choice(odd).to_bytes(8, "little")[:size]
+        if chance.random() < 0.2:
+            del data[chance.randrange(len(data)) :]
+        assert isinstance(look(name, Mapped(Path(name), bytes(data))), Found)
+        Skim(Path(name), len(data)).see(0, bytes(data))
