@@ -508,9 +508,7 @@ def test_members_damaged_anywhere_are_facts_and_never_errors(tmp_path: Path) -> 
         data = bytearray(good)
         for _ in range(chance.choice([1, 1, 2, 5])):
             at = chance.choice([chance.randrange(len(data)), chance.randrange(min(512, len(data)))])
-            number = chance.choice(
-                [0, 1, 2**64 - 1, 2**63, chance.getrandbits(64), chance.randrange(len(data))]
-            )
+            odd = [0, 1, 2**64 - 1, 2**63, chance.getrandbits(64), chance.randrange(len(data))]
             size = chance.choice([1, 4, 8])
             data[at : at + size] = chance.choice(odd).to_bytes(8, "little")[:size]
         if chance.random() < 0.2:
