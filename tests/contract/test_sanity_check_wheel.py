@@ -166,6 +166,15 @@ def test_wheels_for_another_python_or_platform_fail(call: Call, dist: Path, word
     assert len(errors(findings)) == 5
 
 
+def test_the_tag_that_does_not_fit_is_named(capsys: pytest.CaptureFixture[str], dist: Path) -> None:
+    with pytest.raises(SystemExit):
+        run(str(SCRIPT), [str(dist), "--python-version", "3.11", "--platform", "linux"])
+    assert (
+        "  error [sanity-tag] its tag cp312-cp312-linux_x86_64 does not fit Python 3.11 on linux\n"
+        in capsys.readouterr().out
+    )
+
+
 def test_by_default_wheels_must_fit_the_python_that_checks(call: Call, tmp_path: Path) -> None:
     version = f"{sys.version_info[0]}{sys.version_info[1]}"
     write_family(tmp_path / "mine", tag=f"cp{version}-cp{version}-linux_x86_64")

@@ -48,6 +48,19 @@ def test_every_documented_script_is_there_and_can_be_run() -> None:
         assert "run(__file__)" in (ROOT / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_without_rocwright_a_script_says_how_to_get_it(name: str) -> None:
+    # -S: no site-packages, so that nothing is installed.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", ROOT / name], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: this Python has no rocwright",
+        f"  next: {sys.executable} -m pip install {ROOT}",
+    ]
+
+
 def test_the_documented_script_tells_the_workflow(tmp_path: Path, dist: Path) -> None:
     (tmp_path / "output").write_text("earlier=1\n")
     done = subprocess.run(

@@ -61,8 +61,10 @@ def _unusual(
         if project not in projects:
             continue
         if not serves(map(str, tags), python, platform):
-            cause = f"its tags do not fit Python {python} on {platform}"
-            yield _finding(TAG, "error", name, cause, "say which it is for: --python-version, --platform")
+            spelled = "-".join(name.removesuffix(".whl").split("-")[-3:])
+            cause = f"its tag {spelled} does not fit Python {python} on {platform}"
+            next_step = "say what it is for (--python-version, --platform), or build it for that"
+            yield _finding(TAG, "error", name, cause, next_step)
         if size < _SMALL:
             cause = f"it has {size} bytes, which is little for a build with kernels"
             yield _finding(SIZE, "warning", name, cause, "look whether the build left something out")

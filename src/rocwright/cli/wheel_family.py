@@ -29,6 +29,7 @@ Platform = Literal["linux", "windows"]
 
 def sanity_check(
     wheel_dir: Path,
+    /,
     *,
     expect: Annotated[tuple[str, ...], Parameter(negative=())] = (),
     python_version: str | None = None,

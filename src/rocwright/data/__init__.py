@@ -6,6 +6,10 @@ here, never in code.
 
 from __future__ import annotations
 
+import re
+import typing
+from collections.abc import Iterator
+from difflib import get_close_matches
 from importlib import resources
 from typing import TypeVar
 
@@ -25,7 +29,7 @@ def parse_table(text: str, type_: type[T], *, where: str) -> T:
         return msgspec.convert(plain(text, where=where), type_)
     except msgspec.ValidationError as error:
         raise InvalidData(
-            f"{where} does not fit its schema: {error}", where=where, next_step=_NEXT
+            f"{where} does not fit its schema: {error}", where=where, next_step=_next_step(error, type_)
         ) from error
 
 
@@ -44,5 +48,24 @@ def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
     except msgspec.ValidationError as error:
         message = both.own_path(str(error), name)
         raise InvalidData(
-            f"{overlay.where} does not fit its schema: {message}", where=overlay.where, next_step=_NEXT
+            f"{overlay.where} does not fit its schema: {message}",
+            where=overlay.where,
+            next_step=_next_step(error, type_),
         ) from error
+
+
+def _next_step(error: msgspec.ValidationError, type_: object) -> str:
+    """For a field that does not exist the one that may have been meant."""
+    unknown = re.search(r"unknown field `([^`]+)`", str(error))
+    near = get_close_matches(unknown[1], set(_fields(type_)), n=1) if unknown else []
+    return f"perhaps {near[0]}" if near else _NEXT
+
+
+def _fields(type_: object) -> Iterator[str]:
+    """Names of all fields of a struct and of those in it."""
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        for field in msgspec.structs.fields(type_):
+            yield field.encode_name
+            yield from _fields(field.type)
+    for inner in typing.get_args(type_):
+        yield from _fields(inner)

@@ -88,6 +88,21 @@ def test_a_near_name_is_proposed() -> None:
     assert caught.value.next_step == "write [contract]"
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ('[[contract.package]]\nname = ["a"]', "perhaps names"),
+        ("[contract]\ngrwth = 1", "perhaps growth"),
+        ("[contract]\nzzz = 1", "compare the named field with the other rows of the table"),
+        ("[contract]\ngrowth = 'x'", "compare the named field with the other rows of the table"),
+    ],
+)
+def test_a_near_field_is_proposed(text: str, meant: str) -> None:
+    with pytest.raises(InvalidData) as caught:
+        contract(text)
+    assert caught.value.next_step == meant
+
+
 def test_a_path_with_the_number_of_two_rows_is_turned_back_once() -> None:
     both = merged({"row": [{}, {}]}, {"row": [{}, {}, {}]})
     assert both.own_path("bad - at `$.row[3].x`", "t") == "bad - at `$.t.row[1].x`"
