@@ -191,7 +191,7 @@ def test_a_missing_installer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert missing_tool("pip") is None
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert missing_tool("uv") == "it is not here (pip install uv, and run again)"
+    assert missing_tool("uv") == "pip install uv, and run again"
     assert missing_tool("pip") is not None
 
 

@@ -40,11 +40,11 @@ class Index(Protocol):
 
 
 def missing_tool(installer: str) -> str | None:
-    """Why an installer cannot be used, None when it can."""
+    """What to do to have an installer that is not here; None when it is."""
     try:
         _ = venv.pip_command() if installer == "pip" else venv.uv_command()
     except MissingTool as error:
-        return f"it is not here ({error.next_step})" if error.next_step else "it is not here"
+        return error.next_step or f"install {installer}"
     return None
 
 

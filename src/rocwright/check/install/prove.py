@@ -97,7 +97,8 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
     def try_it(installer: str) -> Installation:
         missing = missing_tool(installer)
         if missing is not None:
-            return Installation(installer, str(plan.environment), not_tried=missing)
+            where = str(plan.environment)
+            return Installation(installer, where, not_tried="it is not here", next_step=missing)
         own = None if log is None else log.with_name(f"{log.stem}-{installer}{log.suffix}")
         with serve(files, folder / installer) as index:
             return install(plan, installer, index, work, python=python, log=own)

@@ -95,7 +95,9 @@ def _closed(context: Context) -> Iterator[tuple[str, Problem]]:
                     facts.name,
                     Problem(
                         f"it requires {requirement}, which is not among these files",
-                        "check the whole set together, or make sure that the index holds it",
+                        "add it to the set"
+                        if context.request.closed
+                        else "check the whole set together (--set DIR), or make sure that the index holds it",
                     ),
                 )
             continue
