@@ -8,12 +8,16 @@ is stale, naming it.
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
+import inspect
 import pkgutil
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -82,6 +86,8 @@ def commands(
 
 def _type_word(hint: object) -> str:
     """`pathlib.Path | None` as `PATH`, a list of them too."""
+    if typing.get_origin(hint) is typing.Literal:
+        return "|".join(typing.get_args(hint))
     options = [kind for kind in typing.get_args(hint) if kind not in (type(None), ...)] or [hint]
     if typing.get_args(options[0]):
         return _type_word(options[0])
@@ -103,6 +109,16 @@ def _prose(docstring: str) -> tuple[str, dict[str, str]]:
     return "\n".join(lines), {key: " ".join(words) for key, words in found.items()}
 
 
+def _field_helps(options: type) -> dict[str, str]:
+    """What stands below each field of a class of options, by the field's name."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(options))).body[0].body  # type: ignore[attr-defined]
+    return {
+        field.target.id: " ".join(told.value.value.split())
+        for field, told in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr)
+    }
+
+
 def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]:
     """Name, meaning and default of one option."""
     names, default = argument.names, argument.field_info.default
@@ -121,6 +137,7 @@ def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]
         told = "required"
     else:
         told = "" if flag or default in (None, (), []) else code(str(default))
+        told = "" if default == "" else told
     return code(shown), meaning, told
 
 
@@ -131,6 +148,10 @@ def render_cli() -> str:
         function = command.default_command
         description, helps = _prose(function.__doc__ or "")
         arguments = list(command.assemble_argument_collection())
+        for shared in (one for one in arguments if one.names[0] == "*"):
+            helps |= _field_helps(shared.hint)
+        # A class of options stands there besides its options.
+        arguments = [one for one in arguments if one.names[0] != "*"]
         placed = [item for item in arguments if item.index is not None]
         options = [item for item in arguments if item.index is None]
         usage = [*words, *(_placed(item) for item in placed)]
