@@ -11,6 +11,8 @@ extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 
+# No dashes: `--set` in a sentence is an option.
+smartquotes_action = "qe"
 # Headings can be linked to as page.md#heading.
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from rocwright.check.contract import ContractTable, PackageRow
+from rocwright.check.contract import ContractTable, PackageRow, terms_of
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData
+
+# Values that nothing reads unless a rule is on.
+_READ_BY = {"required": "required-files", "forbidden": "forbidden-files"}
 
 
 def load_contract(overlay: Overlay | None = None) -> ContractTable:
     """The built-in contract, and behind it the rows of an overlay.
 
     Raises `InvalidData` naming file and row: fields that do not fit, a rule that does not exist or is no rule
-    about single files, and one switched off or softened that is not open to judgement.
+    about single files, one switched off or softened that is not open to judgement, and files asked for where
+    the rule that looks for them is off.
     """
     table = load_table("contract", ContractTable, overlay)
     if overlay is not None:
@@ -24,6 +28,7 @@ def load_contract(overlay: Overlay | None = None) -> ContractTable:
             where = f"{overlay.where}: [[contract.package]] number {number} ({', '.join(row.names)})"
             _require_known(row, where, overlay.where)
             _require_open(row, where, overlay.where)
+            _require_read(row, table, where, overlay.where)
     return table
 
 
@@ -56,3 +61,16 @@ def _require_open(row: PackageRow, where: str, file: str) -> None:
             where=file,
             next_step="take that out, and build the file again",
         )
+
+
+def _require_read(row: PackageRow, table: ContractTable, where: str, file: str) -> None:
+    """Patterns without their rule would be believed to be checked."""
+    for field, rule in _READ_BY.items():
+        # A pattern fits itself, so it stands for what is said of all its packages.
+        without = [name for name in row.names if rule not in terms_of(table, name).rules]
+        if getattr(row, field) and without:
+            raise InvalidData(
+                f"{where} gives `{field}`, but the rule {rule} is off for {', '.join(without)}",
+                where=file,
+                next_step=f'add "{rule}" to the row\'s `rules`',
+            )

@@ -74,6 +74,8 @@ def test_every_rule_has_an_id_of_its_own() -> None:
         ('off = ["zzz"]', "names a rule 'zzz'", "the findings name their rules"),
         ('off = ["set-closed"]', "names set-closed, a rule about sets", "--allow"),
         ('off = ["record"]', "switches record off or makes it a warning", "build the file again"),
+        ('required = ["b.py"]', "gives `required`, but the rule required-files is off for b, c-*", "`rules`"),
+        ('forbidden = ["b.py"]\noff = ["forbidden-files"]', "the rule forbidden-files is off for", "`rules`"),
         ('severity = { record = "warning" }', "switches record off or makes it a warning", "build the file"),
     ],
 )
@@ -99,8 +101,9 @@ def test_a_users_row_decides_what_is_asked_of_a_wheel(build: Any) -> None:
     assert rules(mine, "") == []
     assert rules(mine, rows) == [("required-files", "error")]
     assert rules(mine, rows + 'severity = { required-files = "warning" }') == [("required-files", "warning")]
-    assert rules(mine, rows + 'forbidden = ["**/*.orig"]\noff = ["required-files"]') == [
-        ("forbidden-files", "error")
+    assert rules(mine, rows + 'forbidden = ["**/*.orig"]') == [
+        ("required-files", "error"),
+        ("forbidden-files", "error"),
     ]
     assert rules(cpu, rows) == [("torch-hip", "error")]
     assert rules(cpu, '[[contract.package]]\nnames = ["torch"]\noff = ["torch-hip"]') == []
