@@ -28,10 +28,10 @@ def check(
     *paths: Path,
     set_dir: Annotated[Path | None, Parameter(name="--set")] = None,
     targets: str | None = None,
-    expect: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    expect: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     previous: Path | None = None,
     install: bool = False,
-    allow: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     reason: str | None = None,
     expires: str | None = None,
     statements: Path | None = None,
@@ -72,6 +72,8 @@ def check(
         set of all files. The rules for one file then hold for every file.
     config
         What is asked of packages of your own (default: rocwright.toml in this directory, if there is one).
+    jobs
+        Threads (default: this machine's cores).
     json
         Print the result as JSON.
     """

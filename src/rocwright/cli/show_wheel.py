@@ -9,6 +9,9 @@ from rocwright.pipeline.wheel_about import Code, Compiled, WheelAbout
 from rocwright.system import console
 from rocwright.system.console import human_bytes
 
+# What the kinds of `Compiled` are called. A program that can lie anywhere is a shared object, too.
+_KINDS = {"dyn": "shared object", "exec": "program", "rel": "object file", "pe": "of Windows"}
+
 
 def show_about(wheel: WheelAbout) -> None:
     """Print a wheel: metadata, compiled files, device code, largest members."""
@@ -54,7 +57,9 @@ def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
 
 def _compiled(one: Compiled) -> None:
     named = [one.soname] if one.soname and not one.member.endswith(f"/{one.soname}") else []
-    console.out(plain("  " + "  ".join([one.member, human_bytes(one.size), one.kind, *named])))
+    console.out(
+        plain("  " + "  ".join([one.member, human_bytes(one.size), _KINDS.get(one.kind, one.kind), *named]))
+    )
     versions = [f"glibc {one.glibc}"] if one.glibc else []
     versions += [f"GLIBCXX {one.glibcxx}"] if one.glibcxx else []
     told = (

@@ -31,7 +31,7 @@ def sanity_check(
     wheel_dir: Path,
     /,
     *,
-    expect: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    expect: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     python_version: str | None = None,
     platform: Platform | None = None,
     targets: str | None = None,
@@ -56,6 +56,8 @@ def sanity_check(
         linux or windows (default: this machine's).
     targets
         GPU targets that torch and its extensions must hold code for, separated by commas.
+    jobs
+        Threads (default: this machine's cores).
     """
     projects = load_table("projects", ProjectTable).projects
     chosen = platform or _this_platform()

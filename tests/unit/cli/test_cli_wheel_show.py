@@ -118,6 +118,8 @@ def test_the_table_says_the_same(show: Show, wheel: Path) -> None:
         "    code     gfx90a 2.0 kB (2), gfx942 2.0 kB (1)",
     ):
         assert line in lines
+    library = next(line.split("  ") for line in lines if line.startswith("  fat/libplain.so  "))
+    assert library[3:] == ["shared object", "libplain.so.2"]
     assert ["gfx90a", "2", "2.0", "kB"] in [line.split() for line in lines]
 
 
