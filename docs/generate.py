@@ -96,12 +96,13 @@ def _type_word(hint: object) -> str:
 
 def _prose(docstring: str) -> tuple[str, dict[str, str]]:
     """The description of a command, and of each of its parameters by Python name."""
-    text, _, parameters = docstring.partition("Parameters\n")
+    # Python 3.13 has taken the indentation off already.
+    text, _, parameters = inspect.cleandoc(docstring).partition("Parameters\n")
     lines = [line.strip() for line in text.strip().splitlines()]
     found: dict[str, list[str]] = {}
     name = ""
     for line in parameters.splitlines()[1:]:
-        if re.fullmatch(r" {4}\w+", line):
+        if re.fullmatch(r"\w+", line):
             name = line.strip()
             found[name] = []
         elif name and line.strip():
@@ -195,7 +196,7 @@ def render_errors() -> str:
     """The tree of errors as a table."""
     rows = []
     for depth, kind in error_classes():
-        first = (kind.__doc__ or "").strip().partition("\n\n")[0].replace("\n    ", " ")
+        first = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
         meaning = "Any other refusal or failure." if depth == 0 else first
         rows.append((str(kind.exit_code), "&nbsp;" * 4 * max(0, depth - 1) + code(kind.__name__), meaning))
     return table(("Exit code", "Error", "Meaning"), rows)
