@@ -34,11 +34,13 @@ def told(run: Sequence[Finding]) -> Told:
     if folded is None:
         return Told(tuple(f"{finding.about}{finding.cause}" for finding in run))
     shared, different = folded
-    items = [f"{finding.about}{text}" for finding, text in zip(run, different, strict=True)]
-    line = ", ".join(items)
-    if len(line) <= _WIDTH and not any(finding.members for finding in run):
-        items = [line]
-    elif len(items) > _LISTED:
+    items: list[str] = []
+    pairs = zip((finding.about for finding in run), different, strict=True)
+    for about, same in groupby(pairs, lambda pair: pair[0]):
+        texts = [text for _, text in same]
+        line = ", ".join(texts)
+        items += [f"{about}{line}"] if len(line) <= _WIDTH else [f"{about}{text}" for text in texts]
+    if len(items) > _LISTED:
         items = [*items[:_LISTED], f"and {len(items) - _LISTED} more; --json lists all"]
     return Told((f"{len(run)} times: {shared}",), tuple(items))
 
@@ -53,9 +55,8 @@ def _folded(causes: Sequence[str]) -> tuple[str, list[str]] | None:
         return None
     middles = [" ".join(words[before : len(words) - after]) for words in split]
     head, tail = split[0][:before], split[0][len(split[0]) - after :] if after else []
-    comma = "," if all(middle.endswith(",") for middle in middles) else ""
-    shared = " ".join([*head, f"…{comma}", *tail])
-    return shared, [middle.removesuffix(comma) for middle in middles]
+    mark = next((end for end in ",;:" if all(middle.endswith(end) for middle in middles)), "")
+    return " ".join([*head, f"…{mark}", *tail]), [middle.removesuffix(mark) for middle in middles]
 
 
 def _common(split: Sequence[Sequence[str]], most: int) -> int:

@@ -28,6 +28,17 @@ def test_short_differences_of_the_file_itself_share_a_line() -> None:
     assert told(run) == Told(("3 times: it has no …",), ("a.py, b/c.py, d.py",))
 
 
+def test_differences_of_the_same_files_share_a_line() -> None:
+    run = [
+        finding("it needs liba.so: nobody holds it", "x/one.so"),
+        finding("it needs libb.so: nobody holds it", "x/one.so"),
+        finding("it needs libc.so: nobody holds it", "x/two.so"),
+    ]
+    assert told(run) == Told(
+        ("3 times: it needs …: nobody holds it",), ("x/one.so: liba.so, libb.so", "x/two.so: libc.so")
+    )
+
+
 def test_long_differences_have_lines_of_their_own() -> None:
     names = ["a" * 50, "b" * 50]
     assert told([finding(f"it has no {name}") for name in names]).items == tuple(names)
