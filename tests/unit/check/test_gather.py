@@ -379,6 +379,33 @@ def test_texts_above_all_measure_are_left_out(tmp_path: Path) -> None:
     assert facts.damaged == facts.record == ()
 
 
+def test_a_record_of_very_many_files_is_read(tmp_path: Path) -> None:
+    """As one of eighty thousand small files is; no other text may be as long."""
+    names = [f"demo/{'x' * 50_000}{number}" for number in range(100)]
+    path = write(tmp_path, dict.fromkeys(names, b""))
+    with zipfile.ZipFile(path) as archive:
+        assert archive.getinfo(f"{INFO}/RECORD").file_size > 4 << 20
+    facts = gather(path)
+    assert (facts.structure, facts.record, facts.damaged) == (None, (), ())
+
+
+def test_what_is_no_text_in_metadata_can_be_written_as_json(tmp_path: Path) -> None:
+    facts = gather(write(tmp_path, {}, metadata=METADATA + b"Odd\xf5: x\nLicense: \xff\xff\n"))
+    for text in (*facts.headers.unparsed, facts.headers.license or ""):
+        assert text.encode().decode() == text
+
+
+def test_more_requirements_than_any_package_has(tmp_path: Path) -> None:
+    lines = "".join(f"Requires-Dist: x{number}\n" for number in range(10_001))
+    headers = gather(write(tmp_path, {}, metadata=METADATA + lines.encode())).headers
+    assert len(headers.requires) == 10_000
+    assert headers.unparsed == ("Requires-Dist, 10,001 times",)
+    fewer = gather(
+        write(tmp_path, {}, metadata=METADATA + lines.removesuffix("Requires-Dist: x10000\n").encode())
+    )
+    assert fewer.headers.unparsed == ()
+
+
 # Names.
 
 

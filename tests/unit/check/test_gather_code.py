@@ -148,6 +148,14 @@ def test_stack_text_relocations_and_dynamic_table(tmp_path: Path, library: Calla
         if struct.unpack_from("<I", data, at)[0] == 1:
             readonly[at + 4] &= ~2
     assert elf(bytes(readonly)).writable_dynamic is False
+    # A segment that ends before the table, on the same page: the system maps the page as a whole.
+    cut = bytearray(data)
+    for at in range(entry, entry + 56 * count, 56):
+        kind, flags, _, start = struct.unpack_from("<IIQQ", data, at)
+        if kind == 1 and flags & 2:
+            struct.pack_into("<QQ", cut, at + 32, 8, 8)
+            assert start // 4096 == (start + 8) // 4096
+    assert elf(bytes(cut)).writable_dynamic is True
     # The first entry becomes DT_TEXTREL, then DT_FLAGS with DF_TEXTREL, then with another flag.
     for tag, value, expected in ((22, 0, True), (30, 4, True), (30, 2, False)):
         changed = bytearray(data)

@@ -31,6 +31,7 @@ _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
 _PT_GNU_STACK = 0x6474E551
 _MACHINE = slice(18, 20)
 _HEAD = 64
+_PAGE = 4096  # the smallest there is
 _PE_MAGIC, _PE_SIGNATURE, _PE_OFFSET_AT = b"MZ", b"PE\0\0", 60
 _PE_ENDINGS = (".dll", ".pyd", ".exe")
 _PE_DEVICE_CODE = ".hip_fat"  # names of sections are cut to eight characters
@@ -211,8 +212,10 @@ def _writable_dynamic(elf: Elf) -> bool | None:
     dynamic = next(iter(elf.segments_of(fmt.PT_DYNAMIC)), None)
     if dynamic is None or not elf.dynamic:
         return None
+    # The system maps whole pages, so what follows a segment on its last page is there as well.
+    page = dynamic.vaddr // _PAGE
     return any(
-        load.flags & fmt.PF_W and load.vaddr <= dynamic.vaddr < load.vaddr + load.memsz
+        load.flags & fmt.PF_W and load.vaddr // _PAGE <= page <= (load.vaddr + load.memsz - 1) // _PAGE
         for load in elf.segments_of(fmt.PT_LOAD)
     )
 

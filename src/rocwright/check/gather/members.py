@@ -118,7 +118,8 @@ class Reader:
             return Seen(member)
         part = memoryview(data)[member.offset - start :] if data else None
         try:
-            seen = self._large(member) if member.size > WHOLE else self._whole(member, part)
+            in_memory = max(WHOLE, self.wanted(member.name))
+            seen = self._large(member) if member.size > in_memory else self._whole(member, part)
             # Last, because whoever writes a header wrong mostly has a better reason for it.
             require_agreement(part or os.pread(self.handle, LOCAL.size, member.offset), member)
             return seen

@@ -11,6 +11,8 @@ from rocwright.check.facts import Headers
 
 # Sources that rules read; far above any real one, as is that of RECORD.
 LARGEST_TEXT, LARGEST_RECORD = 4 << 20, 32 << 20
+# Rules compare requirements with each other; real packages have some hundreds.
+_MOST_FIELDS = 10_000
 _TEXTS = ("torch/version.py", "torch/_rocm_init.py", "torch/__init__.py")
 _DIST_INFO = re.compile(r"(?P<folder>[^/]+\.dist-info)/(?P<part>.+)", re.DOTALL)
 _PARTS = ("METADATA", "WHEEL")
@@ -61,15 +63,21 @@ def headers(data: bytes | None) -> Headers:
     if data is None:
         return Headers()
     raw, unparsed = parse_email(data)
+    # Bytes that are no UTF-8 stand there as surrogates, which nothing can write.
+    odd = [key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for key in unparsed]
+    requires, extras = raw.get("requires_dist", []), raw.get("provides_extra", [])
+    for field, found in (("Requires-Dist", requires), ("Provides-Extra", extras)):
+        if len(found) > _MOST_FIELDS:
+            odd.append(f"{field}, {len(found):,} times")
     return Headers(
         raw.get("metadata_version"),
         raw.get("name"),
         raw.get("version"),
-        tuple(raw.get("requires_dist", ())),
-        tuple(raw.get("provides_extra", ())),
+        tuple(requires[:_MOST_FIELDS]),
+        tuple(extras[:_MOST_FIELDS]),
         raw.get("requires_python"),
         raw.get("license"),
         raw.get("license_expression"),
         tuple(raw.get("license_files", ())),
-        tuple(unparsed),
+        tuple(odd),
     )
