@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -15,6 +15,7 @@ from rocwright.check.environments import Environment, environments_of
 from rocwright.check.facts import Facts
 from rocwright.check.install.facts import Installation
 from rocwright.check.libraries import Libraries
+from rocwright.check.requirements import read_requirement
 from rocwright.check.sizes import SizeTable
 from rocwright.data import load_table
 from rocwright.model.libraries import RocmLibraries
@@ -86,13 +87,8 @@ class Context:
 
 def parsed_requirements(facts: Facts) -> list[Requirement]:
     """Requires-Dist lines that can be read; a rule of their own reports the others."""
-    found = []
-    for text in facts.headers.requires:
-        try:
-            found.append(Requirement(text))
-        except InvalidRequirement:
-            continue
-    return found
+    read = map(read_requirement, facts.headers.requires)
+    return [requirement for requirement in read if isinstance(requirement, Requirement)]
 
 
 def required_name(requirement: Requirement) -> str:

@@ -45,8 +45,8 @@ class Environment:
             "implementation_version": f"3.{minor}.0",
             "platform_machine": _MACHINES.get(self.platform, self.platform.partition("_")[2]),
             "platform_python_implementation": "CPython",
-            "platform_release": "",
-            "platform_version": "",
+            "platform_release": "6.1.0",
+            "platform_version": "1",
             "python_full_version": f"3.{minor}.0",
             "python_version": f"3.{minor}",
         }

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rocwright.check.facts import ElfFacts, Facts
+from rocwright.check.requirements import read_requirement
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Provider
 
@@ -143,9 +144,7 @@ class Libraries:
 
 def _required(facts: Facts) -> Iterator[tuple[str, bool]]:
     """Canonical names in Requires-Dist, and whether only an extra asks for them."""
-    for text in facts.headers.requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:  # a rule of its own says so
+    for requirement in map(read_requirement, facts.headers.requires):
+        if not isinstance(requirement, Requirement):  # a rule of its own says so
             continue
         yield str(canonicalize_name(requirement.name)), "extra" in str(requirement.marker or "")

@@ -53,6 +53,8 @@ class Metadata:
             SpecifierSet(self.requires_python or "")
         except (InvalidRequirement, InvalidSpecifier) as error:
             raise InvalidInput(f"metadata of {self.name}: {error}") from error
+        except RecursionError as error:
+            raise InvalidInput(f"metadata of {self.name}: a marker is nested too deeply") from error
 
 
 def normalized_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,22 @@ def test_a_static_program_may_be_silent_about_its_stack() -> None:
     assert members("elf-executable-stack", wheel("rocm-sdk-core", asking)) == ["_rocm_sdk_core/bin/tool"]
 
 
+@pytest.mark.parametrize(
+    ("tag", "rules"),
+    [
+        ("cp312-cp312-macosx_11_0_arm64", []),
+        ("cp312-cp312-macosx_10_13_universal2", []),
+        ("cp312-cp312-linux_x86_64", ["elf-readable"]),
+        ("cp312-cp312-musllinux_1_2_x86_64", ["elf-readable"]),
+        ("cp312-cp312-win_amd64", ["elf-readable"]),
+    ],
+)
+def test_libraries_of_macos_are_no_elf_files(tag: str, rules: list[str]) -> None:
+    odd = ElfFacts("a/b.cpython-312-darwin.so", problem="it is named as a library and is no ELF file")
+    facts = replace(wheel("a", odd), tags=frozenset({tag}))
+    assert members("elf-readable", facts) == [odd.member for _ in rules]
+
+
 # -- RPATH and RUNPATH
 
 
@@ -108,6 +125,8 @@ def test_a_static_program_may_be_silent_about_its_stack() -> None:
         ("a.so", "$ORIGIN/..", "elf-rpath"),
         ("torch/lib/a.so", "lib", "elf-rpath"),
         ("torch/lib/a.so", "$ORIGIN:", "elf-rpath"),  # the current directory
+        ("torch/lib/a.so", "", None),  # of which the loader makes nothing
+        ("torch/lib/a.so", ":", "elf-rpath"),
         ("torch/lib/a.so", "$LIB", "elf-rpath"),
         ("torch/lib/a.so", "$ORIGINAL/lib", "elf-rpath"),
         # A program beside site-packages may look anywhere in its environment, and not beyond.

@@ -411,6 +411,15 @@ def test_which_library_a_short_name_stands_for(library: str, name: str) -> None:
     assert cause.endswith(f"lacks {name!r}")
 
 
+@pytest.mark.parametrize("text", ["[{[]: 1}]", "[*names]", "[1]", "{'amdhip64'}", "make()", "'amdhip64'"])
+def test_a_list_that_cannot_be_read(text: str) -> None:
+    [(member, cause)] = said("torch-preload", torch(f"preload_shortnames={text}, ", HIP_LIBRARY))
+    assert (member, cause) == (
+        "torch/_rocm_init.py",
+        "its preload_shortnames is no list of texts, so it cannot be compared",
+    )
+
+
 def test_what_its_own_rpath_finds_needs_no_loading() -> None:
     reaching = elf("torch/lib/libtorch_hip.so", HIP, rpath="$ORIGIN:$ORIGIN/../../_rocm_sdk_core/lib")
     assert said("torch-preload", torch("", reaching), CORE) == []

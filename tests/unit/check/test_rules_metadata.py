@@ -164,6 +164,41 @@ def test_compiled_files_in_a_wheel_for_any_platform() -> None:
     assert ids(wheel(elf=(ElfFacts("pure/a.so"),)), RULES) == []
 
 
+def test_compiled_files_for_several_machines_are_there_to_choose_from() -> None:
+    linux = (ElfFacts("a/linux/x86", machine=62), ElfFacts("a/linux/arm", machine=183))
+    assert ids(wheel(tag="py3-none-any", elf=linux), RULES) == []
+    both = wheel(tag="py3-none-any", elf=linux[:1], pe=(PeFacts("a/windows/a.dll"),))
+    assert ids(both, RULES) == []
+    broken = ElfFacts("a/b.so", machine=183, problem="cut")
+    assert ids(wheel(tag="py3-none-any", elf=(linux[0], broken)), RULES) == ["tag-any"]
+
+
+def test_a_tag_that_stands_for_more_than_any_wheel_is_for() -> None:
+    """Four hundred interpreters, ABIs and platforms are 64 million tags."""
+    text = "-".join(".".join([word] * 400) for word in ("py3", "none", "any"))
+    finding = only(tagged(LINUX, text), RULES)
+    assert finding.rule == "tags"
+    assert finding.cause.startswith("WHEEL has a malformed tag among py3.py3.")
+    assert len(finding.cause) < 1100
+
+
+@pytest.mark.parametrize("extra", ["", "[devel]", "{family}", "device gfx", "x-"])
+def test_extras_that_nobody_can_ask_for(extra: str) -> None:
+    finding = only(said(extras=(extra,)), RULES)
+    assert (finding.rule, finding.severity) == ("metadata-fields", "error")
+    assert finding.cause == f"Provides-Extra {extra!r} is no name that an installer can be asked for"
+
+
+def test_spellings_of_extras() -> None:
+    assert ids(said(extras=("a_b", "A.B", "device-gfx1100", "3d")), RULES) == []
+
+
+def test_metadata_above_all_measure_is_told_for_that() -> None:
+    large = Member("pure-1.0.dist-info/METADATA", 60_000_000, 100)
+    facts = replace(wheel(), members=(large,), headers=Headers())
+    assert only(facts, RULES).cause == "its METADATA is of 60,000,000 bytes, far more than any real one"
+
+
 # -- requirements
 
 
@@ -182,6 +217,39 @@ def test_malformed_requirements(text: str) -> None:
     assert (finding.rule, finding.severity) == ("requirement-malformed", "error")
     assert repr(text) in finding.cause
     assert "\n" not in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x; " + "(" * 3000 + "os_name == 'nt'" + ")" * 3000, "its marker is nested too deeply to be read"),
+        ("x; os_name ~= 'nt'", 'its marker compares what cannot be compared: os_name ~= "nt"'),
+        ("x; python_version ~= 'new'", "its marker compares what cannot be compared"),
+        ("x; 'a' in extras", "its marker asks for 'extras', which no environment tells"),
+    ],
+)
+def test_markers_that_installers_end_at(text: str, says: str) -> None:
+    finding = only(said(requires=(text,)), RULES)
+    assert finding.rule == "requirement-malformed"
+    assert says in finding.cause
+    assert len(finding.cause) < 400
+
+
+@pytest.mark.parametrize("place", ["file:///build/x-1.whl", "../x-1.whl", "/build/x", "FILE:x"])
+def test_a_requirement_on_a_file_of_the_build_machine(place: str) -> None:
+    finding = only(said(requires=(f"x @ {place}",)), RULES)
+    assert finding.rule == "requirement-malformed"
+    assert finding.cause == f"Requires-Dist 'x @ {place}' names a file of one machine, which no other has"
+
+
+@pytest.mark.parametrize("place", ["https://example.org/x-1.whl", "git+https://example.org/x@1"])
+def test_a_requirement_on_a_file_of_all(place: str) -> None:
+    assert ids(said(requires=(f"x @ {place}",)), RULES) == []
+
+
+def test_an_empty_extra() -> None:
+    finding = only(said(requires=("x; extra == ''",)), RULES)
+    assert finding.cause == "it requires x for the extra '', which no Provides-Extra offers"
 
 
 def test_extras() -> None:

@@ -11,6 +11,7 @@ from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.requires import brings_rocm, rocm_pin
 from rocwright.check.rules.rocm_init import what_is_wrong
+from rocwright.check.rules.source import parse_source
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.together import place_of
 
@@ -67,10 +68,10 @@ def _rocm_init(facts: Facts, context: Context) -> Iterator[Problem]:
         yield Problem(cause, "generate it again", _INIT)
 
 
-def _assigned(text: str, name: str) -> object:
+def _assigned(module: ast.Module, name: str) -> object:
     """The literal last assigned to a module's variable; None when there is none."""
     value: object = None
-    for node in ast.parse(text).body:
+    for node in module.body:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = node.targets
@@ -91,11 +92,11 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     if text is None:
         yield Problem("it is missing", next_step, _VERSION)
         return
-    try:
-        hip, cuda = _assigned(text, "hip"), _assigned(text, "cuda")
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield Problem(f"it is no valid Python: {error}", next_step, _VERSION)
+    module = parse_source(text)
+    if isinstance(module, str):
+        yield Problem(module, next_step, _VERSION)
         return
+    hip, cuda = _assigned(module, "hip"), _assigned(module, "cuda")
     if not isinstance(hip, str) or not hip:
         built_for = "CUDA" if isinstance(cuda, str) and cuda else "the CPU only"
         yield Problem(f"it says hip = {hip!r}: this torch was built for {built_for}", next_step, _VERSION)

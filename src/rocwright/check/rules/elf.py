@@ -11,6 +11,7 @@ from rocwright.model.patterns import fits
 
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 _LOADED = ("dyn", "exec")
+_APPLE = ("macosx_", "ios_")
 
 
 def loadable(facts: Facts) -> Iterator[ElfFacts]:
@@ -32,6 +33,8 @@ def native(facts: Facts, context: Context) -> list[ElfFacts]:
 
 
 def _readable(facts: Facts, _: Context) -> Iterator[Problem]:
+    if facts.tags and all(tag.rpartition("-")[2].startswith(_APPLE) for tag in facts.tags):
+        return  # libraries for macOS have the same ending and another format
     for elf in facts.elf:
         if elf.problem is not None:
             yield Problem(elf.problem, _REBUILD, elf.member)

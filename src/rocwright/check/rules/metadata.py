@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from pathlib import PurePosixPath
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.tags import InvalidTag, parse_tag
-from packaging.utils import InvalidName, canonicalize_name
+from packaging.tags import Tag, parse_tag
+from packaging.utils import InvalidName, canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
 
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts, Headers
+from rocwright.check.gather.names import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
 
@@ -21,6 +23,7 @@ _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 # Newer minor versions only add fields; another major version changes what the known ones mean.
 _KNOWN_MAJOR = 2
+_MOST_TAGS, _LONG = 1000, 1000
 
 
 def can_be_judged(facts: Facts, file: str = "METADATA") -> bool:
@@ -36,7 +39,9 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         return
     if headers == Headers():
         file = "METADATA" if facts.kind == "wheel" else "PKG-INFO"
-        yield Problem(f"it has no {file}, or one without any field", "build it again")
+        most = next((one.size for one in facts.members if one.name.endswith(f".dist-info/{file}")), 0)
+        what = f"its {file} is of {most:,} bytes, far more than any real one" if most > LARGEST_TEXT else None
+        yield Problem(what or f"it has no {file}, or one without any field", "build it again")
         return
     try:
         name = canonicalize_name(headers.name or "", validate=True)
@@ -60,6 +65,9 @@ def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
         yield Problem(f"Metadata-Version is {headers.metadata_version!r}, not a number like 2.4", fix)
     elif int(version.group(1)) > _KNOWN_MAJOR:
         yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
+    for extra in headers.extras:
+        if not is_normalized_name(canonicalize_name(extra)):
+            yield Problem(f"Provides-Extra {extra!r} is no name that an installer can be asked for", fix)
     try:
         SpecifierSet(headers.requires_python or "")
     except InvalidSpecifier:
@@ -112,16 +120,33 @@ def _tags(facts: Facts, _: Context) -> Iterator[Problem]:
     if not can_be_judged(facts, "WHEEL") or f"{facts.dist_infos[0]}/WHEEL" not in _names(facts):
         return
     try:
-        inside = frozenset(str(tag) for text in facts.wheel_tags for tag in parse_tag(text))
-    except (InvalidTag, ValueError):
-        yield Problem(f"WHEEL has a malformed tag among {', '.join(sorted(facts.wheel_tags))}", _REBUILD)
+        inside = frozenset(str(tag) for text in facts.wheel_tags for tag in _single_tags(text))
+    except ValueError:
+        yield Problem(f"WHEEL has a malformed tag among {_cut(sorted(facts.wheel_tags))}", _REBUILD)
         return
     if facts.tags != inside:
-        shown = ", ".join(sorted(inside)) or "none"
+        shown = _cut(sorted(inside)) or "none"
         yield Problem(f"its name says {', '.join(sorted(facts.tags))}, WHEEL says {shown}", _REBUILD)
 
 
+def _single_tags(text: str) -> frozenset[Tag]:
+    """What a tag with sets in it stands for; raises `ValueError` for more than any wheel is for."""
+    if prod(part.count(".") + 1 for part in text.split("-")) > _MOST_TAGS:
+        raise ValueError(text)
+    return parse_tag(text)
+
+
+def _cut(texts: list[str]) -> str:
+    joined = ", ".join(texts)
+    return joined if len(joined) <= _LONG else f"{joined[:_LONG]}…"
+
+
 def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
+    # What is there for several machines is chosen from when it runs, and belongs into such a wheel.
+    machines = {("elf", elf.machine) for elf in facts.elf if elf.problem is None}
+    machines |= {("pe", pe.machine) for pe in facts.pe if pe.problem is None}
+    if len(machines) > 1:
+        return
     # Programs of Windows are left out: launchers that installers copy are in pure wheels with good reason.
     compiled = [*(elf.member for elf in facts.elf), *(pe.member for pe in facts.pe if pe.is_dll)]
     if any(tag.endswith("-any") for tag in facts.tags):

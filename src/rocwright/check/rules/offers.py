@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -12,6 +12,7 @@ from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.environments import Environment
 from rocwright.check.facts import Archive, ElfFacts, Facts
 from rocwright.check.kpack.sources import device_part
+from rocwright.check.requirements import named_extras
 from rocwright.check.rules.base import Problem, SetRule
 from rocwright.check.rules.sets import fitting, versions_held, without
 from rocwright.model.gpu import base_targets
@@ -21,8 +22,9 @@ from rocwright.wheel.together import place_of
 def _extras(context: Context) -> Iterator[tuple[str, Problem]]:
     for facts in context.files:
         here = [environment for environment in context.environments if environment.takes(facts)]
+        offered = {str(canonicalize_name(extra)): extra for extra in facts.headers.extras}
         for requirement in parsed_requirements(facts):
-            brought = _brought_by(facts, requirement, here)
+            brought = _brought_by(offered, requirement, here)
             if brought and (what := _unanswered(context, requirement, here)) is not None:
                 yield (
                     facts.name,
@@ -34,11 +36,12 @@ def _extras(context: Context) -> Iterator[tuple[str, Problem]]:
             yield from _asked_for(context, facts, requirement)
 
 
-def _brought_by(facts: Facts, requirement: Requirement, here: list[Environment]) -> list[str]:
-    """The extras that bring a requirement, which does not hold without them."""
+def _brought_by(offered: Mapping[str, str], requirement: Requirement, here: list[Environment]) -> list[str]:
+    """The extras that bring a requirement, which does not hold without them; `offered` by canonical name."""
     if requirement.marker is None or any(each.applies(requirement) for each in here):
         return []
-    return [extra for extra in facts.headers.extras if any(each.applies(requirement, extra) for each in here)]
+    named = [offered[name] for name in map(canonicalize_name, named_extras(requirement)) if name in offered]
+    return [extra for extra in named if any(each.applies(requirement, extra) for each in here)]
 
 
 def _unanswered(context: Context, requirement: Requirement, here: list[Environment]) -> str | None:
@@ -48,7 +51,7 @@ def _unanswered(context: Context, requirement: Requirement, here: list[Environme
     answers = fitting(context, requirement)
     if not answers:
         return f"the set holds {versions_held(context, requirement)}"
-    extras = {str(extra) for facts in context.files for extra in facts.headers.extras}
+    extras = named_extras(requirement)
     where = [each for each in here if any(each.applies(requirement, extra) for extra in extras)]
     lacking = without(answers, where)
     return f"of which no file is for {lacking}" if lacking else None

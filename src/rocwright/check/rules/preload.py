@@ -11,6 +11,7 @@ from rocwright.check.libraries import directory_of, search_entries
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.elf import native
 from rocwright.check.rules.rocm_init import what_is_wrong
+from rocwright.check.rules.source import literal, parse_source
 
 _INIT = "torch/_rocm_init.py"
 _CALL, _LIST = "initialize_process", "preload_shortnames"
@@ -26,7 +27,8 @@ def _preload(facts: Facts, context: Context) -> Iterator[Problem]:
     # That it is missing, or does not initialise ROCm, is a finding of its own.
     if text is None or any(what_is_wrong(text, None)):
         return
-    loaded = _listed(ast.parse(text))
+    module = parse_source(text)
+    loaded = _listed(module) if isinstance(module, ast.Module) else None
     if loaded is None:
         yield Problem(f"its {_LIST} is no list of texts, so it cannot be compared", "write a list", _INIT)
         return
@@ -63,12 +65,10 @@ def _listed(module: ast.Module) -> frozenset[str] | None:
             value = next((keyword.value for keyword in node.keywords if keyword.arg == _LIST), None)
             if value is None:
                 return None
-            try:
-                names = ast.literal_eval(value)
-            except ValueError:
+            names = literal(value)
+            if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
                 return None
-            known = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-            return frozenset(names) if known else None
+            return frozenset(names)
     return None
 
 

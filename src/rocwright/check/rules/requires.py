@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
 from rocwright.check.facts import Facts, Headers
+from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.metadata import can_be_judged
 from rocwright.model.patterns import any_pattern, fits
@@ -18,14 +19,16 @@ from rocwright.wheel.together import place_of
 
 _BOTH = ("wheel", "sdist")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
-_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
+_LONG = 200
+# A place that others can reach: it has a scheme, and not that of files.
+_ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 
 def _brace(facts: Facts, _: Context) -> Iterator[Problem]:
     for text in facts.headers.requires:
         if "{" in text or "}" in text:
             yield Problem(
-                f"Requires-Dist {text!r} contains a brace",
+                f"Requires-Dist {_cut(text)} contains a brace",
                 "look for a template or shell variable that was not replaced",
             )
 
@@ -34,19 +37,27 @@ def _malformed(facts: Facts, _: Context) -> Iterator[Problem]:
     for text in facts.headers.requires:
         if "{" in text or "}" in text:
             continue
-        try:
-            Requirement(text)
-        except InvalidRequirement as error:
-            why = str(error).splitlines()[0]
-            yield Problem(f"Requires-Dist {text!r} is malformed: {why}", "write it as PEP 508 says")
+        requirement = read_requirement(text)
+        if isinstance(requirement, str):
+            why = f"is malformed: {requirement}"
+            yield Problem(f"Requires-Dist {_cut(text)} {why}", "write it as PEP 508 says")
+        elif requirement.url is not None and not _ELSEWHERE.match(requirement.url):
+            yield Problem(
+                f"Requires-Dist {_cut(text)} names a file of one machine, which no other has",
+                "require it by name and version, and build the wheel again",
+            )
+
+
+def _cut(text: str) -> str:
+    """A line as quoted text, short enough to be read."""
+    return repr(text if len(text) <= _LONG else f"{text[:_LONG]}…")
 
 
 def _extra(facts: Facts, _: Context) -> Iterator[Problem]:
     offered = {canonicalize_name(extra) for extra in facts.headers.extras}
     unknown: dict[str, list[str]] = {}
     for requirement in parsed_requirements(facts):
-        for match in _EXTRA.finditer(str(requirement.marker or "")):
-            name = match.group(1) or match.group(2)
+        for name in named_extras(requirement):
             if canonicalize_name(name) not in offered:
                 unknown.setdefault(name, []).append(requirement.name)
     for name, required in unknown.items():
@@ -73,9 +84,7 @@ def _cannot_tell(facts: Facts, name: str) -> bool:
     if not can_be_judged(facts) or facts.headers == Headers():
         return True
     for text in facts.headers.requires:
-        try:
-            Requirement(text)
-        except InvalidRequirement:
+        if isinstance(read_requirement(text), str):
             match = _NAME.match(text)
             if match is not None and canonicalize_name(match.group(1)) == name:
                 return True
@@ -152,7 +161,12 @@ RULES = (
         _brace,
         kinds=_BOTH,
     ),
-    Rule("requirement-malformed", "Each Requires-Dist is valid.", _malformed, kinds=_BOTH),
+    Rule(
+        "requirement-malformed",
+        "Each Requires-Dist is valid, and names no file of the machine that it was built on.",
+        _malformed,
+        kinds=_BOTH,
+    ),
     Rule(
         "requirement-extra",
         "A requirement for an extra names one that the package offers.",

@@ -11,6 +11,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rocwright.check.rules.source import parse_source
+
 _FUNCTION, _MODULE, _CALLED = "initialize", "rocm_sdk", "initialize_process"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _WANTED = ("preload_shortnames", "check_version")
@@ -21,10 +23,9 @@ def what_is_wrong(text: str, rocm_version: str | None) -> Iterator[str]:
 
     `rocm_version` is the version of ROCm that the wheel requires, None where it requires no exact one.
     """
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        yield f"it is no valid Python: {error}"
+    module = parse_source(text)
+    if isinstance(module, str):
+        yield module
         return
     if any(_is_import(node) for node in module.body):
         yield "it imports something when it is loaded; imports belong into initialize()"
