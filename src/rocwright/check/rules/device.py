@@ -10,7 +10,7 @@ from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.facts import CodeFile, Facts
 from rocwright.check.kpack.sources import device_part
 from rocwright.check.rules.base import Problem, Rule
-from rocwright.model.gpu import InvalidTarget, is_target, parse_target
+from rocwright.model.gpu import InvalidTarget, in_order, is_target, parse_target
 
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 
@@ -33,9 +33,9 @@ def _missing(facts: Facts, context: Context) -> Iterator[Problem]:
     found = None if requested is None else _found(facts, requested)
     if requested is None or found is None:
         return
-    for target in sorted(requested - found):
+    for target in in_order(requested - found):
         yield Problem(
-            f"no library holds code for {target}; requested: {', '.join(sorted(requested))}",
+            f"no library holds code for {target}; requested: {', '.join(in_order(requested))}",
             "build with every requested target in PYTORCH_ROCM_ARCH",
         )
 
@@ -45,9 +45,9 @@ def _extra(facts: Facts, context: Context) -> Iterator[Problem]:
     found = None if requested is None else _found(facts, requested)
     if requested is None or found is None:
         return
-    for target in sorted(found - requested):
+    for target in in_order(found - requested):
         yield Problem(
-            f"libraries hold code for {target}, which was not requested: {', '.join(sorted(requested))}",
+            f"libraries hold code for {target}, which was not requested: {', '.join(in_order(requested))}",
             "build with the requested targets only",
         )
 
@@ -83,7 +83,7 @@ def _foreign(facts: Facts, _: Context) -> Iterator[Problem]:
     if part is None:
         return
     for member, targets in _serves(facts):
-        others = sorted(target for target in targets if not _belongs(target, part))
+        others = in_order(target for target in targets if not _belongs(target, part))
         if others:
             yield Problem(
                 f"it serves {', '.join(others)}, the wheel is for {part}",
@@ -104,7 +104,7 @@ def _served(file: CodeFile) -> tuple[str, ...]:
     """What the path says; without a word in the path, what is inside."""
     if file.said is not None:
         return (file.said,)
-    return tuple(sorted(file.targets)) if file.machine is None else (file.machine,)
+    return in_order(file.targets) if file.machine is None else (file.machine,)
 
 
 def _belongs(target: str, part: str) -> bool:
@@ -125,7 +125,7 @@ def _in_host(facts: Facts, context: Context) -> Iterator[Problem]:
     for member, targets in _serves(facts):
         if targets:
             yield Problem(
-                f"it has device code for {', '.join(sorted(targets))}, which the device wheels bring",
+                f"it has device code for {', '.join(in_order(targets))}, which the device wheels bring",
                 next_step,
                 member,
             )
