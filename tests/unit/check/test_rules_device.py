@@ -31,7 +31,7 @@ def test_each_target_that_was_asked_for_is_there_and_no_other() -> None:
     assert asked("device-missing", torch, "gfx942", "gfx1100") == []
     assert asked("device-extra", torch, "gfx942", "gfx1100") == []
     assert asked("device-missing", torch, "gfx942", "gfx1100", "gfx90a") == [
-        "no library holds code for gfx90a; requested: gfx1100, gfx90a, gfx942"
+        "no library holds code for gfx90a; requested: gfx90a, gfx942, gfx1100"
     ]
     assert asked("device-extra", torch, "gfx942") == [
         "libraries hold code for gfx1100, which was not requested: gfx942"
@@ -161,7 +161,7 @@ def test_a_host_wheel_has_no_device_code_of_any_kind() -> None:
     assert said("device-in-host", code_of_every_kind()) == [
         (
             "torch/lib/libtorch_hip.so",
-            "it has device code for gfx1100, gfx942, which the device wheels bring",
+            "it has device code for gfx942, gfx1100, which the device wheels bring",
         ),
         ("torch/.kpack/torch_gfx942.kpack", "it has device code for gfx942, which the device wheels bring"),
         ("torch/a_gfx942.dat", "it has device code for gfx942, which the device wheels bring"),
