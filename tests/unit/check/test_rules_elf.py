@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from facts_by_hand import elf, members, said, wheel
+from facts_by_hand import dll, elf, members, said, wheel
 
 from rocwright.check.facts import ElfFacts
 from rocwright.check.run import check_paths
@@ -39,8 +39,8 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason() -> None:
         ("linux_x86_64", 3, "it is for i686, the wheel is for x86_64"),
         ("musllinux_1_2_aarch64", 62, "it is for x86_64, the wheel is for aarch64"),
         ("linux_x86_64", 247, "it is for machine 247, the wheel is for x86_64"),
+        ("win_amd64", 62, "it is for Linux, the wheel is tagged for Windows"),
         # What no tag for Linux speaks of is not judged.
-        ("win_amd64", 62, None),
         ("any", 183, None),
         ("linux_vax", 75, None),
     ],
@@ -48,6 +48,12 @@ def test_a_file_that_cannot_be_read_is_told_with_the_reason() -> None:
 def test_the_machine_is_compared_with_the_tag(platform: str, machine: int, cause: str | None) -> None:
     facts = wheel("pkg", elf("pkg/a.so", machine=machine), platform=platform)
     assert said("elf-machine", facts) == ([] if cause is None else [("pkg/a.so", cause)])
+
+
+def test_a_library_for_linux_beside_dlls_may_be_data() -> None:
+    mixed = wheel("pkg", elf("pkg/a.so"), dll("pkg/b.dll"), platform="win_amd64")
+    assert members("elf-machine", mixed) == []
+    assert members("elf-machine", wheel("pkg", elf("pkg/a.so"), platform="win_amd64.linux_x86_64")) == []
 
 
 def test_runtimes_that_a_compiler_links_into_programs_for_other_machines_are_no_mistake() -> None:

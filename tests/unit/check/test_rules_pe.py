@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from facts_by_hand import dll, members, said, wheel
+from facts_by_hand import dll, elf, members, said, wheel
 
 import windows_tree
 from rocwright.check.facts import Facts, PeFacts
@@ -52,6 +52,14 @@ def test_the_machine_is_compared_with_the_tag(platform: str, machine: int, is_dl
     facts = windows("pkg", PeFacts("pkg/a.dll", machine=machine, is_dll=is_dll), platform=platform)
     cause = f"it is for machine {machine:#x}, the wheel is for {platform}"
     assert said("pe-machine", facts) == ([("pkg/a.dll", cause)] if told else [])
+
+
+def test_an_extension_for_windows_in_a_wheel_for_linux_is_of_the_wrong_system() -> None:
+    cause = "it is for Windows, the wheel is tagged for Linux"
+    lone = wheel("pkg", dll("pkg/a.pyd"), dll("pkg/net.dll"), dll("pkg/t.exe", is_dll=False))
+    assert said("pe-machine", lone) == [("pkg/a.pyd", cause)]
+    assert said("pe-machine", wheel("pkg", dll("pkg/a.pyd"), elf("pkg/a.so"))) == []
+    assert said("pe-machine", wheel("pkg", dll("pkg/a.pyd"), platform="any")) == []
 
 
 @pytest.mark.parametrize(

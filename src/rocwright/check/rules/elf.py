@@ -8,8 +8,10 @@ from rocwright.check.context import Context
 from rocwright.check.facts import ElfFacts, Facts
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.model.patterns import fits
+from rocwright.wheel.tags import platform_of
 
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
+OTHER_SYSTEM = "build the wheel on the system that its tag names, or give it the other tag"
 _LOADED = ("dyn", "exec")
 _APPLE = ("macosx_", "ios_")
 
@@ -41,6 +43,11 @@ def _readable(facts: Facts, _: Context) -> Iterator[Problem]:
 
 
 def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
+    # Beside DLLs they may be data, for another machine to load.
+    if platform_of(facts.tags) == "windows" and not facts.pe:
+        for elf in loadable(facts):
+            yield Problem("it is for Linux, the wheel is tagged for Windows", OTHER_SYSTEM, elf.member)
+        return
     names = {number: name for name, number in context.platforms.linux.machines.items()}
     machines = {context.platforms.machine(tag) for tag in linux_tags(facts, musl=True)} - {None}
     if not machines:

@@ -8,7 +8,10 @@ from rocwright.check.context import Context
 from rocwright.check.facts import Facts, PeFacts
 from rocwright.check.needs import unmet_problems, unseen_problems
 from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.rules.elf import OTHER_SYSTEM
+from rocwright.wheel.tags import platform_of
 
+_EXTENSION = ".pyd"
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 
 
@@ -24,6 +27,12 @@ def _readable(facts: Facts, _: Context) -> Iterator[Problem]:
 
 
 def _machine(facts: Facts, context: Context) -> Iterator[Problem]:
+    # Launchers are in many wheels, and .NET uses DLLs everywhere; only Python on Windows loads extensions.
+    if platform_of(facts.tags) == "linux" and not facts.elf:
+        for pe in facts.pe:
+            if pe.member.endswith(_EXTENSION):
+                yield Problem("it is for Windows, the wheel is tagged for Linux", OTHER_SYSTEM, pe.member)
+        return
     tags = _windows_tags(facts, context)
     rows = [context.platforms.windows.machines[tag] for tag in tags]
     for pe in facts.pe if rows else ():
