@@ -64,8 +64,10 @@ def _elsewhere(
         why = f"{holders[0]} has it, to which no requirement of this wheel leads"
         return Missing(context.request.closed, why)
     platform = context.platforms.windows if windows else context.platforms.linux
-    if context.request.closed or re.fullmatch(platform.bundled, library):
+    if re.fullmatch(platform.bundled, library):
         return nothing
+    if context.request.closed:
+        return Missing(True, "neither this wheel nor what it requires of the set nor the system holds it")
     if provider is not None:
         return Missing(False, f"{provider.name} would bring that, to which no requirement at hand leads")
     unseen = context.libraries.reach(facts).unseen

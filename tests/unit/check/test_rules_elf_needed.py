@@ -30,6 +30,7 @@ TORCH = wheel(
 )
 SET = (CORE, LIBRARIES, ROCM, TORCH)
 _NOTHING = "neither this wheel nor what it requires nor the system holds it"
+_NOTHING_IN_SET = "neither this wheel nor what it requires of the set nor the system holds it"
 
 
 def both(facts: Facts, *others: Facts, closed: bool = False) -> tuple[list[str], list[str]]:
@@ -113,7 +114,7 @@ def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
     ]
     # In a complete set nothing else can bring it.
     assert both(facts, closed=True) == (
-        [f"it needs libmpi.so.40: {_NOTHING}", f"it needs libucx.so.0: {_NOTHING}"],
+        [f"it needs libmpi.so.40: {_NOTHING_IN_SET}", f"it needs libucx.so.0: {_NOTHING_IN_SET}"],
         [],
     )
 
