@@ -132,6 +132,35 @@ def test_a_directory_too_large_to_be_read(tmp_path: Path) -> None:
     assert unreadable(path) == "its directory has 157,286,400 bytes, more than that of any real wheel"
 
 
+def test_a_large_wheel_whose_old_end_record_only_points_to_the_new_one(tmp_path: Path) -> None:
+    """As other tools than Python's write it: 0xffffffff wherever the record of zip64 tells more."""
+    small, path = write(tmp_path / "small", {"demo/text": TEXT}), tmp_path / NAME
+    with path.open("wb") as stream:
+        stream.seek(100 << 20)
+        with zipfile.ZipFile(stream, "w") as archive, zipfile.ZipFile(small) as source:
+            for info in source.infolist():
+                archive.writestr(info.filename, source.read(info))
+        stream.flush()
+        size, start = struct.unpack("<LL", path.read_bytes()[-10:-2])
+        end = stream.seek(-22, 2)
+        stream.write(struct.pack("<4sQHHLLQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 4, 4, size, start))
+        stream.write(struct.pack("<4sLQL", b"PK\6\7", 0, end, 1))
+        stream.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0))
+    facts = gather(path)
+    assert (facts.unreadable, facts.structure, facts.record) == (None, None, ())
+
+
+def test_more_members_than_any_wheel_has(tmp_path: Path) -> None:
+    entry = b"PK\1\2" + bytes(42) + b"x"
+    count = 200_100
+    path = tmp_path / NAME
+    directory = entry * count
+    path.write_bytes(directory + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, len(directory), 0, 0))
+    assert re.fullmatch(
+        "its directory has about 200,[01].. members, more than any real wheel", unreadable(path)
+    )
+
+
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, {"demo/large": LARGE})
     opened = begin(path)

@@ -14,8 +14,11 @@ _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR = struct.Struct("<4sLQL")
 _MOST_COMMENT = (1 << 16) - 1
-# Half a million members; every one of them takes memory before anything is checked.
-_MOST_DIRECTORY = 64 << 20
+_IN_RECORD = 0xFFFFFFFF
+# Every member takes memory before anything is checked: about a kilobyte.
+_MOST_DIRECTORY, _MOST_MEMBERS = 64 << 20, 200_000
+_ENTRY = b"PK\1\2"
+_PIECE = 4 << 20
 _HARMLESS, _MOST_RATIO = 1 << 30, 100
 _MOST_MEMBER = 64 << 30
 _MOST_TOTAL = 256 << 30
@@ -34,15 +37,21 @@ def directory_size(handle: int) -> int:
     if len(locator) == _LOCATOR.size and locator.startswith(b"PK\6\7"):
         end = os.pread(handle, _END64.size, _LOCATOR.unpack(locator)[2] & (1 << 62) - 1)
         if len(end) == _END64.size and end.startswith(b"PK\6\6"):
-            claimed = max(claimed, _END64.unpack(end)[8])
+            # Where this record is there, the older one may tell nothing but that it is.
+            large: int = _END64.unpack(end)[8]
+            claimed = large if claimed == _IN_RECORD else max(claimed, large)
     return claimed
 
 
 def too_large(handle: int) -> str | None:
     """Why a directory is not read at all; None for any real one."""
-    size = directory_size(handle)
-    if min(size, os.fstat(handle).st_size) > _MOST_DIRECTORY:
+    size, whole = directory_size(handle), os.fstat(handle).st_size
+    if min(size, whole) > _MOST_DIRECTORY:
         return f"its directory has {size:,} bytes, more than that of any real wheel"
+    start = max(0, whole - size - _END.size - _MOST_COMMENT - _LOCATOR.size - _END64.size)
+    entries = sum(os.pread(handle, _PIECE, at).count(_ENTRY) for at in range(start, whole, _PIECE))
+    if entries > _MOST_MEMBERS:
+        return f"its directory has about {entries:,} members, more than any real wheel"
     return None
 
 
