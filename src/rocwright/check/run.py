@@ -228,7 +228,8 @@ def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
                     "readable", "error", path.name, "it is neither a wheel nor an sdist", "give .whl files"
                 )
             )
-    return list(dict.fromkeys(files)), findings
+    once = {(path.parent.resolve(), path.name): path for path in reversed(files)}
+    return list(reversed(once.values())), findings
 
 
 def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Finding]:

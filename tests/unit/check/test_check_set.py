@@ -56,6 +56,14 @@ def test_two_versions_of_a_package(family: Path, build: Any) -> None:
     assert rules(check_paths([family])) == [("set-one-version", "error")]
 
 
+def test_a_file_that_is_named_twice_is_checked_once(family: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(family)
+    names = sorted(path.name for path in family.iterdir())
+    report = check_paths([Path(), *(family / name for name in names), Path("..") / family.name])
+    assert report.files == tuple(names)
+    assert report.findings == ()
+
+
 def test_one_version_for_two_pythons_is_fine(family: Path, build: Any) -> None:
     build.torch(tag="cp312-cp312-linux_x86_64")
     assert check_paths([family], closed=True).findings == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -280,6 +282,14 @@ def test_the_newest_of_several_versions_is_named() -> None:
     files = [wheel("a", version) for version in ("9.1", "10.0", "9.2")]
     assert found(*files) == [
         ("set-one-version", f"a-10.0-{LINUX}.whl", "a is there in 3 versions: 9.1, 9.2, 10.0")
+    ]
+
+
+def test_two_files_of_one_name() -> None:
+    """As two build directories have them, given to one check."""
+    one = wheel("a", "1.0")
+    assert found(one, replace(one, path=Path("elsewhere") / one.name)) == [
+        ("set-one-version", one.name, "2 files of this name are there, in several directories")
     ]
 
 

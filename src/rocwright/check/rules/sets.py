@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
@@ -18,6 +19,15 @@ _ONE_STATE = "build the set from one state, so that its packages fit each other"
 
 
 def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
+    for name, times in Counter(facts.name for facts in context.files).items():
+        if times > 1:
+            yield (
+                name,
+                Problem(
+                    f"{times} files of this name are there, in several directories",
+                    "give the one that is meant; a set holds one file of a name",
+                ),
+            )
     for project, files in sorted(context.by_project.items()):
         versions = {facts.version: facts.name for facts in reversed(files)}
         if len(versions) > 1:
@@ -119,7 +129,7 @@ def without(answers: Iterable[Facts], where: Iterable[Environment]) -> str:
 
 
 RULES = (
-    SetRule("set-one-version", "A package is there in one version.", _one_version),
+    SetRule("set-one-version", "A package is there in one version, and a file once.", _one_version),
     SetRule("set-ownership", "No installed path belongs to two packages.", _ownership),
     SetRule("set-pins", "What a package requires of another fits the version in the set.", _pins_fit),
     SetRule(
