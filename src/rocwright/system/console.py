@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import threading
 import time
@@ -28,14 +29,23 @@ def _err() -> _RichConsole:
     return _RichConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
+# Names of files may hold these, and a terminal obeys them.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _visible(text: str) -> str:
+    return _CONTROLS.sub(lambda match: ascii(match.group())[1:-1], text)
+
+
 def say(text: str = "") -> None:
     """One line of talk, on stderr."""
-    _err().print(_Text(text))
+    _err().print(_Text(_visible(text)))
 
 
 def out(text: str) -> None:
-    """One line of data, on stdout, unstyled."""
-    sys.stdout.write(text + "\n")
+    """One line of data, on stdout, unstyled; characters that it cannot show are spelled out."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     sys.stdout.flush()
 
 
@@ -63,7 +73,7 @@ def error(problem: RocwrightError) -> None:
     kind = type(problem).__name__
     text = _Text()
     text.append(f"error ({kind}): ", style="bold red")
-    text.append(str(problem))
+    text.append(_visible(str(problem)))
     console.print(text)
 
 

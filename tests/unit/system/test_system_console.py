@@ -110,6 +110,23 @@ def test_progress_without_a_terminal_is_a_line_at_start_and_end() -> None:
     assert "\x1b" not in done.stderr
 
 
+def test_what_an_output_cannot_show_is_spelled_out() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from rocwright.system import console; console.out('a\\u2026\\udcffb')"],
+        env={**QUIET, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a\\u2026\\udcffb\n", "")
+
+
+@pytest.mark.parametrize("call", ["say({0!a})", "error(InvalidPrefix({0!a}))"])
+def test_a_terminal_obeys_no_name_of_a_file(call: str) -> None:
+    code = call.format("a\x1b[31m\x07\u202eb\n  c")
+    done = piped(f"from rocwright.errors import InvalidPrefix\nconsole.{code}")
+    assert "a\\x1b[31m\\x07\\u202eb\n  c" in done.stderr
+
+
 def test_quiet_progress_says_nothing() -> None:
     done = piped(
         "p = console.Progress(total=1, quiet=True)\nwith p.shown():\n    p.start('x'); p.end('x', 'done')"
