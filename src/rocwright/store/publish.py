@@ -19,7 +19,7 @@ from rocwright.store.index import find_links_page
 from rocwright.store.layout import Kind, run_prefix, staging_prefix
 from rocwright.store.objects import ObjectStore
 from rocwright.store.records import save_set, save_statement
-from rocwright.store.verdict import verdict
+from rocwright.store.verdict import Verdict, verdict
 from rocwright.system.files import sha256_file
 
 __all__ = ["Staged", "Uploaded", "describe_files", "findings_pass", "stage_set", "upload_run"]
@@ -100,7 +100,11 @@ def findings_pass(manifest: SetManifest, statements: Iterable[Statement], today:
 
     Waivers are statements about the set, too; they count to the end of their last day.
     """
-    return verdict(set_id(manifest), statements, today).passed
+    return _verdict(manifest, statements, today).passed
+
+
+def _verdict(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
+    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
 
 
 def stage_set(
@@ -119,7 +123,7 @@ def stage_set(
     """
     said = tuple(statements)
     digest = set_id(manifest)
-    found = verdict(digest, said, today)
+    found = _verdict(manifest, said, today)
     if found.problem is not None:
         raise ContractBroken(
             f"set {digest[:12]} has no passing check, so it is not published: {found.problem}",

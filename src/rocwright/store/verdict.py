@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -36,10 +36,13 @@ class Verdict:
         return self.problem is None
 
 
-def verdict(set_digest: str, statements: Iterable[Statement], today: date) -> Verdict:
+def verdict(
+    set_digest: str, statements: Iterable[Statement], today: date, *, files: Collection[str] = ()
+) -> Verdict:
     """Weigh every findings statement about the set against the waivers about it that are in force.
 
-    A set passes when some check of all its files was stated, and every error of every check is waived.
+    A set passes when some check of all its files was stated, and every error of every check is waived. Its
+    files are `files`, where they are known, and those that any statement about it lists.
     Raises `InvalidData` for a waiver that cannot be read.
     """
     mine = tuple(item for item in statements if item.about(set_digest))
@@ -48,21 +51,25 @@ def verdict(set_digest: str, statements: Iterable[Statement], today: date) -> Ve
         return Verdict("no statement says that this set passed its checks")
     # Statements come in any order; what is said about them must not depend on it.
     waivers = sorted(waivers_about(set_digest, mine), key=str)
-    weighed = [_weigh(check, waivers, today) for check in checks]
+    names = {subject.name for item in mine for subject in item.subject} - {SET_SUBJECT}
+    weighed = [_weigh(check, names.union(files), waivers, today) for check in checks]
     problems = {problem for problem, _ in weighed if problem is not None}
     if problems:
         return Verdict("; ".join(sorted(problems)))
     return Verdict(None, tuple(sorted({waiver for _, used in weighed for waiver in used}, key=str)))
 
 
-def _weigh(check: Statement, waivers: Sequence[Waiver], today: date) -> tuple[str | None, tuple[Waiver, ...]]:
+def _weigh(
+    check: Statement, files: Collection[str], waivers: Sequence[Waiver], today: date
+) -> tuple[str | None, tuple[Waiver, ...]]:
     try:
         said = msgspec.convert(check.predicate, _Findings)
     except (msgspec.ValidationError, InvalidData) as error:
         return f"a findings statement cannot be read: {error}", ()
     # A check of some of the files says nothing about the others.
-    files = {subject.name for subject in check.subject} - {SET_SUBJECT}
-    unchecked = sorted(files - set(said.files))
+    if not said.files:
+        return "a check of this set looked at no file", ()
+    unchecked = sorted(set(files) - set(said.files))
     if unchecked:
         return f"a check of this set left out {', '.join(unchecked)}", ()
     errors = [finding for finding in said.findings if finding.severity == "error"]

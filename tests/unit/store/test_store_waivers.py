@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rocwright.errors import ContractBroken, InvalidData
@@ -111,8 +112,20 @@ def test_what_cannot_be_waived_is_not_even_by_a_statement() -> None:
 
 
 def test_a_check_of_some_of_the_files_is_no_check() -> None:
-    assert problem(checked(files=[])) == f"a check of this set left out {WHEEL}"
+    assert problem(checked(files=[])) == "a check of this set looked at no file"
     assert problem(checked(files=["other.whl"])) == f"a check of this set left out {WHEEL}"
+
+
+def test_a_statement_that_hides_files_is_no_check_of_them() -> None:
+    """Its subjects are as easily left out as the names it says it looked at."""
+    silent = msgspec.structs.replace(checked(files=[]), subject=checked().subject[:1])
+    assert problem(silent) == "a check of this set looked at no file"
+    other = msgspec.structs.replace(checked(files=["other.whl"]), subject=checked().subject[:1])
+    left_out = f"a check of this set left out {WHEEL}"
+    assert verdict(ID, [other], TODAY, files=[WHEEL]).problem == left_out
+    assert not findings_pass(SET, [other], TODAY)
+    # Where only statements are at hand, another that is about the set tells its files.
+    assert verdict(ID, [other, about_set(SET, BUILD, {"result": "success"})], TODAY).problem == left_out
 
 
 @pytest.mark.parametrize(
