@@ -49,6 +49,11 @@ def requirement_malformed(wheel: WheelEdit) -> None:
     wheel.add_lines(METADATA, "Requires-Dist: sympy version 1.13")
 
 
+@breaks("requirement-malformed", LEGACY, "torch", "a requirement names a file of the build machine")
+def requirement_on_a_file(wheel: WheelEdit) -> None:
+    wheel.add_lines(METADATA, "Requires-Dist: sympy @ file:///build/sympy-1.14-py3-none-any.whl")
+
+
 @breaks("requirement-extra", LEGACY, "torch", "a requirement is for an extra that the wheel does not provide")
 def unknown_extra(wheel: WheelEdit) -> None:
     wheel.add_lines(METADATA, 'Requires-Dist: optree>=0.13; extra == "optree"')
@@ -59,9 +64,31 @@ def other_tag(wheel: WheelEdit) -> None:
     wheel.substitute(WHEEL, "cp311-cp311-linux_x86_64", "cp310-cp310-linux_x86_64")
 
 
+@breaks("tags", LEGACY, "torch", "an extension of the build for another Python is left in the tree")
+def extension_of_another_python(wheel: WheelEdit) -> None:
+    [name] = [each for each in wheel.names() if ".cpython-311-" in each]
+    wheel.rename(name, name.replace(".cpython-311-", ".cpython-312-"))
+
+
 @breaks("tag-any", LEGACY, "triton", "a wheel with compiled code is said to fit every platform")
 def any_platform(wheel: WheelEdit) -> None:
     wheel.retag("cp311-cp311-linux_x86_64", "py3-none-any")
+
+
+@breaks("torch-requires-rocm", LEGACY, "torch", "torch requires rocm for an extra only")
+def rocm_for_an_extra(wheel: WheelEdit) -> None:
+    wheel.substitute(METADATA, "rocm[libraries]==5.2.3", "rocm[libraries]==5.2.3; extra == 'rocm'")
+    wheel.add_lines(METADATA, "Provides-Extra: rocm")
+
+
+@breaks("torch-pin", LEGACY, "torchvision", "torchvision takes the torch of any index")
+def torch_of_any_index(wheel: WheelEdit) -> None:
+    wheel.substitute(METADATA, "torch==2.9.0+rocm5.2.3", "torch==2.9.0")
+
+
+@breaks("torch-hip", LEGACY, "torch", "torch/version.py kept the version of the release candidate")
+def version_of_a_candidate(wheel: WheelEdit) -> None:
+    wheel.substitute(VERSION, "2.9.0+rocm5.2.3", "2.9.0rc2+rocm5.2.3")
 
 
 @breaks("torch-requires-rocm", LEGACY, "torch", "torch requires rocm without its libraries")

@@ -51,6 +51,7 @@ class Headers:
     license_expression: str | None = None
     license_files: tuple[str, ...] = ()
     unparsed: tuple[str, ...] = ()
+    dynamic: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

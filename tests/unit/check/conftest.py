@@ -82,7 +82,7 @@ class Builder:
             "torch/_rocm_init.py": INIT,
             "torch/version.py": f"__version__ = {VERSION!r}\nhip: Optional[str] = '7.1.0'\n",
             # Stand-ins by name; tests about libraries put real ones there.
-            "torch/_C.cpython-311-x86_64-linux-gnu.so": "",
+            "torch/_C.so": "",
             "torch/lib/libc10_hip.so": "",
             "torch/lib/libtorch_cpu.so": "",
             "torch/lib/libtorch_hip.so": "",
@@ -99,7 +99,7 @@ class Builder:
         compiled = {
             "torchvision": "torchvision/_C.so",
             "torchaudio": "torchaudio/lib/_torchaudio.abi3.so",
-            "apex": "amp_C.cpython-311-x86_64-linux-gnu.so",
+            "apex": "amp_C.so",
         }[project]
         if torch is not None:
             options.setdefault("requires", [f"torch=={torch}"])

@@ -99,7 +99,7 @@ def test_a_pin_on_a_public_package_is_nobodys_business(family: Path, build: Any)
 
 def test_versions_are_compared_not_their_spelling(family: Path, build: Any) -> None:
     build.extension("apex", requires=["Torch==2.9+ROCM7.1"])
-    build.extension("torchaudio", torch="2.9.0")
+    build.extension("torchaudio", "1", torch="2.9.0")
     # 2.9 and 2.9.0 are equal versions; a pin without a local part admits 2.9.0+rocm7.1.
     assert check_paths([family], closed=True).findings == ()
 

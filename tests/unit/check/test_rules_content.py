@@ -289,6 +289,24 @@ def test_a_torch_with_rocm_inside_needs_no_module_but_a_good_one_if_any() -> Non
 
 
 @pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ("2.9.0+rocm7.1", False),
+        ("2.9.0", True),
+        ("2.9.0+cpu", True),
+        ("2.9.1+rocm7.1", True),
+        ("2.9.0rc1+rocm7.1", True),
+        ("today", True),
+    ],
+)
+def test_a_version_that_was_not_changed_with_the_name(said: str, wrong: bool) -> None:
+    facts = torch(version=f"__version__ = {said!r}\nhip = '7.1'\n")
+    expected = [f"it says {said}, the wheel is {facts.version}"] if wrong else []
+    assert facts.version == "2.9.0+rocm7.1"
+    assert [each.cause for each in findings(facts, RULES)] == expected
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         (None, "it is missing"),

@@ -152,6 +152,66 @@ def test_a_missing_wheel_file_is_not_told_as_a_tag() -> None:
     assert ids(replace(wheel(wheel_tags=frozenset()), members=members), RULES) == []
 
 
+@pytest.mark.parametrize(
+    ("tag", "member", "wrong"),
+    [
+        ("cp311-cp311-linux_x86_64", "a/_C.cpython-312-x86_64-linux-gnu.so", "cp312"),
+        ("cp311-cp311-linux_x86_64", "a/_C.cpython-311-x86_64-linux-gnu.so", None),
+        ("cp313-cp313t-linux_x86_64", "a/_C.cpython-313-x86_64-linux-gnu.so", "cp313"),
+        ("cp313-cp313t-linux_x86_64", "a/_C.cpython-313t-x86_64-linux-gnu.so", None),
+        ("cp312-cp312-win_amd64", "a/_C.cp311-win_amd64.pyd", "cp311"),
+        ("cp312-cp312-win_amd64", "a/_C.cp312-win_amd64.pyd", None),
+        ("cp311-cp311-linux_x86_64", "a/_C.abi3.so", None),
+        ("cp311-cp311-linux_x86_64", "a/_C.so", None),
+        # Wheels for several Pythons may have a build for each.
+        ("py3-none-linux_x86_64", "a/_C.cpython-312-x86_64-linux-gnu.so", None),
+        ("cp310-abi3-linux_x86_64", "a/_C.cpython-312-x86_64-linux-gnu.so", None),
+    ],
+)
+def test_extensions_are_for_the_python_of_the_tag(tag: str, member: str, wrong: str | None) -> None:
+    found = findings(wheel("a", members=[member], tag=tag), RULES)
+    about = tag.split("-")[1]
+    said = [] if wrong is None else [f"it is an extension for {wrong}, and the wheel is for {about}"]
+    assert [each.cause for each in found] == said
+    assert [each.rule for each in found] == ["tags"] * len(said)
+
+
+def test_an_extension_for_several_pythons_is_one_of_them() -> None:
+    both = [f"a/_C.cpython-3{minor}-x86_64-linux-gnu.so" for minor in (10, 11)]
+    assert ids(wheel("a", members=both, tag="cp311-cp311-linux_x86_64"), RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("tag", "wanted", "wrong"),
+    [
+        ("cp311-cp311-linux_x86_64", ">=3.12", True),
+        ("cp311-cp311-linux_x86_64", "<3.11", True),
+        ("cp311-cp311-linux_x86_64", ">=3.11.4", False),
+        ("cp311-cp311-linux_x86_64", "==3.11.*", False),
+        ("cp310-abi3-linux_x86_64", ">=3.12", False),
+        ("py3-none-any", ">=3.12", False),
+    ],
+)
+def test_a_wheel_for_pythons_that_may_not_install_it(tag: str, wanted: str, wrong: bool) -> None:
+    found = findings(wheel(tag=tag, headers={"requires_python": wanted}), RULES)
+    said = [f"Requires-Python {wanted!r} excludes each Python in its tags"] if wrong else []
+    assert [each.cause for each in found] == said
+
+
+def test_an_sdist_whose_extras_come_late_says_so() -> None:
+    late = ("requires-dist", "provides-extra")
+    assert ids(sdist("rocm", "7.1", dynamic=late), RULES) == []
+    assert ids(sdist("rocm", "7.1", metadata_version="2.1"), RULES) == []
+    assert ids(sdist("rocm", "7.1", extras=("libraries", "devel")), RULES) == []
+    assert ids(sdist("other", "7.1"), RULES) == []
+    finding = only(sdist("rocm", "7.1", dynamic=late[:1]), RULES)
+    assert (finding.rule, finding.severity) == ("metadata-fields", "error")
+    assert finding.cause == (
+        "its extras are known only where it is installed, and no Dynamic says so of Provides-Extra: "
+        "uv installs nothing for them"
+    )
+
+
 def test_compiled_files_in_a_wheel_for_any_platform() -> None:
     def any_platform(**fields: Any) -> Facts:
         return wheel(tag="py3-none-any", **fields)
@@ -293,6 +353,38 @@ def test_a_torch_that_needs_no_rocm_packages() -> None:
     assert ids(wheel("torch", TORCH, ["torch/lib/libtorch_hip.so"]), requires.RULES) == [
         "torch-requires-rocm"
     ]
+
+
+def test_a_torch_that_brings_rocm_and_requires_it() -> None:
+    headers = {"requires": ("rocm[libraries]==7.1",)}
+    finding = only(wheel("torch", TORCH, ["torch/lib/libamdhip64.so.7"], headers=headers), requires.RULES)
+    assert finding.rule == "torch-requires-rocm"
+    assert finding.cause == (
+        "it brings ROCm's libraries and requires rocm[libraries]==7.1: a process may load two of each"
+    )
+
+
+@pytest.mark.parametrize("marker", ["python_version < '3.9'", "sys_platform == 'win32'", "extra == 'rocm'"])
+def test_requirements_that_hold_nowhere(marker: str) -> None:
+    for project, text, rule in (
+        ("torch", "rocm[libraries]==7.1", "torch-requires-rocm"),
+        ("torchvision", "torch==2.9.0+rocm7.1", "torch-pin"),
+        ("amd-torch-device-gfx942", f"torch=={TORCH}", "device-pin"),
+    ):
+        version = TORCH if project.startswith("amd") else "1"
+        nowhere = said(project, version, requires=(f"{text}; {marker}",), extras=("rocm",))
+        assert ids(nowhere, requires.RULES) == [rule]
+        here = said(project, version, requires=(f"{text}; sys_platform == 'linux'",))
+        assert ids(here, requires.RULES) == []
+
+
+def test_an_extension_for_rocm_pins_the_torch_for_rocm() -> None:
+    """PyPI has a torch 2.9.0, too, made for another GPU."""
+    finding = only(said("torchvision", "0.24.0+rocm7.1", requires=("torch==2.9.0",)), requires.RULES)
+    assert (finding.rule, finding.severity) == ("torch-pin", "error")
+    assert finding.cause == "it requires torch==2.9.0, which the torch of any other index fits, too"
+    assert finding.next_step == "pin the whole version, as in torch==2.9.0+rocm7.1"
+    assert ids(said("torchvision", "0.24.0", requires=("torch==2.9.0",)), requires.RULES) == []
 
 
 def test_what_cannot_be_read_is_told_once() -> None:

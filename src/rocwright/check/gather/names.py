@@ -80,4 +80,5 @@ def headers(data: bytes | None) -> Headers:
         raw.get("license_expression"),
         tuple(raw.get("license_files", ())),
         tuple(odd),
+        tuple(field.lower() for field in raw.get("dynamic", ())),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from packaging.version import InvalidVersion, Version
+
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts
 from rocwright.check.rules.archive import unreadable_members
@@ -83,6 +85,15 @@ def _assigned(module: ast.Module, name: str) -> object:
     return value
 
 
+def _same_version(said: str, version: str) -> bool:
+    """Whether a module's version is the wheel's; where that has no local part, any will do."""
+    try:
+        ours, theirs = Version(version), Version(said)
+    except InvalidVersion:
+        return False
+    return ours.public == theirs.public and ours.local in (None, theirs.local)
+
+
 def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     text = facts.texts.get(_VERSION)
     next_step = "look in the build's log for why ROCm was not found (USE_ROCM, ROCM_HOME), then build again"
@@ -96,6 +107,13 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     if isinstance(module, str):
         yield Problem(module, next_step, _VERSION)
         return
+    said = _assigned(module, "__version__")
+    if isinstance(said, str) and not _same_version(said, facts.version):
+        yield Problem(
+            f"it says {said}, the wheel is {facts.version}",
+            "build it again with that version; who changes a wheel's version changes this, too",
+            _VERSION,
+        )
     hip, cuda = _assigned(module, "hip"), _assigned(module, "cuda")
     if not isinstance(hip, str) or not hip:
         built_for = "CUDA" if isinstance(cuda, str) and cuda else "the CPU only"
@@ -110,5 +128,9 @@ RULES = (
         "torch/_rocm_init.py is there, and its initialize() can be called and loads ROCm.",
         _rocm_init,
     ),
-    Rule("torch-hip", "torch/version.py names a HIP version: torch was not built for the CPU only.", _hip),
+    Rule(
+        "torch-hip",
+        "torch/version.py names the wheel's version and a HIP version: it is no build for the CPU.",
+        _hip,
+    ),
 )

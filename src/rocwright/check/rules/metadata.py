@@ -18,6 +18,7 @@ from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.names import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.rules.pythons import foreign_extensions, serves_none
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
@@ -55,7 +56,7 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         )
 
 
-def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
+def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
     headers = facts.headers
     if not can_be_judged(facts) or headers == Headers():
         return
@@ -72,6 +73,9 @@ def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
         SpecifierSet(headers.requires_python or "")
     except InvalidSpecifier:
         yield Problem(f"Requires-Python {headers.requires_python!r} is no version specifier", fix)
+    if serves_none(facts):
+        yield Problem(f"Requires-Python {headers.requires_python!r} excludes each Python in its tags", fix)
+    yield from _untold(facts, context, fix)
     if headers.license_expression is not None:
         yield from _expression(headers, fix)
     for path in headers.license_files:
@@ -85,6 +89,20 @@ def _fields(facts: Facts, _: Context) -> Iterator[Problem]:
             )
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
+
+
+def _untold(facts: Facts, context: Context, fix: str) -> Iterator[Problem]:
+    """What an sdist tells only when it is installed must be said to be so from metadata 2.2 on (PEP 643)."""
+    headers = facts.headers
+    if facts.kind != "sdist" or headers.extras or not context.terms(facts.project).extras:
+        return
+    fields = [name for name in ("Requires-Dist", "Provides-Extra") if name.lower() not in headers.dynamic]
+    if fields and headers.metadata_version not in ("1.0", "1.1", "1.2", "2.0", "2.1"):
+        yield Problem(
+            "its extras are known only where it is installed, and no Dynamic says so of "
+            f"{' and '.join(fields)}: uv installs nothing for them",
+            fix,
+        )
 
 
 def _expression(headers: Headers, fix: str) -> Iterator[Problem]:
@@ -127,6 +145,7 @@ def _tags(facts: Facts, _: Context) -> Iterator[Problem]:
     if facts.tags != inside:
         shown = _cut(sorted(inside)) or "none"
         yield Problem(f"its name says {', '.join(sorted(facts.tags))}, WHEEL says {shown}", _REBUILD)
+    yield from foreign_extensions(facts)
 
 
 def _single_tags(text: str) -> frozenset[Tag]:
@@ -172,6 +191,6 @@ RULES = (
         _fields,
         kinds=_BOTH,
     ),
-    Rule("tags", "The tags in the file name are those in WHEEL.", _tags),
+    Rule("tags", "The tags in the file name are those in WHEEL; extensions are for their Python.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),
 )

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
+from rocwright.check.environments import environments_of
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules.base import Problem, Rule
@@ -96,10 +97,23 @@ def _is_rocm_libraries(requirement: Requirement) -> bool:
     return required_name(requirement) == "rocm" and "libraries" in extras
 
 
+def _wherever(facts: Facts) -> list[Requirement]:
+    """Requirements that hold without any extra somewhere where the wheel can be installed."""
+    here = environments_of((facts,))
+    return [item for item in parsed_requirements(facts) if any(each.applies(item) for each in here)]
+
+
 def _requires_rocm(facts: Facts, context: Context) -> Iterator[Problem]:
-    if _cannot_tell(facts, "rocm") or brings_rocm(facts, context):
+    if _cannot_tell(facts, "rocm"):
         return
-    found = [item for item in parsed_requirements(facts) if _is_rocm_libraries(item)]
+    found = [item for item in _wherever(facts) if _is_rocm_libraries(item)]
+    if brings_rocm(facts, context):
+        if found:
+            yield Problem(
+                f"it brings ROCm's libraries and requires {found[0]}: a process may load two of each",
+                "leave the libraries out, or do not require the package",
+            )
+        return
     if not found:
         yield Problem(
             "it does not require rocm[libraries]==…, so installing it brings no ROCm",
@@ -113,9 +127,16 @@ def _requires_rocm(facts: Facts, context: Context) -> Iterator[Problem]:
 def _torch_pin(facts: Facts, _: Context) -> Iterator[Problem]:
     if _cannot_tell(facts, "torch"):
         return
-    pins = [item for item in parsed_requirements(facts) if required_name(item) == "torch"]
-    if not any(exact_version(item) is not None for item in pins):
-        shown = ", ".join(map(str, pins)) or "no torch at all"
+    pins = [item for item in _wherever(facts) if required_name(item) == "torch"]
+    exact = [version for version in map(exact_version, pins) if version is not None]
+    if exact and "+" in facts.version and not any("+" in version for version in exact):
+        yield Problem(
+            f"it requires {', '.join(map(str, pins))}, which the torch of any other index fits, too",
+            f"pin the whole version, as in {pins[0].name}=={exact[0]}+{facts.version.partition('+')[2]}",
+        )
+    if not exact:
+        named = [item for item in parsed_requirements(facts) if required_name(item) == "torch"]
+        shown = ", ".join(map(str, named)) or "no torch at all"
         yield Problem(
             f"it requires {shown}; its extensions were built with one torch and one ROCm",
             "pin torch with == to the version it was built against",
@@ -139,7 +160,7 @@ def _device_pin(facts: Facts, context: Context) -> Iterator[Problem]:
     host = context.terms(facts.project).host
     if host is None or _cannot_tell(facts, host):
         return
-    pins = [item for item in parsed_requirements(facts) if required_name(item) == host]
+    pins = [item for item in _wherever(facts) if required_name(item) == host]
     if any(_is_version(item, facts.version) for item in pins):
         return
     shown = ", ".join(map(str, pins)) or f"no {host} at all"
