@@ -269,6 +269,11 @@ def _joined(rule: str, severity: Severity, problems: Iterable[tuple[str, Problem
         if problem.member:
             about.append(problem.member)
     return [
-        Finding(rule, severity, file, cause, next_step, tuple(about))
+        Finding(rule, severity, file, _writable(cause), _writable(next_step), tuple(map(_writable, about)))
         for (file, cause, next_step), about in members.items()
     ]
+
+
+def _writable(text: str) -> str:
+    """The text with bytes that are no UTF-8 spelled out: names in a library may be anything, JSON not."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -10,7 +10,7 @@ import pytest
 from wheel_facts import LINUX, findings, ids, only, sdist, wheel
 
 from rocwright.check.facts import ElfFacts, Facts, Fault, Headers, Member, PeFacts
-from rocwright.check.rules import legal, metadata, requires
+from rocwright.check.rules import elf_needed, legal, metadata, requires
 from rocwright.check.run import check_paths
 
 RULES = (*metadata.RULES, *requires.RULES, *legal.RULES)
@@ -210,6 +210,14 @@ def test_an_sdist_whose_extras_come_late_says_so() -> None:
         "its extras are known only where it is installed, and no Dynamic says so of Provides-Extra: "
         "uv installs nothing for them"
     )
+
+
+def test_names_that_are_no_text_can_be_stated() -> None:
+    """As a library with a damaged string table has them; nothing could write them as JSON."""
+    odd = ElfFacts("a/b\udcff.so", needed=("lib\udcff.so",))
+    finding = only(wheel(elf=(odd,)), elf_needed.RULES)
+    assert finding.cause.startswith("it needs lib\\udcff.so: ")
+    assert finding.members == ("a/b\\udcff.so",)
 
 
 def test_compiled_files_in_a_wheel_for_any_platform() -> None:
