@@ -112,7 +112,7 @@ def _prose(docstring: str) -> tuple[str, dict[str, str]]:
 
 def _field_helps(options: type) -> dict[str, str]:
     """What stands below each field of a class of options, by the field's name."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(options))).body[0].body  # type: ignore[attr-defined]
+    body = ast.parse(textwrap.dedent(inspect.getsource(options))).body[0].body
     return {
         field.target.id: " ".join(told.value.value.split())
         for field, told in pairwise(body)

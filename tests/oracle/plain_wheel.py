@@ -70,10 +70,10 @@ def write_torch(folder: Path, *, version: str = f"2.9.0+{LOCAL}", tag: str = TAG
         "torch/_rocm_init.py": ROCM_INIT,
         "torch/version.py": f"__version__ = {version!r}\nhip: Optional[str] = '7.10.0'\n",
     }
-    files.update(options.pop("files", {}))  # type: ignore[call-overload]
+    files.update(options.pop("files", {}))
     present = {name: text for name, text in files.items() if text is not None}
     options.setdefault("requires", ["rocm[libraries]==7.10.0"])
-    return write_wheel(folder, "torch", version, present, tag=tag, **options)  # type: ignore[arg-type]
+    return write_wheel(folder, "torch", version, present, tag=tag, **options)
 
 
 def write_family(folder: Path, *, tag: str = TAG) -> dict[str, Path]:

@@ -15,20 +15,20 @@ from rocwright.check.facts import ElfFacts, Facts
 from rocwright.check.requirements import read_requirement
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Provider
+from rocwright.wheel.together import place_of
 
-# From site-packages to where the other schemes of a wheel are installed, `bin` and the like.
-_PREFIX = "../../../"
-_SCHEMES = {"purelib": "", "platlib": "", "scripts": f"{_PREFIX}bin/", "data": _PREFIX}
+# From site-packages to where the schemes of a wheel that lie beside it are installed.
+_BESIDE = {"<scripts>/": "../../../bin/", "<data>/": "../../../"}
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
 
 
-def installed_path(member: str) -> str:
+def path_on_disk(member: str) -> str:
     """A member's path relative to site-packages once it is installed; `../../../bin/x` for a script."""
-    top, _, rest = member.partition("/")
-    scheme, _, below = rest.partition("/")
-    if top.endswith(".data") and below and scheme in _SCHEMES:
-        return _SCHEMES[scheme] + below
-    return member
+    place = place_of(member)
+    for scheme, prefix in _BESIDE.items():
+        if place.startswith(scheme):
+            return prefix + place.removeprefix(scheme)
+    return place
 
 
 def search_entries(elf: ElfFacts) -> list[str]:
@@ -45,7 +45,7 @@ def directory_of(elf: ElfFacts, entry: str) -> str | None:
     head, _, rest = entry.partition("/")
     if head not in _ORIGIN:
         return None
-    return posixpath.normpath(posixpath.join(posixpath.dirname(installed_path(elf.member)), rest))
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path_on_disk(elf.member)), rest))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Libraries:
         for facts in self.files:
             for elf in facts.elf:
                 if elf.kind != "rel":
-                    places.setdefault(installed_path(elf.member), facts)
+                    places.setdefault(path_on_disk(elf.member), facts)
                     for name in {PurePosixPath(elf.member).name, elf.soname or ""}:
                         held[name].setdefault(facts.project, set()).add(facts.name)
             # What is damaged is there, and reported as such.

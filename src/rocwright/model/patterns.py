@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 
+@functools.lru_cache(maxsize=1024)
 def compile_pattern(pattern: str, *, named: bool = True) -> re.Pattern[str]:
     """The pattern as a regular expression for `fullmatch`; `**/` at the start also stands for no directory.
 

@@ -19,10 +19,10 @@ from rocwright.store.index import find_links_page
 from rocwright.store.layout import Kind, run_prefix, staging_prefix
 from rocwright.store.objects import ObjectStore
 from rocwright.store.records import save_set, save_statement
-from rocwright.store.verdict import Verdict, verdict
+from rocwright.store.verdict import verdict_on
 from rocwright.system.files import sha256_file
 
-__all__ = ["Staged", "Uploaded", "describe_files", "findings_pass", "stage_set", "upload_run"]
+__all__ = ["Staged", "Uploaded", "describe_files", "stage_set", "upload_run"]
 
 
 @dataclass(frozen=True)
@@ -95,18 +95,6 @@ def put_distribution(store: ObjectStore, path: Path, entry: FileEntry, key: str)
         store.put_bytes(f"{key}.metadata", metadata)
 
 
-def findings_pass(manifest: SetManifest, statements: Iterable[Statement], today: date) -> bool:
-    """Whether a statement says that all files of this very set were checked, and each error is waived.
-
-    Waivers are statements about the set, too; they count to the end of their last day.
-    """
-    return _verdict(manifest, statements, today).passed
-
-
-def _verdict(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
-    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
-
-
 def stage_set(
     store: ObjectStore,
     manifest: SetManifest,
@@ -123,7 +111,7 @@ def stage_set(
     """
     said = tuple(statements)
     digest = set_id(manifest)
-    found = _verdict(manifest, said, today)
+    found = verdict_on(manifest, said, today)
     if found.problem is not None:
         raise ContractBroken(
             f"set {digest[:12]} has no passing check, so it is not published: {found.problem}",

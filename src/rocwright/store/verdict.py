@@ -10,6 +10,7 @@ import msgspec
 
 from rocwright.errors import InvalidData
 from rocwright.model.findings import Finding, Waiver, weigh
+from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.statement import FINDINGS, SET_SUBJECT, Statement, waivers_about
 
 
@@ -57,6 +58,11 @@ def verdict(
     if problems:
         return Verdict("; ".join(sorted(problems)))
     return Verdict(None, tuple(sorted({waiver for _, used in weighed for waiver in used}, key=str)))
+
+
+def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
+    """`verdict` on a set whose manifest is at hand: a check must have looked at each of its files."""
+    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
 
 
 def _weigh(

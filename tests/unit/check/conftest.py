@@ -104,8 +104,8 @@ class Builder:
         if torch is not None:
             options.setdefault("requires", [f"torch=={torch}"])
         files: dict[str, str | bytes] = {f"{project}/__init__.py": "", compiled: ""}
-        files.update(options.pop("files", {}))  # type: ignore[call-overload]
-        return self(project, version, files, **options)  # type: ignore[arg-type]
+        files.update(options.pop("files", {}))
+        return self(project, version, files, **options)
 
 
 @pytest.fixture

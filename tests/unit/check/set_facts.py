@@ -92,5 +92,5 @@ def set_report(
 
 def found(*files: Facts, **options: object) -> list[tuple[str, str, str]]:
     """(rule, file, cause) of every finding."""
-    report = set_report(*files, **options)  # type: ignore[arg-type]
+    report = set_report(*files, **options)
     return [(finding.rule, finding.file, finding.cause) for finding in report.findings]

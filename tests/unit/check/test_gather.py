@@ -494,7 +494,7 @@ def test_data_descriptors_and_bytes_before_the_archive(tmp_path: Path) -> None:
     path = tmp_path / "b" / NAME
     path.parent.mkdir()
     forward = Forward(path)
-    with zipfile.ZipFile(good) as old, zipfile.ZipFile(forward, "w") as new:  # type: ignore[call-overload]
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(forward, "w") as new:
         for info in old.infolist():
             new.writestr(zipfile.ZipInfo(info.filename), old.read(info), zipfile.ZIP_DEFLATED)
     forward.stream.close()

@@ -41,7 +41,7 @@ def gathered(folder: Path, name: str, data: bytes, *, stored: bool = False) -> F
 
 
 def library_of(folder: Path, bundles: list[bytes], **options: object) -> bytes:
-    return build_library(folder, bundles=bundles, **options).read_bytes()  # type: ignore[arg-type]
+    return build_library(folder, bundles=bundles, **options).read_bytes()
 
 
 BOTH = pytest.mark.parametrize("stored", [False, True], ids=["deflated", "stored"])
@@ -375,7 +375,7 @@ def test_files_of_bundles(packed: bool, large: bool, tmp_path: Path) -> None:
 
 def archive_of(folder: Path, built: Iterable[str], size: int, **options: object) -> bytes:
     objects = {(f"lib/{n}.so", n): code(t, noise(n, size), 1) for n, t in enumerate(built)}
-    write_archive(folder / "x.kpack", "gfx906", objects, **options)  # type: ignore[arg-type]
+    write_archive(folder / "x.kpack", "gfx906", objects, **options)
     return (folder / "x.kpack").read_bytes()
 
 

@@ -155,7 +155,7 @@ def test_torch_loads_the_dlls_of_rocm_first() -> None:
     ]
 
 
-def test_real_dlls_at_the_door(build, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_real_dlls_at_the_door(build, tmp_path) -> None:
     """Made by mingw; what is broken is the wheel around them."""
     windows_tree.windows_prefix(tmp_path / "rocm")
     names = ("amdhip64_7.dll", "amd_comgr0700.dll", "hiprtc0700.dll")

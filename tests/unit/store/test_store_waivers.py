@@ -25,9 +25,9 @@ from rocwright.model.statement import (
 )
 from rocwright.store.gate import Policy, Required, decide
 from rocwright.store.objects import LocalStore
-from rocwright.store.publish import describe_files, findings_pass, stage_set
+from rocwright.store.publish import describe_files, stage_set
 from rocwright.store.records import read_statements
-from rocwright.store.verdict import verdict
+from rocwright.store.verdict import verdict, verdict_on
 
 WHEEL = "torch-1-py3-none-any.whl"
 
@@ -58,7 +58,7 @@ def waived(rule: str = "elf-rpath", expires: date = LATER, file: str = "*", of: 
 
 def problem(*statements: Statement, today: date = TODAY) -> str | None:
     assert verdict(ID, statements, today) == verdict(ID, statements[::-1], today)
-    assert findings_pass(SET, statements, today) == verdict(ID, statements, today).passed
+    assert verdict_on(SET, statements, today).passed == verdict(ID, statements, today).passed
     return verdict(ID, statements, today).problem
 
 
@@ -123,7 +123,7 @@ def test_a_statement_that_hides_files_is_no_check_of_them() -> None:
     other = msgspec.structs.replace(checked(files=["other.whl"]), subject=checked().subject[:1])
     left_out = f"a check of this set left out {WHEEL}"
     assert verdict(ID, [other], TODAY, files=[WHEEL]).problem == left_out
-    assert not findings_pass(SET, [other], TODAY)
+    assert not verdict_on(SET, [other], TODAY).passed
     # Where only statements are at hand, another that is about the set tells its files.
     assert verdict(ID, [other, about_set(SET, BUILD, {"result": "success"})], TODAY).problem == left_out
 

@@ -28,7 +28,6 @@ from rocwright.model.gpu import Families, Target, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
 
 _DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL = 22, 30, 4
-_PT_GNU_STACK = 0x6474E551
 _MACHINE = slice(18, 20)
 _HEAD = 64
 _PAGE = 4096  # the smallest there is
@@ -187,7 +186,7 @@ def _base(target: str) -> str:
 
 def _elf_facts(name: str, elf: Elf) -> ElfFacts:
     flags = elf.dynamic_value(_DT_FLAGS) or 0
-    stack = next(iter(elf.segments_of(_PT_GNU_STACK)), None)
+    stack = next(iter(elf.segments_of(fmt.PT_GNU_STACK)), None)
     return ElfFacts(
         name,
         elf.kind,

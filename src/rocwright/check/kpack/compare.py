@@ -18,14 +18,14 @@ from rocwright.model.gpu import is_target, less_specific, parse_target
 _CHUNK = 1 << 20
 _RELA_SIZE = 24
 _SHT_NULL, _SHT_RELA = 0, 4
-_PT_TLS, _PT_GNU_EH_FRAME, _PT_GNU_STACK = 7, 0x6474E550, 0x6474E551
+_PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
 # Sections that a split changes, or writes anew.
 _TOUCHED = frozenset({fatbin.SECTION, MARKER_SECTION, SECTION, ".shstrtab"})
 _KEPT_SEGMENTS = {
     fmt.PT_DYNAMIC: "PT_DYNAMIC",
     _PT_TLS: "PT_TLS",
     _PT_GNU_EH_FRAME: "PT_GNU_EH_FRAME",
-    _PT_GNU_STACK: "PT_GNU_STACK",
+    fmt.PT_GNU_STACK: "PT_GNU_STACK",
 }
 
 

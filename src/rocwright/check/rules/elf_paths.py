@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from rocwright.check.context import Context
 from rocwright.check.facts import ElfFacts, Facts
-from rocwright.check.libraries import directory_of, installed_path, search_entries
+from rocwright.check.libraries import directory_of, path_on_disk, search_entries
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.elf import linux_tags, loadable, native
 from rocwright.model.patterns import fits
@@ -72,7 +72,7 @@ def _leaves(elf: ElfFacts, entry: str) -> bool:
     if directory is None:
         return True
     # What a wheel installs beside site-packages (`bin`) may look anywhere below the environment.
-    highest = 3 if installed_path(elf.member).startswith("../") else 0
+    highest = 3 if path_on_disk(elf.member).startswith("../") else 0
     return PurePosixPath(directory).parts[: highest + 1] == ("..",) * (highest + 1)
 
 
@@ -114,7 +114,7 @@ def _system_soname(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     searched = _searched(context)
     for elf, name in taken:
-        who = searched.get(installed_path(elf.member).rpartition("/")[0])
+        who = searched.get(path_on_disk(elf.member).rpartition("/")[0])
         if who is not None:
             yield Problem(
                 f"it takes the place of the system's {name} in every process that loads {who}",

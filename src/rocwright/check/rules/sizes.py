@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "size-growth",
-        "Neither the file nor the code of a target in it grew by more than 3 % since the previous set.",
+        "Neither the file nor the code of a target in it grew more since the last set than is allowed.",
         _growth,
         kinds=_BOTH,
     ),
