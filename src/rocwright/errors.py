@@ -12,7 +12,8 @@
     │   ├── InvalidWheel                3
     │   ├── InvalidPrefix               3   a directory that is no ROCm
     │   ├── InvalidData                 3   a TOML table or JSON document: file, line, field
-    │   └── InvalidPin                  3   related_commits, triton.txt
+    │   ├── InvalidPin                  3   related_commits, triton.txt
+    │   └── InvalidPatch                3   a patch that cannot be read, or does not apply
     ├── MissingTool                     4   apt, git, a compiler … is not there
     ├── Unreachable                     5   a mirror, repository or index did not answer
     │   └── NotOffered                  5   a repository answers, but hands this commit out to nobody
@@ -21,6 +22,7 @@
     ├── NoSpace                         8   not enough room on the disk
     ├── ContractBroken                  9   a wheel or set fails its checks
     ├── GateClosed                     10   promotion refused by policy
+    ├── UnsavedWork                    11   a checkout holds changes or commits of yours; nothing was touched
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
 
 An error says what is wrong, in which file, and what to do next. Only the
@@ -42,6 +44,7 @@ __all__ = [
     "InvalidData",
     "InvalidElf",
     "InvalidInput",
+    "InvalidPatch",
     "InvalidPe",
     "InvalidPin",
     "InvalidPrefix",
@@ -51,6 +54,7 @@ __all__ = [
     "NotOffered",
     "RocwrightError",
     "Unreachable",
+    "UnsavedWork",
     "UsageError",
 ]
 
@@ -123,6 +127,10 @@ class InvalidData(InvalidInput):
 
 class InvalidPin(InvalidInput):
     """A pin file of a source tree cannot be parsed; names file and line."""
+
+
+class InvalidPatch(InvalidInput):
+    """A patch cannot be read, or does not fit the sources; the checkout is as it was."""
 
 
 class MissingTool(RocwrightError):
@@ -204,6 +212,12 @@ class GateClosed(RocwrightError):
     """Policy refuses a promotion; the channel is unchanged."""
 
     exit_code = 10
+
+
+class UnsavedWork(RocwrightError):
+    """A checkout holds changes or commits that are not from this tool; nothing was touched."""
+
+    exit_code = 11
 
 
 class Interrupted(RocwrightError):

@@ -12,7 +12,8 @@ from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
 from rocwright.sources import checkout as checkouts
 from rocwright.sources.hipify import HipifiedTree, hipify
-from rocwright.sources.lock import LockedSource, Request, resolve
+from rocwright.sources.lock import LockedSource
+from rocwright.sources.resolve import Request, resolve
 from rocwright.system import console
 
 
@@ -75,19 +76,19 @@ def checkout(
                 project=project,
                 origin=gitrepo_origin,
                 ref=repo_hashtag,
-                directory=checkout_dir.resolve() if checkout_dir else None,
                 hipify=run_hipify,
                 submodules=submodules,
             )
         ],
         projects=load_table("projects", ProjectTable),
-        base=Path.cwd(),
         torch_dir=torch_dir or Path.cwd() / "pytorch",
         require_related_commit=require_related_commit,
     )
     locked = lock.sources[0]
     console.say(f"{project} {locked.ref} is {locked.commit} ({locked.why})")
-    tree = checkouts.checkout(locked, jobs=jobs, depth=depth, submodules=submodules)
+    tree = checkouts.checkout(
+        locked, checkout_dir or Path(locked.directory), jobs=jobs, depth=depth, submodules=submodules
+    )
     hipified = hipify(tree, commit=commit_hipify) if locked.hipify else None
     if json:
         console.out_json(CheckedOut(locked, tree, hipified))

@@ -81,13 +81,13 @@ class CheckoutPlan:
 
 def plan_checkout(
     locked: LockedSource,
-    directory: Path | None = None,
+    directory: Path,
     *,
     jobs: int = 10,
     depth: int | None = None,
     submodules: bool | None = None,
 ) -> CheckoutPlan:
-    """Look at the directory (default: the locked one) and decide; changes nothing, uses no network.
+    """Look at the directory and decide; changes nothing, uses no network.
 
     Raises `UsageError` for a directory that is in use for something else.
     """
@@ -95,9 +95,9 @@ def plan_checkout(
 
 
 def _plan(
-    locked: LockedSource, directory: Path | None, jobs: int, depth: int | None, submodules: bool | None
+    locked: LockedSource, directory: Path, jobs: int, depth: int | None, submodules: bool | None
 ) -> tuple[CheckoutPlan, dict[str, tuple[Node, Survey]]]:
-    place = _usable(directory or Path(locked.directory))
+    place = _usable(directory)
     wanted = locked.submodules if submodules is None else submodules
     action: Literal["clone", "move", "verify"] = "clone"
     surveys: dict[str, tuple[Node, Survey]] = {}
@@ -175,14 +175,14 @@ def _is_at(seen: Survey, commit: str, hipified: str | None, *, committed: bool, 
 
 def checkout(
     locked: LockedSource,
-    directory: Path | None = None,
+    directory: Path,
     *,
     jobs: int = 10,
     depth: int | None = None,
     submodules: bool | None = None,
     log: Path | None = None,
 ) -> Checkout:
-    """Bring `directory` (default: the locked one) to the locked commit.
+    """Bring `directory` to the locked commit.
 
     Fetches one commit per repository, no tags, at most `jobs` submodules at a time; `depth` limits the
     history of what is newly fetched. Detaches HEAD and tags `THEROCK_UPSTREAM_DIFFBASE` here and in every
@@ -191,7 +191,7 @@ def checkout(
     Raises `RocwrightError` when the directory holds commits or changes that are not ours (nothing is
     touched then), `Unreachable` when a commit cannot be had, `UsageError` for an unusable directory.
     """
-    place = _usable(directory or Path(locked.directory))
+    place = _usable(directory)
     with git.exclusive(place / ".git"):
         plan, surveys = _plan(locked, place, jobs, depth, submodules)
         whole.refuse_foreign(place, plan.obstacles)

@@ -176,6 +176,7 @@ CODES = {
     "UsageError": 2,
     "InvalidInput": 3,
     "InvalidElf": 3,
+    "InvalidPatch": 3,
     "InvalidPe": 3,
     "InvalidBundle": 3,
     "InvalidArchive": 3,
@@ -191,6 +192,7 @@ CODES = {
     "NoSpace": 8,
     "ContractBroken": 9,
     "GateClosed": 10,
+    "UnsavedWork": 11,
     "Interrupted": 130,
 }
 

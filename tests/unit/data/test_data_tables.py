@@ -73,20 +73,20 @@ def test_the_demo_builds_for_targets_of_the_table() -> None:
         ("[families]\nx = [1]", Families, r"\$\.families\[\.\.\.\]\[0\]"),
         ("", Families, "`families`"),
         (
-            '[[projects]]\nname="x"\ndirectory="x"\norigin="o"\nhipify="yes"\nsubmodules=true',
+            '[[project]]\nname="x"\ndirectory="x"\norigin="o"\nhipify="yes"\nsubmodules=true',
             ProjectTable,
-            r"\$\.projects\[0\]\.hipify",
+            r"\$\.project\[0\]\.hipify",
         ),
         (
-            '[[projects]]\nname="x"\ndirectory="x"\norigin="o"\nhipify=true\nsubmodules=true\nhipfy=true',
+            '[[project]]\nname="x"\ndirectory="x"\norigin="o"\nhipify=true\nsubmodules=true\nhipfy=true',
             ProjectTable,
             "`hipfy`",
         ),
         (
-            '[[projects]]\nname="x"\ndirectory="x"\norigin="o"\nhipify=true\nsubmodules=true\n'
+            '[[project]]\nname="x"\ndirectory="x"\norigin="o"\nhipify=true\nsubmodules=true\n'
             'pin={kind="commits", file="f", key="k"}',
             ProjectTable,
-            r"'commits'.*\$\.projects\[0\]\.pin\.kind",
+            r"'commits'.*\$\.project\[0\]\.pin\.kind",
         ),
         (
             '[preload]\nlinux=[]\n[flash_attention]\ntargets=[]\n[[recipe]]\nproject="p"\nversion_file="v"\n'

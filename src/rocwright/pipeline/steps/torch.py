@@ -24,7 +24,7 @@ from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages
 from rocwright.sources.checkout import checkout
 from rocwright.sources.hipify import hipify
-from rocwright.sources.lock import Request, resolve
+from rocwright.sources.resolve import Request, resolve
 from rocwright.system import process, venv
 from rocwright.system.console import human_bytes
 from rocwright.system.files import content_digest, require_space, shipped_directory
@@ -107,13 +107,12 @@ def _checkout(options: RunOptions, project: str) -> Step:
         lock = resolve(
             [request],
             projects=load_table("projects", ProjectTable),
-            base=workspace.sources,
             torch_dir=torch_dir,
             require_related_commit=not torch,
             log=log,
         )
         locked = lock.sources[0]
-        tree = checkout(locked, jobs=options.jobs, log=log)
+        tree = checkout(locked, workspace.sources / locked.directory, jobs=options.jobs, log=log)
         hipified = hipify(tree, log=log) if locked.hipify else None
         return SourceTree(
             project=project,
