@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from rocwright.errors import CommandFailed, InvalidInput, NotOffered, Unreachable
 from rocwright.sources import state as states
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git
 from rocwright.system.git import Git
 
@@ -145,7 +147,15 @@ def parallel(work: Callable[[T], R], items: Iterable[T], jobs: int) -> list[R]:
 
 
 def fetch_commit(
-    repository: Git, origin: str, commit: str, *, ref: str | None = None, depth: int | None = None
+    repository: Git,
+    origin: str,
+    commit: str,
+    *,
+    ref: str | None = None,
+    depth: int | None = None,
+    mirrors: Mirrors | None = None,
+    watch: Watch = NOBODY,
+    name: str = "",
 ) -> None:
     """Make one commit present with everything below it: exactly it where the server allows that.
 
