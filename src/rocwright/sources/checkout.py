@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,12 +13,16 @@ from rocwright.errors import RocwrightError, UsageError
 from rocwright.sources import state as states
 from rocwright.sources import tree, whole
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.mirror import Mirrors
 from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
 from rocwright.sources.tree import Node
+from rocwright.sources.watch import NOBODY, Watch
+from rocwright.sources.work import REFUSE, Work, set_aside
 from rocwright.system import files, git
 from rocwright.system.git import Git
 
 _BUILD_ENV = "build_env.json"
+PLATFORM = "windows" if sys.platform == "win32" else "linux"
 
 
 class PinnedSubmodule(msgspec.Struct, frozen=True):
@@ -85,26 +90,26 @@ def plan_checkout(
     *,
     jobs: int = 10,
     depth: int | None = None,
-    submodules: bool | None = None,
+    platform: str = PLATFORM,
 ) -> CheckoutPlan:
     """Look at the directory and decide; changes nothing, uses no network.
 
     Raises `UsageError` for a directory that is in use for something else.
     """
-    return _plan(locked, directory, jobs, depth, submodules)[0]
+    return _plan(locked, directory, jobs, depth)[0]
 
 
 def _plan(
-    locked: LockedSource, directory: Path, jobs: int, depth: int | None, submodules: bool | None
+    locked: LockedSource, directory: Path, jobs: int, depth: int | None
 ) -> tuple[CheckoutPlan, dict[str, tuple[Node, Survey]]]:
     place = _usable(directory)
-    wanted = locked.submodules if submodules is None else submodules
+    wanted = locked.submodules
     action: Literal["clone", "move", "verify"] = "clone"
     surveys: dict[str, tuple[Node, Survey]] = {}
     if (place / ".git" / "HEAD").is_file():
         main = Node(Git(place / ".git", place), "", locked.origin, locked.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        action = "verify" if _in_place(main, locked, surveys, submodules=wanted) else "move"
+        action = "verify" if _in_place(main, locked, surveys) else "move"
     current = surveys[""][1].head if surveys else None
     plan = CheckoutPlan(
         project=locked.project,
@@ -136,9 +141,7 @@ def _usable(directory: Path) -> Path:
     return place
 
 
-def _in_place(
-    main: Node, locked: LockedSource, surveys: dict[str, tuple[Node, Survey]], *, submodules: bool
-) -> bool:
+def _in_place(main: Node, locked: LockedSource, surveys: dict[str, tuple[Node, Survey]]) -> bool:
     if not tree.is_fetched(main.git, locked.commit) or any(s.foreign for _, s in surveys.values()):
         return False
     top = surveys[""][1].state
@@ -148,12 +151,14 @@ def _in_place(
         return False
     if main.git.run("config", "--get", "remote.origin.url", ok=(0, 1)).strip() != locked.origin:
         return False
-    wanted = {main.path: main} | {n.path: n for n in (whole.descendants(main, surveys) if submodules else [])}
+    wanted = {main.path: main} | {
+        n.path: n for n in (whole.descendants(main, surveys) if locked.submodules else [])
+    }
     if wanted.keys() != surveys.keys():
         return False
     hipified = whole.hipified_commits(main, top.hipify, list(wanted.values()))
     return all(
-        _is_at(surveys[path][1], node.commit, hipified[path], committed=top.committed, locked=locked)
+        _is_at(surveys[path][1], node.commit, hipified[path], committed=top.head == "tip", locked=locked)
         for path, node in wanted.items()
     )
 
@@ -179,7 +184,9 @@ def checkout(
     *,
     jobs: int = 10,
     depth: int | None = None,
-    submodules: bool | None = None,
+    mirrors: Mirrors | None = None,
+    work: Work = REFUSE,
+    watch: Watch = NOBODY,
     log: Path | None = None,
 ) -> Checkout:
     """Bring `directory` to the locked commit.
@@ -193,8 +200,8 @@ def checkout(
     """
     place = _usable(directory)
     with git.exclusive(place / ".git"):
-        plan, surveys = _plan(locked, place, jobs, depth, submodules)
-        whole.refuse_foreign(place, plan.obstacles)
+        plan, surveys = _plan(locked, place, jobs, depth)
+        set_aside(surveys, work, place)
         main = Node(Git(place / ".git", place, log), "", locked.origin, locked.commit)
         if plan.action == "verify":
             nodes = [main, *(whole.descendants(main, surveys) if plan.submodules else [])]

@@ -21,8 +21,11 @@ from rocwright.errors import RocwrightError
 from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout
-from rocwright.sources.state import HIPIFY_TAG, State, Survey
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.state import HIPIFY_TAG, Head, State, Survey
 from rocwright.sources.tree import Node
+from rocwright.sources.watch import NOBODY, Watch
+from rocwright.sources.work import REFUSE, Work, set_aside
 from rocwright.system import files, git, process
 from rocwright.system.git import Git
 
@@ -58,6 +61,10 @@ class HipifiedTree(msgspec.Struct, frozen=True):
     changed_files: tuple[str, ...]
     script: str | None
     changed: bool
+    rules: str | None = None
+    hip_clang: bool = False
+    python: str | None = None
+    cached: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,16 +77,20 @@ class _Seen:
 def hipify(
     checkout: Checkout,
     *,
-    commit: bool = True,
+    head: Head = "tip",
+    hip_clang: bool = False,
     python: Path | None = None,
     jobs: int = 10,
+    mirrors: Mirrors | None = None,
+    watch: Watch = NOBODY,
+    work: Work = REFUSE,
     log: Path | None = None,
 ) -> HipifiedTree:
     """Apply the checkout's own `tools/amd_build/build_amd.py` and commit what it made.
 
     The same upstream commit gives the same commit id everywhere: author and dates are fixed, nothing is
     signed. `THEROCK_HIPIFY_DIFFBASE` names it here and in every submodule (the upstream commit where
-    nothing changed). With `commit=False` HEAD stays at the upstream commit, the files are hipified and
+    nothing changed). With `head="upstream"` HEAD stays at the upstream commit, the files are hipified and
     the tag is removed; a later checkout removes exactly these outputs. A second call only verifies.
 
     Raises `RocwrightError` when the checkout holds work that is not ours or is at another commit, and
@@ -89,12 +100,13 @@ def hipify(
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        whole.refuse_foreign(place, whole.obstacles(surveys))
+        set_aside(surveys, work, place)
         nodes = _nodes(checkout, main, surveys)
         script = SCRIPT if SCRIPT in states.tree(main.git, checkout.commit) else None
         top = checkout.commit if script is None else _hipified(main, nodes, python, log)
         targets = whole.hipified_commits(main, top, nodes)
         changed = False
+        commit = head == "tip"
         # The project itself last: its commit names those of the submodules.
         for node in reversed(nodes):
             target = targets[node.path]
@@ -135,11 +147,13 @@ def _settle(seen: _Seen, *, commit: bool) -> bool:
     """Bring one repository to its hipify commit, or only its files; returns whether anything changed."""
     node, state = seen.node, seen.survey.state
     applied = seen.hipified if seen.hipified != node.commit else None
-    after = State(upstream=node.commit, hipify=applied, committed=commit and applied is not None)
+    after = State(
+        upstream=node.commit, hipify=applied, head="tip" if commit or applied is None else "upstream"
+    )
     head = seen.hipified if commit else node.commit
     changed = False
     if not (state == after and seen.survey.settled and seen.survey.head == head):
-        at_commit = msgspec.structs.replace(after, committed=applied is not None)
+        at_commit = msgspec.structs.replace(after, head="tip")
         states.move(node.git, seen.hipified, at_commit)
         if not commit and applied is not None:
             # The files stay, HEAD and the index go back: `git rev-parse HEAD` is a published commit.

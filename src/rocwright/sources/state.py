@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -25,39 +26,70 @@ from rocwright.system.git import Git
 UPSTREAM_TAG = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 HIPIFY_TAG = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
 _GITLINK = "160000"
+Head = Literal["tip", "upstream"]
+
+
+class _AnySchema(msgspec.Struct, frozen=True):
+    schema: int
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What this tool put into one repository.
 
-    `upstream` is the commit checked out, `hipify` the hipify commit applied to it (`None`: pristine) and
-    `committed` whether HEAD is that commit (else HEAD is `upstream` and the files differ from it).
-    `pending` is the commit a move was going to when it was interrupted.
+    `upstream` is the commit checked out, `hipify` the hipify commit applied to it and `patched` the last
+    commit of the patches applied on top (`None`: none). Files and index are those of `tip`; `head` says
+    whether HEAD is that commit, too, or stays at `upstream`. `pending` is the commit a move was going to
+    when it was interrupted.
     """
 
-    schema: int = 1
+    schema: int = 2
+    upstream: str | None = None
+    hipify: str | None = None
+    patched: str | None = None
+    head: Head = "tip"
+    pending: str | None = None
+
+    @property
+    def tip(self) -> str | None:
+        """The commit whose files lie in the work tree."""
+        return self.patched or self.hipify or self.upstream
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The commits whose files may lie in the work tree."""
+        commits = (self.upstream, self.hipify, self.patched, self.pending)
+        return tuple(dict.fromkeys(commit for commit in commits if commit is not None))
+
+
+class _Schema1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: int
     upstream: str | None = None
     hipify: str | None = None
     committed: bool = False
     pending: str | None = None
 
-    @property
-    def known(self) -> tuple[str, ...]:
-        """The commits whose files may lie in the work tree."""
-        return tuple(dict.fromkeys(c for c in (self.upstream, self.hipify, self.pending) if c is not None))
-
 
 def load(git: Git) -> State:
-    """The recorded state; a repository that this tool never touched has an empty one."""
+    """The recorded state; a repository that this tool never touched has an empty one.
+
+    Raises `InvalidData` for a state that cannot be read, or that a later version wrote.
+    """
     path = git.git_dir / "rocwright" / "state.json"
+    advice = "make a new checkout in another directory; this one keeps its files"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        data = path.read_bytes()
+        schema = msgspec.json.decode(data, type=_AnySchema).schema
+        if schema == 1:
+            old = msgspec.json.decode(data, type=_Schema1)
+            head: Head = "tip" if old.committed or old.hipify is None else "upstream"
+            return State(upstream=old.upstream, hipify=old.hipify, head=head, pending=old.pending)
+        if schema == 2:
+            return msgspec.json.decode(data, type=State)
     except FileNotFoundError:
         return State()
-    except msgspec.DecodeError as error:
-        raise InvalidData(
-            f"{path} is damaged: {error}", where=path, next_step="make a new checkout"
-        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidData(f"{path} is damaged: {error}", where=path, next_step=advice) from error
+    raise InvalidData(f"{path} has schema {schema}, this version reads 2", where=path, next_step=advice)
 
 
 def save(git: Git, state: State) -> None:
@@ -147,8 +179,8 @@ def _changes(git: Git, state: State, known: tuple[str, ...]) -> tuple[list[str],
             foreign.append(f"unmerged: {record.split(' ', 10)[10]}")
     trees = [tree(git, commit) for commit in known]
     outputs: dict[str, tuple[str, str] | None] = {}
-    if state.hipify is not None and not state.committed and state.upstream is not None:
-        outputs = difference(git, state.upstream, state.hipify)
+    if state.head == "upstream" and state.tip is not None and state.upstream is not None:
+        outputs = difference(git, state.upstream, state.tip)
         # Outputs that the project's .gitignore hides from status.
         hidden = outputs.keys() - {*paths}
         paths += sorted(path for path in hidden if os.path.lexists(git.work_tree / path))
@@ -217,9 +249,9 @@ def move(git: Git, target: str, after: State, torn: tuple[str, ...] = ()) -> Non
         for name in ("index.lock", "HEAD.lock", "shallow.lock", "config.lock", "packed-refs.lock"):
             (git.git_dir / name).unlink(missing_ok=True)
         keep_torn(git, torn)
-    if before.hipify is not None and not before.committed:
+    if before.head == "upstream" and before.tip is not None:
         # With the outputs in the index git itself removes them, ignored ones too.
-        git.run("reset", "--quiet", "--mixed", before.hipify)
+        git.run("reset", "--quiet", "--mixed", before.tip)
     git.run("checkout", "--quiet", "--force", "--detach", target)
     if before.pending is not None:
         _remove_leftovers(git, before.known, target)

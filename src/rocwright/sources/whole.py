@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.errors import RocwrightError
+from rocwright.errors import UnsavedWork
 from rocwright.sources import state as states
 from rocwright.sources import tree
 from rocwright.sources.state import Survey
@@ -48,11 +48,11 @@ def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
         return
     more = f"\n    … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     listing = "".join(f"\n    {text}" for text in found[:_SHOWN])
-    raise RocwrightError(
+    raise UnsavedWork(
         f"the checkout holds work that is not from this tool; nothing was changed:{listing}{more}",
         where=directory,
-        next_step="keep commits with `git branch NAME`, move or stash the files, then `git checkout --detach "
-        "THEROCK_UPSTREAM_DIFFBASE` and run again; or choose another directory",
+        next_step="--keep-branch NAME keeps it on a branch, --discard throws it away; or leave it and choose "
+        "another directory",
     )
 
 
