@@ -22,8 +22,8 @@ from rocwright.sources.resolve import Request, resolve
 base, torch, audio = map(Path, sys.argv[1:])
 projects = load_table("projects", ProjectTable)
 def bring(request, **more):
-    locked = resolve([request], projects=projects, base=base, **more).sources[0]
-    done = checkout(locked)
+    locked = resolve([request], projects=projects, **more).sources[0]
+    done = checkout(locked, base / locked.directory)
     if locked.hipify:
         hipify(done)
 bring(Request("torch", origin=torch.as_uri(), ref="main"))

@@ -6,14 +6,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from git_repos import PROJECTS, Family
+from git_repos import Family, git
 
-from rocwright.sources.lock import LockedSource, Request, resolve
+from rocwright.sources.checkout import Checkout, checkout
+from rocwright.sources.lock import LockedSource
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +44,35 @@ def family(_family_template: Path, tmp_path: Path) -> Family:
 
 
 @pytest.fixture
-def lock(family: Family, tmp_path: Path) -> Callable[..., LockedSource]:
-    """Lock the generated project at a ref, for the checkout `tmp_path/work/pytorch`."""
+def lock(family: Family) -> Callable[..., LockedSource]:
+    """The generated project, locked at a branch or commit."""
 
-    def make(ref: str = "main", **choices: object) -> LockedSource:
-        request = Request("torch", origin=family.url, ref=ref, **choices)  # type: ignore[arg-type]
-        return resolve([request], projects=PROJECTS, base=tmp_path / "work").get("torch")
+    def make(ref: str = "main", *, hipify: bool = True, submodules: bool = True) -> LockedSource:
+        return LockedSource(
+            project="torch",
+            origin=family.url,
+            ref=ref if len(ref) == 40 else f"refs/heads/{ref}",
+            commit=git(family.torch, "rev-parse", ref),
+            why="flag",
+            directory="pytorch",
+            hipify=hipify,
+            submodules=submodules,
+        )
 
     return make
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where tests check out by default."""
+    return tmp_path / "work/pytorch"
+
+
+@pytest.fixture
+def bring(place: Path) -> Callable[..., Checkout]:
+    """Check a locked project out at `place`, or in the directory given."""
+
+    def run(locked: LockedSource, directory: Path | None = None, **choices: Any) -> Checkout:
+        return checkout(locked, directory or place, **choices)
+
+    return run
