@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import PurePosixPath
 from typing import Literal
 
 import msgspec
 
 from rocwright.errors import UsageError
+from rocwright.model.origin import folder_problem, origin_problem, ref_problem
+
+PLATFORMS = ("linux", "windows")
+# The project whose tree pins the others.
+TORCH = "torch"
+# What stands for all projects on a command line.
+ALL = "all"
+
+
+def _need(problems: Iterable[tuple[str, str, str | None]]) -> None:
+    """Raise `ValueError` for the (field, value, problem) that has one; an empty value is not shown."""
+    for field, value, problem in problems:
+        if problem is not None:
+            raise ValueError(f"{field} {value!r} {problem}" if value else f"{field} {problem}")
 
 
 class RelatedCommitsPin(
@@ -17,6 +33,9 @@ class RelatedCommitsPin(
 
     file: str
     key: str
+
+    def __post_init__(self) -> None:
+        _need([("file", self.file, _file_problem(self.file))])
 
 
 class CommitFilePin(
@@ -29,8 +48,30 @@ class CommitFilePin(
     """
 
     file: str
-    version_file: str
-    release_ref: str
+    version_file: str | None = None
+    release_ref: str | None = None
+
+    def __post_init__(self) -> None:
+        _need([(name, path, _file_problem(path)) for name, path in self._files()])
+        if (self.version_file is None) != (self.release_ref is None):
+            raise ValueError("version_file and release_ref go together")
+        if self.release_ref is not None:
+            try:
+                ref = self.release_ref.format(major="1", minor="2")
+            except (LookupError, ValueError) as error:
+                raise ValueError("release_ref knows {major} and {minor} alone") from error
+            _need([("release_ref", self.release_ref, ref_problem(ref))])
+
+    def _files(self) -> list[tuple[str, str]]:
+        named = [("file", self.file)]
+        return named if self.version_file is None else [*named, ("version_file", self.version_file)]
+
+
+def _file_problem(path: str) -> str | None:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
+        return "is no path inside the torch tree"
+    return None
 
 
 class PlatformRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,6 +85,11 @@ class PlatformRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hipify: bool | None = None
     pinned: bool = True
     optional: bool = False
+
+    def __post_init__(self) -> None:
+        # An address is not shown: it may hold a login.
+        _need([("origin", "", None if self.origin is None else origin_problem(self.origin))])
+        _need([("ref", self.ref or "", None if self.ref is None else ref_problem(self.ref))])
 
 
 class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +105,21 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pin: RelatedCommitsPin | CommitFilePin | None = None
     build_env: dict[str, str] = {}
     windows: PlatformRow | None = None
+
+    def __post_init__(self) -> None:
+        _need(
+            [
+                ("name", self.name, folder_problem(self.name)),
+                ("alias", self.alias or "", None if self.alias is None else folder_problem(self.alias)),
+                ("directory", self.directory, folder_problem(self.directory)),
+                ("origin", "", origin_problem(self.origin)),
+                ("ref", self.ref or "", None if self.ref is None else ref_problem(self.ref)),
+            ]
+        )
+        if ALL in (self.name, self.alias):
+            raise ValueError(f"{ALL!r} stands for all projects and names none")
+        if self.ref is None and self.pin is None:
+            raise ValueError(f"{self.name} has neither a ref nor a pin, so no commit of it is ever meant")
 
     def optional(self, platform: str) -> bool:
         """Whether a release for `linux` or `windows` may lack it."""
@@ -82,15 +143,30 @@ Support = Literal["supported", "previous", "unsupported"]
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One version of PyTorch: the branch of torch, and branches of projects that torch does not pin."""
+    """One version of PyTorch: the branch of torch, and branches of the other projects.
+
+    Of a `pinned` line every project that torch can pin has to be pinned by it or named in `refs`; else the
+    project's own default follows.
+    """
 
     name: str
     origin: str
     ref: str
     linux: Support
     windows: Support
-    source: str
+    source: str = ""
+    pinned: bool = False
     refs: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        _need(
+            [
+                ("name", self.name, folder_problem(self.name)),
+                ("origin", "", origin_problem(self.origin)),
+                ("ref", self.ref, ref_problem(self.ref)),
+                *((f"ref of {project}", ref, ref_problem(ref)) for project, ref in self.refs.items()),
+            ]
+        )
 
     def on(self, platform: str) -> Support:
         """How it is looked after on `linux` or `windows`."""
@@ -98,10 +174,32 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All rows of `data/projects.toml` (and of a `rocwright.toml`)."""
+    """All rows of `data/projects.toml` (and of a `rocwright.toml`).
+
+    Of two rows with one name the last counts; two projects never share another name or a folder.
+    """
 
     project: tuple[Project, ...]
-    line: tuple[Line, ...]
+    line: tuple[Line, ...] = ()
+
+    def __post_init__(self) -> None:
+        called: dict[str, str] = {}
+        folders: dict[str, str] = {}
+        for row in self.projects:
+            for taken, word, what in (
+                (called, row.name, "called"),
+                (called, row.alias or row.name, "called"),
+                # Windows and macOS do not tell capital letters apart.
+                (folders, row.directory.lower(), "checked out to"),
+            ):
+                if taken.setdefault(word, row.name) != row.name:
+                    raise ValueError(f"{taken[word]} and {row.name} are both {what} {word!r}")
+        known = {row.name for row in self.projects} - {TORCH}
+        for line in self.lines:
+            if unknown := sorted(line.refs.keys() - known):
+                raise ValueError(
+                    f"the refs of line {line.name} name {unknown[0]!r}, which is no project there"
+                )
 
     @property
     def projects(self) -> tuple[Project, ...]:
@@ -123,7 +221,7 @@ class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def get_line(self, name: str) -> Line:
         """The version of PyTorch called `name` (`2.9`, also `release/2.9`); raises `UsageError`."""
-        for line in self.lines:
+        for line in (*(line for line in self.lines if line.name == name), *self.lines):
             if name in (line.name, line.ref):
                 return line
         known = [line.name for line in self.lines]

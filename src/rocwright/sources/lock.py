@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.sources import pins
+from rocwright.model.origin import folder_problem, origin_problem, ref_problem
+from rocwright.model.project import PLATFORMS, TORCH
+from rocwright.sources.pins import is_commit_id
 from rocwright.system import files
 
 SCHEMA = 1
@@ -67,29 +72,148 @@ class SourceLock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         held = ", ".join(source.project for source in self.sources) or "nothing"
         raise UsageError(f"the lock does not hold {project}", next_step=f"it holds {held}; lock it first")
 
+    def in_order(self) -> SourceLock:
+        """The same sources in the order in which a lock is written: torch, then the others by name."""
+        ordered = sorted(self.sources, key=lambda source: (source.project != TORCH, source.project))
+        return msgspec.structs.replace(self, sources=tuple(ordered))
+
+    def for_platform(self, platform: str) -> SourceLock:
+        """This lock, when it was made for `platform`; raises `UsageError` for another one.
+
+        Origins, pins and whether a project is hipified differ between platforms, so a lock is only
+        replayed on its own; reading and comparing it is possible anywhere.
+        """
+        if platform != self.platform:
+            raise UsageError(
+                f"the lock was made for {self.platform}, not for {platform}",
+                next_step=f"name the platform {self.platform}, or lock for {platform} in another file",
+            )
+        return self
+
     def updated(self, other: SourceLock) -> SourceLock:
-        """This lock with the sources of `other` added or put in place of older ones."""
-        newer = {source.project: source for source in other.sources}
-        kept = tuple(newer.pop(source.project, source) for source in self.sources)
-        return SourceLock(SCHEMA, other.platform, kept + tuple(newer.values()))
+        """This lock with the sources of `other` added or put in place of older ones.
+
+        Raises `UsageError` for a lock of another platform.
+        """
+        self.for_platform(other.platform)
+        newer = {source.project: source for source in (*self.sources, *other.sources)}
+        return SourceLock(SCHEMA, self.platform, tuple(newer.values())).in_order()
 
 
 def write_lock(lock: SourceLock, path: Path) -> None:
-    """Write a lock as indented JSON, atomically."""
-    files.write_text(path, msgspec.json.format(msgspec.json.encode(lock), indent=2).decode() + "\n")
+    """Write a lock as indented JSON, atomically; equal locks are equal bytes.
+
+    Raises `InvalidData` for a lock that `read_lock` would refuse.
+    """
+    _refuse(_problems(lock), path)
+    encoder = msgspec.json.Encoder(order="deterministic")
+    text = msgspec.json.format(encoder.encode(lock.in_order()), indent=2).decode()
+    files.write_text(path, text + "\n")
 
 
 def read_lock(path: Path) -> SourceLock:
-    """Read a lock; raises `InvalidData` for another schema, unknown fields or commits that are none."""
+    """Read a lock; raises `InvalidData` naming every field that is not what a lock may hold.
+
+    That is another schema, unknown, missing or doubled fields, a project or folder named twice, folders
+    that are no bare names, commits that are no complete ids, and addresses with a login or an option.
+    """
     try:
-        lock = msgspec.json.decode(path.read_bytes(), type=SourceLock)
+        values = json.loads(path.read_bytes(), object_pairs_hook=_once)
+        # A later version may say things this one cannot tell from mistakes.
+        _check_schema(values, path)
+        lock = msgspec.convert(values, SourceLock)
     except FileNotFoundError as error:
-        raise InvalidData(f"the lock {path} does not exist", where=path, next_step="make it first") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidData(f"{path} is no source lock: {error}", where=path) from error
-    if lock.schema != SCHEMA:
-        raise InvalidData(f"{path} has schema {lock.schema}, this version reads {SCHEMA}", where=path)
-    for source in lock.sources:
-        if not pins.is_commit_id(source.commit):
-            raise InvalidData(f"{path}: {source.commit!r} of {source.project} is no commit id", where=path)
+        raise InvalidData(
+            f"the lock {path} does not exist", where=path, next_step="make it with `rocwright sources lock`"
+        ) from error
+    except OSError as error:
+        raise InvalidData(f"the lock {path} cannot be read: {error.strerror}", where=path) from error
+    except (ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise InvalidData(f"{path} is no source lock: {why}", where=path, next_step=_NEXT) from error
+    _refuse(_problems(lock), path)
     return lock
+
+
+_NEXT = "correct the field that is named, or make the lock again with `rocwright sources lock`"
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of two values of one name most readers would silently take the last."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"the field {name!r} stands twice in one object")
+        values[name] = value
+    return values
+
+
+def _check_schema(values: object, path: Path) -> None:
+    schema = values.get("schema") if isinstance(values, dict) else None
+    if type(schema) is int and schema != SCHEMA:
+        raise InvalidData(
+            f"{path} has schema {schema}, this version reads {SCHEMA}",
+            where=path,
+            next_step="use the version that wrote it, or make it again with `rocwright sources lock`",
+        )
+
+
+def _refuse(problems: list[str], path: Path) -> None:
+    if problems:
+        raise InvalidData("\n".join(f"{path}: {text}" for text in problems), where=path, next_step=_NEXT)
+
+
+def _problems(lock: SourceLock) -> list[str]:
+    """Everything in a lock that a checkout could not, or must not, follow."""
+    found = []
+    if lock.platform not in PLATFORMS:
+        found.append(f"platform {lock.platform!r} is none of {', '.join(PLATFORMS)}")
+    projects: dict[str, int] = {}
+    folders: dict[str, int] = {}
+    for number, source in enumerate(lock.sources):
+        place = f"sources[{number}]"
+        found += [f"{place}.{text}" for text in _source_problems(source)]
+        # Windows and macOS do not tell capital letters apart.
+        for field, seen, value in (
+            ("project", projects, source.project),
+            ("directory", folders, source.directory.lower()),
+        ):
+            earlier = seen.setdefault(value, number)
+            if earlier != number:
+                found.append(f"{place}.{field} {value!r} stands in sources[{earlier}] already")
+    return found
+
+
+def _source_problems(source: LockedSource) -> Iterable[str]:
+    named: list[tuple[str, str, str | None]] = [
+        ("project", source.project, folder_problem(source.project)),
+        ("directory", source.directory, folder_problem(source.directory)),
+        ("commit", source.commit, _commit_problem(source.commit)),
+        ("ref", source.ref, _ref_problem(source.ref, source.commit)),
+        ("pin", source.pin or "", None if (source.pin or "").isprintable() else "holds control characters"),
+    ]
+    if source.outcome is not None:
+        named.append(("outcome.tip", source.outcome.tip, _commit_problem(source.outcome.tip)))
+        hipified = source.outcome.hipify_commit
+        named.append(
+            ("outcome.hipify_commit", hipified or "", None if hipified is None else _commit_problem(hipified))
+        )
+    for name, value in source.build_env.items():
+        if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None or "\0" in value:
+            named.append(("build_env", name, "is no variable of an environment"))
+    problem = origin_problem(source.origin)
+    # The address may hold a password; it is never shown.
+    shown = [] if problem is None else [f"origin {problem}"]
+    return shown + [f"{field} {value!r} {why}" for field, value, why in named if why is not None]
+
+
+def _commit_problem(commit: str) -> str | None:
+    return None if is_commit_id(commit) else "is no complete commit id"
+
+
+def _ref_problem(ref: str, commit: str) -> str | None:
+    if ref == commit:
+        return None
+    if ref != "HEAD" and not ref.startswith("refs/"):
+        return "is neither a complete ref nor the commit"
+    return ref_problem(ref)

@@ -1,18 +1,19 @@
-"""Reads the pins a torch tree carries for its family: `related_commits`, triton's commit and version."""
+"""Parses the pins a torch tree carries for its family: `related_commits`, triton's commit and version."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from rocwright.errors import InvalidPin
+from rocwright.model.origin import origin_problem, ref_problem
 
 # The lines of this system serve every platform, Windows included.
 PIN_OS = "ubuntu"
 _FIELDS = ("os", "source", "project", "branch", "commit", "origin")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*\S*")
+_VERSION = re.compile(r"([0-9]+)\.([0-9]+)(?:\.[0-9]+)*(?:[-+.]?[A-Za-z][0-9A-Za-z.+-]*)?")
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ def parse_related_commits(text: str, *, where: str) -> tuple[RelatedCommit, ...]
     records: list[RelatedCommit] = []
     problems: list[str] = []
     seen: dict[tuple[str, str], RelatedCommit] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    for number, line in _lines(text):
+        if line.startswith("#"):
             continue
         fields = [field.strip() for field in line.split("|")]
         problem = _problem(fields)
@@ -69,6 +70,13 @@ def parse_related_commits(text: str, *, where: str) -> tuple[RelatedCommit, ...]
     return tuple(records)
 
 
+def _lines(text: str) -> list[tuple[int, str]]:
+    """The lines that are not blank, stripped, with the number an editor gives them."""
+    # str.splitlines also splits at form feeds and the like, which editors do not count.
+    lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
+    return [(number, line.strip(" \t")) for number, line in lines if line.strip(" \t")]
+
+
 def _problem(fields: list[str]) -> str | None:
     if len(fields) != len(_FIELDS):
         return f"{len(fields)} fields instead of {len(_FIELDS)}"
@@ -76,11 +84,22 @@ def _problem(fields: list[str]) -> str | None:
         if not value:
             return f"the field {name} is empty"
         # A value that starts with a dash would be taken for an option by git.
-        if value.startswith("-") or any(char.isspace() for char in value):
-            return f"the field {name} is {value!r}"
-    if not is_commit_id(fields[4]):
-        return f"{fields[4]!r} is no complete commit id"
-    return None
+        if name != "origin" and (value.startswith("-") or not value.isprintable() or " " in value):
+            return f"the field {name} is {_shown(value)}"
+    system, _, _, branch, commit, origin = fields
+    if system != system.lower():
+        # It would never be looked up, and the project would silently come from somewhere else.
+        return f"the field os is {_shown(system)}; systems are written in small letters"
+    if ref_problem(branch) is not None:
+        return f"the field branch {_shown(branch)} {ref_problem(branch)}"
+    if not is_commit_id(commit):
+        return f"{_shown(commit)} is no complete commit id"
+    problem = "holds spaces" if " " in origin else origin_problem(origin)
+    return None if problem is None else f"the field origin {problem}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
 
 
 def related_commit(records: tuple[RelatedCommit, ...], key: str) -> RelatedCommit | None:
@@ -88,42 +107,27 @@ def related_commit(records: tuple[RelatedCommit, ...], key: str) -> RelatedCommi
     return next((record for record in records if record.os == PIN_OS and record.project == key), None)
 
 
-def read_related_commits(path: Path) -> tuple[RelatedCommit, ...]:
-    """The records of the file at `path`; an absent file has none."""
-    text = _read(path)
-    return () if text is None else parse_related_commits(text, where=str(path))
+def parse_commit(text: str, *, where: str) -> tuple[str, int]:
+    """The commit id that a pin file holds, and its line; raises `InvalidPin` for anything else in it."""
+    number, word = _only_line(text, where=where, what="a commit id")
+    if not is_commit_id(word):
+        raise InvalidPin(f"{where}:{number}: {_shown(word)} is no complete commit id", where=where)
+    return word, number
 
 
-def read_commit_file(path: Path) -> str | None:
-    """The commit id that a pin file holds; `None` when there is no such file."""
-    text = _read(path)
-    if text is None:
-        return None
-    commit = text.strip()
-    if not is_commit_id(commit):
-        raise InvalidPin(f"{path}:1: {commit[:80]!r} is no complete commit id", where=path)
-    return commit
-
-
-def read_release_branch(path: Path, pattern: str) -> str:
-    """`pattern` with the `{major}` and `{minor}` of the version that `path` holds."""
-    text = _read(path)
-    if text is None:
-        raise InvalidPin(
-            f"{path} does not exist, so the release branch is unknown",
-            where=path,
-            next_step="check torch out first (or name its directory), or give the ref explicitly",
-        )
-    match = _VERSION.fullmatch(text.strip())
+def parse_release_branch(text: str, pattern: str, *, where: str) -> tuple[str, int]:
+    """`pattern` with the `{major}` and `{minor}` of the version that a file holds, and the version's line."""
+    number, word = _only_line(text, where=where, what="a version")
+    match = _VERSION.fullmatch(word)
     if match is None:
-        raise InvalidPin(f"{path}:1: {text.strip()[:80]!r} is no version", where=path)
-    return pattern.format(major=match[1], minor=match[2])
+        raise InvalidPin(f"{where}:{number}: {_shown(word)} is no version", where=where)
+    return pattern.format(major=match[1], minor=match[2]), number
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidPin(f"cannot read {path}: {error}", where=path) from error
+def _only_line(text: str, *, where: str, what: str) -> tuple[int, str]:
+    lines = _lines(text)
+    if not lines:
+        raise InvalidPin(f"{where}:1: {what} is missing: the file is blank", where=where)
+    if len(lines) > 1:
+        raise InvalidPin(f"{where}:{lines[1][0]}: a second line, where {what} stands alone", where=where)
+    return lines[0]

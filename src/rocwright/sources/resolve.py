@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from rocwright.errors import InvalidPin, UsageError
-from rocwright.model.project import CommitFilePin, Project, ProjectTable, RelatedCommitsPin
-from rocwright.sources import pins
+from rocwright.errors import CommandFailed, InvalidPin, RocwrightError, UsageError
+from rocwright.model.origin import is_path, origin_problem
+from rocwright.model.project import (
+    ALL,
+    PLATFORMS,
+    TORCH,
+    CommitFilePin,
+    Line,
+    Project,
+    ProjectTable,
+    RelatedCommitsPin,
+)
+from rocwright.sources import mirror, pins
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock
+from rocwright.sources.pin_files import CommitPins, Pins, TreePins
+from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import git
+
+Why = Literal["flag", "line", "pin", "default"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +35,7 @@ class Request:
     """What the user asks for; `None` leaves the choice to the line, the pin, then the project's row.
 
     `release` takes the release branch that belongs to the version in the torch tree instead of the
-    pinned commit (triton).
+    pinned commit (triton). `line` is a version of PyTorch by the name it has in the table.
     """
 
     project: str
@@ -29,14 +45,44 @@ class Request:
     hip_clang: bool = False
     submodules: bool | None = None
     release: bool = False
+    line: str | None = None
 
 
-@dataclass(frozen=True)
-class _Pinned:
-    origin: str | None
-    ref: str
-    commit: str | None
-    said_by: str
+def requests_for(
+    names: Sequence[str], table: ProjectTable, *, line: str | None = None, platform: str = "linux"
+) -> tuple[Request, ...]:
+    """A request for every named project, each once; `all` means every row a release needs on the platform.
+
+    Raises `UsageError` for an unknown project, line or platform, and for a line that is not looked after
+    on the platform.
+    """
+    _check_platform(platform)
+    chosen = None if line is None else _line(table, line, platform)
+    rows: dict[str, Project] = {}
+    for name in names:
+        found = (
+            [row for row in table.projects if not row.optional(platform)]
+            if name == ALL
+            else [table.get(name)]
+        )
+        rows |= {row.name: row for row in found}
+    return tuple(Request(name, line=None if chosen is None else chosen.name) for name in rows)
+
+
+def _line(table: ProjectTable, name: str, platform: str) -> Line:
+    line = table.get_line(name)
+    if line.on(platform) == "unsupported":
+        fit = ", ".join(each.name for each in table.lines if each.on(platform) != "unsupported")
+        raise UsageError(
+            f"PyTorch {line.name} is not supported on {platform}",
+            next_step=f"choose one of: {fit}; or name repository and ref yourself",
+        )
+    return line
+
+
+def _check_platform(platform: str) -> None:
+    if platform not in PLATFORMS:
+        raise UsageError(f"unknown platform {platform!r}", next_step=f"choose one of: {', '.join(PLATFORMS)}")
 
 
 def resolve(
@@ -46,61 +92,159 @@ def resolve(
     torch_dir: Path | None = None,
     require_related_commit: bool = False,
     platform: str = "linux",
+    mirrors: mirror.Mirrors | None = None,
     log: Path | None = None,
+    watch: Watch = NOBODY,
 ) -> SourceLock:
-    """Turn requests into exact commits; asks the remote repositories, writes nothing.
+    """Turn requests into exact commits; asks the remote repositories, checks nothing out.
 
-    For origin and ref alike a flag goes before a pin and a pin before the project's row. Pins are read
-    from `torch_dir`.
+    For origin and ref alike a flag goes before the line, the line before a pin, a pin before the project's
+    row. Pins are read at the torch commit that the same call locks; without torch among the requests at
+    the commit that their line means now; without a line in `torch_dir`.
 
-    Raises `InvalidPin` for a missing but required or malformed pin, `UsageError` for an unknown project or
-    a ref nobody names, `Unreachable` for a repository or ref that is not there.
+    Raises `InvalidPin` for a missing but required or malformed pin, `UsageError` for an unknown project, a
+    ref nobody names or options that contradict each other, `Unreachable` for a repository or ref that is
+    not there. Of several projects all problems are told.
     """
-    names = [request.project for request in requests]
+    _check_platform(platform)
+    asked = [_Asked.of(request, projects, platform) for request in requests]
+    _check(asked, require_related_commit)
+    watch.expect(len(asked))
+
+    def locked(one: _Asked, tree: Pins | None) -> LockedSource:
+        return _watched(watch, one, lambda: _lock_one(one, tree, require_related_commit, log))
+
+    torch = [locked(one, None) for one in asked if one.project.name == TORCH]
+    others = [one for one in asked if one.project.name != TORCH]
+    tree = _pins(torch, others, projects, torch_dir, mirrors, platform, log) if others else None
+    found = torch + _together(lambda one: locked(one, tree), others)
+    return SourceLock(SCHEMA, platform, tuple(found)).in_order()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request with the row and the line it is about."""
+
+    request: Request
+    project: Project
+    line: Line | None
+
+    @staticmethod
+    def of(request: Request, table: ProjectTable, platform: str) -> _Asked:
+        line = None if request.line is None else _line(table, request.line, platform)
+        return _Asked(request, table.get(request.project).on(platform), line)
+
+    @property
+    def line_ref(self) -> str | None:
+        """The ref that the line names for the project."""
+        if self.line is None:
+            return None
+        return self.line.ref if self.project.name == TORCH else self.line.refs.get(self.project.name)
+
+    @property
+    def line_origin(self) -> str | None:
+        """The repository that the line names; it names torch's alone."""
+        return self.line.origin if self.line is not None and self.project.name == TORCH else None
+
+
+def _check(asked: Sequence[_Asked], require: bool) -> None:
+    """Refuse requests that contradict themselves or each other; asks nobody."""
+    names = [one.project.name for one in asked]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{name} is asked for twice")
-    locked = (
-        _resolve_one(
-            request, projects.get(request.project).on(platform), torch_dir, require_related_commit, log
-        )
-        for request in requests
-    )
-    return SourceLock(SCHEMA, platform, tuple(locked))
+    if len({one.request.line for one in asked}) > 1:
+        raise UsageError("the projects are asked for at different versions of PyTorch")
+    for one in asked:
+        request, project = one.request, one.project
+        problem = None if request.origin is None else origin_problem(request.origin, relative=True)
+        if problem is not None:
+            raise UsageError(f"the origin given for {project.name} {problem}")
+        release_ref = project.pin.release_ref if isinstance(project.pin, CommitFilePin) else None
+        if request.release and release_ref is None:
+            raise UsageError(
+                f"{project.name} has no release branch that follows torch's pins",
+                next_step="leave the release option out, or name the branch as its ref",
+            )
+        if request.release and request.ref is not None:
+            raise UsageError(
+                f"{project.name} is asked for at its release branch and at {request.ref}",
+                next_step="leave one of the two out",
+            )
+        if require and project.pin is None and (project.name != TORCH or len(asked) == 1):
+            raise UsageError(
+                f"torch pins no commit of {project.name}, so none can be required",
+                next_step="require pinned commits of other projects alone",
+            )
 
 
-def _resolve_one(
-    request: Request, project: Project, torch_dir: Path | None, require: bool, log: Path | None
-) -> LockedSource:
-    pinned = None
-    if request.ref is None or request.origin is None or require:
-        pinned = _pin(project, torch_dir, release=request.release)
-    if require and isinstance(project.pin, RelatedCommitsPin) and pinned is None:
-        raise InvalidPin(
-            f"no pin for {project.name} was found, but one is required",
-            where=None if torch_dir is None else torch_dir / project.pin.file,
-            next_step="check torch out first (or name its directory), or do not require the pin",
-        )
-    origin = request.origin or (pinned.origin if pinned else None) or project.origin
-    if git.is_local(origin) and "://" not in origin:
+def _pins(
+    torch: Sequence[LockedSource],
+    others: Sequence[_Asked],
+    table: ProjectTable,
+    torch_dir: Path | None,
+    mirrors: mirror.Mirrors | None,
+    platform: str,
+    log: Path | None,
+) -> Pins | None:
+    """The torch tree that pins `others`."""
+    line = others[0].line
+    if not torch and line is None:
+        return None if torch_dir is None else TreePins(torch_dir)
+    if torch:
+        origin, ref, commit = torch[0].origin, torch[0].ref, torch[0].commit
+    else:
+        row = table.get(TORCH).on(platform)
+        origin = line.origin if line is not None else row.origin
+        found = git.resolve_remote(origin, line.ref if line is not None else row.ref or "HEAD", log=log)
+        ref, commit = found.ref, found.commit
+    names: dict[str, None] = {}
+    for one in others:
+        pin = one.project.pin
+        names |= dict.fromkeys([] if pin is None else [pin.file])
+        if isinstance(pin, CommitFilePin) and pin.version_file is not None:
+            names[pin.version_file] = None
+
+    def read(origin: str, commit: str, names: Sequence[str]) -> Mapping[str, str]:
+        return mirror.read_files(origin, commit, names, mirrors=mirrors, ref=ref, log=log)
+
+    return CommitPins(origin, commit, read, tuple(names))
+
+
+def _watched(watch: Watch, one: _Asked, work: Callable[[], LockedSource]) -> LockedSource:
+    name = f"resolve {one.project.name}"
+    watch.start(name)
+    try:
+        locked = work()
+    except BaseException:
+        watch.end(name, "failed")
+        raise
+    watch.end(name, "done", f"{locked.commit[:12]} ({locked.why})")
+    return locked
+
+
+def _together(work: Callable[[_Asked], LockedSource], asked: Sequence[_Asked]) -> list[LockedSource]:
+    """Ask the servers side by side; every project is tried, so that every problem is told."""
+    with ThreadPoolExecutor(max_workers=max(1, len(asked))) as pool:
+        futures: list[Future[LockedSource]] = [pool.submit(partial(work, one)) for one in asked]
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    told = {str(error): error for error in errors if isinstance(error, RocwrightError)}
+    if len(told) == len(errors) > 1 and not any(isinstance(error, CommandFailed) for error in errors):
+        raise type(next(iter(told.values())))("\n".join(told))
+    for error in errors:
+        raise error
+    return [future.result() for future in futures]
+
+
+def _lock_one(one: _Asked, tree: Pins | None, require: bool, log: Path | None) -> LockedSource:
+    request, project = one.request, one.project
+    pinned = _pinned(one, tree, require)
+    origin = request.origin or one.line_origin or (pinned.origin if pinned else None) or project.origin
+    if is_path(origin):
         # The lock is read from other directories.
         origin = str(Path(origin).expanduser().resolve())
-    why: Literal["flag", "pin", "default"]
-    if request.ref is not None:
-        why, found = "flag", git.resolve_remote(origin, request.ref, log=log)
-    elif pinned is not None and pinned.commit is not None:
-        # The pinned commit is what counts; its branch only helps to find it on a server that hands out
-        # nothing but the tips of branches.
-        why, found = "pin", git.RemoteRef("commit", pinned.ref, pinned.commit)
-    elif pinned is not None:
-        why, found = "pin", git.resolve_remote(origin, pinned.ref, log=log)
-    elif project.ref is not None:
-        why, found = "default", git.resolve_remote(origin, project.ref, log=log)
-    else:
-        raise UsageError(
-            f"which commit of {project.name} is meant is written in the torch checkout, which was not found",
-            next_step="check torch out first (or name its directory), or give the ref explicitly",
-        )
+    why, found = _found(one, pinned, origin, log)
+    pin = pinned if why == "pin" else None
     return LockedSource(
         project=project.name,
         origin=origin,
@@ -111,42 +255,83 @@ def _resolve_one(
         hipify=project.hipify if request.hipify is None else request.hipify,
         hip_clang=request.hip_clang,
         submodules=project.submodules if request.submodules is None else request.submodules,
-        pin=pinned.said_by if pinned is not None and why == "pin" else None,
-        build_env=project.build_env
-        if pinned is not None and pinned.commit is not None and why == "pin"
-        else {},
+        pin=pin.said if pin is not None else None,
+        build_env=project.build_env if pin is not None and pin.commit is not None else {},
     )
 
 
-def _pin(project: Project, torch_dir: Path | None, *, release: bool) -> _Pinned | None:
-    pin = project.pin
-    if release and not isinstance(pin, CommitFilePin):
-        raise UsageError(f"{project.name} has no release branch that follows torch")
-    if pin is None or torch_dir is None:
+def _found(one: _Asked, pinned: _Pinned | None, origin: str, log: Path | None) -> tuple[Why, git.RemoteRef]:
+    """What names the commit, and the commit."""
+    request, project = one.request, one.project
+    if request.ref is not None:
+        return "flag", git.resolve_remote(origin, request.ref, log=log)
+    if one.line_ref is not None and not request.release:
+        return "line", git.resolve_remote(origin, one.line_ref, log=log)
+    if pinned is not None and pinned.commit is not None:
+        # The pinned commit is what counts; its branch only helps to find it on a server that hands out
+        # nothing but the tips of branches.
+        return "pin", git.RemoteRef("commit", pinned.ref, pinned.commit)
+    if pinned is not None:
+        return "pin", git.resolve_remote(origin, pinned.ref, log=log)
+    if project.ref is not None and not request.release:
+        return "default", git.resolve_remote(origin, project.ref, log=log)
+    raise UsageError(
+        f"which commit of {project.name} is meant is written in the torch checkout, which was not found",
+        next_step="check torch out first (or name its directory), or give the ref explicitly",
+    )
+
+
+@dataclass(frozen=True)
+class _Pinned:
+    """What a pin says; without a commit `ref` has to be asked for."""
+
+    origin: str | None
+    ref: str
+    commit: str | None
+    said: str
+
+
+def _pinned(one: _Asked, tree: Pins | None, require: bool) -> _Pinned | None:
+    """The pin, where it has a say; raises `InvalidPin` where one has to be there and is not."""
+    request, pin = one.request, one.project.pin
+    named = request.ref is not None or (one.line_ref is not None and not request.release)
+    # Only a related commit says where the repository is.
+    asked = require or not named or (
+        request.ref is not None and request.origin is None and isinstance(pin, RelatedCommitsPin)
+    )  # fmt: skip
+    if pin is None or not asked:
         return None
-    path = torch_dir / pin.file
-    if isinstance(pin, RelatedCommitsPin):
-        record = pins.related_commit(pins.read_related_commits(path), pin.key)
-        if record is None:
-            return None
-        at = _torch_commit(torch_dir)
-        return _Pinned(
-            record.origin, f"refs/heads/{record.branch}", record.commit, f"{pin.file}:{record.line}{at}"
+    found = None if tree is None else _read_pin(pin, tree, release=request.release)
+    needed = require or (one.line is not None and one.line.pinned and not named)
+    if found is None and needed:
+        place = f" in {tree.where(pin.file)}" if tree is not None else ""
+        raise InvalidPin(
+            f"no pin for {one.project.name} was found{place}, but one is required",
+            next_step="check torch out first (or name its directory), or give the ref explicitly "
+            "and require no pin",
         )
-    if release:
-        ref = pins.read_release_branch(torch_dir / pin.version_file, pin.release_ref)
-        return _Pinned(None, ref, None, pin.version_file + _torch_commit(torch_dir))
-    commit = pins.read_commit_file(path)
-    if commit is None:
+    return found
+
+
+def _read_pin(pin: RelatedCommitsPin | CommitFilePin, tree: Pins, *, release: bool) -> _Pinned | None:
+    if isinstance(pin, CommitFilePin) and release and pin.version_file and pin.release_ref:
+        text, where = tree.text(pin.version_file), tree.where(pin.version_file)
+        if text is None:
+            raise InvalidPin(
+                f"{where} does not exist, so the release branch is unknown",
+                where=where,
+                next_step="check torch out first (or name its directory), or give the ref explicitly",
+            )
+        ref, line = pins.parse_release_branch(text, pin.release_ref, where=where)
+        return _Pinned(None, ref, None, tree.said(pin.version_file, line))
+    text, where = tree.text(pin.file), tree.where(pin.file)
+    if text is None:
         return None
-    return _Pinned(None, commit, commit, pin.file + _torch_commit(torch_dir))
-
-
-def _torch_commit(torch_dir: Path) -> str:
-    """` @ <commit>`: a pin is only sound for the torch commit it was read at; empty outside a checkout."""
-    if not (torch_dir / ".git").is_dir():
-        return ""
-    repository = git.Git(torch_dir / ".git", torch_dir)
-    # Hipify adds a commit of our own on top, which nobody else knows.
-    upstream = repository.resolve("refs/tags/THEROCK_UPSTREAM_DIFFBASE") or repository.resolve("HEAD")
-    return "" if upstream is None else f" @ {upstream}"
+    if isinstance(pin, CommitFilePin):
+        commit, line = pins.parse_commit(text, where=where)
+        return _Pinned(None, commit, commit, tree.said(pin.file, line))
+    record = pins.related_commit(pins.parse_related_commits(text, where=where), pin.key)
+    if record is None:
+        return None
+    said = tree.said(pin.file, record.line)
+    return _Pinned(record.origin, f"refs/heads/{record.branch}", record.commit, said)
