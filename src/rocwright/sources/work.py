@@ -1,24 +1,57 @@
-"""What becomes of work in a checkout that is not ours: refused, kept on a branch, or discarded on request."""
+"""What becomes of work in a checkout that is not ours: refused, kept on a branch, or discarded on request.
+
+Deciding looks at everything and writes only objects; then all branches are made; only then files move. So
+a run that is killed in between has lost nothing.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from rocwright.errors import UsageError
+from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
+from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.state import Survey
 from rocwright.sources.tree import Node
+from rocwright.sources.watch import NOBODY, Watch
+from rocwright.system import files
+from rocwright.system.git import Git
+
+_SUBJECT = "Work in progress, kept by rocwright"
+_STAGED_SUBJECT = "Staged work in progress, kept by rocwright"
+_WHO = {
+    f"GIT_{role}_{key}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for key, value in (("NAME", "rocwright"), ("EMAIL", "rocwright@localhost"))
+}
+_COMMITS_SHOWN = 20
+# What git keeps in its directory while a command of several steps waits for the user, and the way out.
+_UNFINISHED = {
+    "rebase-merge": "git rebase --continue, or git rebase --abort",
+    "rebase-apply": "git am --continue or git rebase --continue, or --abort",
+    "sequencer": "git cherry-pick --continue or git revert --continue, or --abort",
+    "BISECT_LOG": "git bisect reset",
+    "MERGE_HEAD": "git merge --continue, or git merge --abort",
+    "CHERRY_PICK_HEAD": "git cherry-pick --continue, or git cherry-pick --abort",
+    "REVERT_HEAD": "git revert --continue, or git revert --abort",
+}
+# These hold nothing but what lies in the work tree; discarding that ends them.
+_DISCARDABLE = {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
 
 
 @dataclass(frozen=True)
 class Work:
     """What to do with changes and commits that are not ours; by default they stop everything.
 
-    `keep_branch` names the branch that gets them, `discard` throws them away. Raises `UsageError` for both.
+    `keep_branch` names the branch that gets them, `discard` throws them away. Raises `UsageError` for both,
+    and for a name that no branch can have.
     """
 
     keep_branch: str | None = None
@@ -35,9 +68,9 @@ REFUSE = Work()
 class Kept(msgspec.Struct, frozen=True):
     """What became of the work in one repository (`repository`: path of the submodule, "" for the project).
 
-    `kept`: `branch` holds it, up to `commit`. `left`: HEAD was at `commit` of the user's own `branch`, which
-    stays as it is. `discarded`: `commit` is what HEAD was at, when commits went that only HEAD held; git
-    finds it for some weeks. `items` lists the changes and commits.
+    `kept`: `branch` holds it, up to `commit`. `left`: HEAD was at `commit`, which the user's own `branch`
+    (or tag) contains and goes on containing. `discarded`: `commit` is what HEAD was at when commits went
+    that only HEAD held; git finds it for some weeks. `items` lists the changes and commits.
     """
 
     repository: str
@@ -46,11 +79,273 @@ class Kept(msgspec.Struct, frozen=True):
     commit: str | None
     items: tuple[str, ...]
 
+    def said(self) -> str:
+        """In one line, for a log or a user."""
+        where = f"{self.repository}: " if self.repository else ""
+        if self.fate == "kept":
+            return f"{where}kept on branch {self.branch}: {'; '.join(self.items) or 'its submodules'}"
+        if self.fate == "left":
+            return f"{where}HEAD was at {str(self.commit)[:12]}, which stays in {self.branch}"
+        found = f" (git branch NAME {self.commit} brings the commits back)" if self.commit else ""
+        return f"{where}discarded: {'; '.join(self.items)}{found}"
 
-def set_aside(surveys: dict[str, tuple[Node, Survey]], work: Work, directory: Path) -> tuple[Kept, ...]:
+
+def set_aside(
+    surveys: dict[str, tuple[Node, Survey]], work: Work, directory: Path, *, watch: Watch = NOBODY
+) -> tuple[Kept, ...]:
     """Clear foreign work out of the way of a move, as `work` says; nothing to do is the usual case.
 
-    Raises `UnsavedWork` for foreign work that nobody decided about, with everything left as it is.
+    With `keep_branch` every repository with work, and those around it, gets that branch: the commits of
+    HEAD, then one commit with all changes and the new files that git does not ignore. With `discard` they
+    are gone. Files that git ignores stay. Afterwards the files are those of the tip, HEAD detached at it.
+
+    Raises `UnsavedWork` for work that nobody decided about or that cannot be taken as a whole (a merge or
+    rebase under way, another repository inside), `UsageError` for a branch that exists or cannot be; all
+    is left as it is then.
     """
-    whole.refuse_foreign(directory, whole.obstacles(surveys))
-    return ()
+    _refuse_unfinished(surveys, work, directory)
+    affected = {path: item for path, item in surveys.items() if item[1].foreign}
+    left = tuple(note for path, (node, seen) in surveys.items() if (note := _left(path, node, seen)))
+    if not affected:
+        return left
+    if work == REFUSE:
+        whole.refuse_foreign(directory, whole.obstacles(surveys))
+    untracked = {path: _untracked(node, surveys, directory) for path, (node, _) in affected.items()}
+    if work.keep_branch is not None:
+        done = _keep(surveys, affected, work.keep_branch, directory)
+    else:
+        done = tuple(_lost(path, node, seen) for path, (node, seen) in affected.items())
+        for each in done:
+            watch.note(each.repository or directory.name, each.said())
+    for path, (node, seen) in sorted(affected.items(), reverse=True):
+        _reset(node, _target(node, seen, directory), untracked[path])
+    return (*left, *done)
+
+
+def _refuse_unfinished(surveys: dict[str, tuple[Node, Survey]], work: Work, directory: Path) -> None:
+    for path, (node, seen) in surveys.items():
+        for name, way_out in _UNFINISHED.items():
+            if (node.git.git_dir / name).exists() and not (work.discard and name in _DISCARDABLE):
+                what = name.lower().removesuffix("_head").removesuffix("_log").replace("_", "-")
+                raise UnsavedWork(
+                    f"{node.git.work_tree}: a {what} of yours is under way; nothing was changed",
+                    where=directory,
+                    next_step=f"end it there first: {way_out}",
+                )
+        unmerged = [text for text in seen.foreign if text.startswith("unmerged")]
+        if work.keep_branch is not None and unmerged:
+            where = f"{path}: " if path else ""
+            raise UnsavedWork(
+                f"a conflict is not resolved yet, so no branch can hold it: {where}{unmerged[0]}",
+                where=directory,
+                next_step="resolve it and `git add` the files, or `git checkout HEAD -- FILE`",
+            )
+
+
+def _left(path: str, node: Node, seen: Survey) -> Kept | None:
+    """The user's own branch or tag that HEAD was at, when it has commits of its own."""
+    known = {*seen.state.known, seen.upstream_tag, seen.hipify_tag, node.commit or None}
+    if seen.head is None or seen.head in known:
+        return None
+    places = ("refs/heads", "refs/tags", "refs/remotes")
+    found = node.git.run(
+        "for-each-ref", "--contains", seen.head, "--count=1", "--format=%(refname:short)", *places
+    )
+    return Kept(path, "left", found.strip(), seen.head, ()) if found.strip() else None
+
+
+def _untracked(node: Node, surveys: dict[str, tuple[Node, Survey]], directory: Path) -> tuple[str, ...]:
+    """New files that git does not ignore; raises for a repository of the user's among them."""
+    listed = node.git.records("ls-files", "-z", "--others", "--exclude-standard")
+    below = f"{node.path}/" if node.path else ""
+    inside = [name for name in listed if name.endswith("/") and below + name.rstrip("/") not in surveys]
+    if inside:
+        raise UnsavedWork(
+            f"another repository lies in the checkout and is never touched: {', '.join(inside[:5])}",
+            where=directory / node.path,
+            next_step="move it elsewhere, then run again",
+        )
+    return tuple(name for name in listed if not name.endswith("/"))
+
+
+# --- keeping ---
+
+
+def _keep(
+    surveys: dict[str, tuple[Node, Survey]],
+    affected: dict[str, tuple[Node, Survey]],
+    branch: str,
+    directory: Path,
+) -> tuple[Kept, ...]:
+    """Put the work on `branch` everywhere; the repositories around one get it too and name its commit."""
+    around = {path for path in surveys for inner in affected if inner.startswith(f"{path}/" if path else "")}
+    places = sorted({*affected, *around}, key=lambda path: (-path.count("/"), path == "", path))
+    for path in places:
+        _refuse_name(surveys[path][0].git, branch, path)
+    commits: dict[str, str] = {}
+    for path in places:
+        node, seen = surveys[path]
+        commits[path] = _commit_work(node, seen, surveys, commits, directory)
+    for path in places:
+        # Nothing has moved so far. An empty old value: the branch must still be absent.
+        surveys[path][0].git.run(
+            "update-ref", f"refs/heads/{branch}", commits[path], "0" * len(commits[path])
+        )
+    return tuple(Kept(path, "kept", branch, commits[path], surveys[path][1].foreign) for path in places[::-1])
+
+
+def _refuse_name(git: Git, branch: str, path: str) -> None:
+    where = f" of {path}" if path else ""
+    ref = f"refs/heads/{branch}"
+    try:
+        git.run("check-ref-format", ref)
+    except CommandFailed as error:
+        raise UsageError(f"{branch!r} cannot be the name of a branch") from error
+    if branch.startswith("-") or branch == "HEAD":
+        raise UsageError(f"{branch!r} cannot be the name of a branch")
+    above = [f"refs/heads/{'/'.join(branch.split('/')[:n])}" for n in range(1, branch.count("/") + 1)]
+    taken = git.run("for-each-ref", "--format=%(refname:short)", ref).split()
+    taken += [name.removeprefix("refs/heads/") for name in git.refs(*above)] if above else []
+    if taken:
+        raise UsageError(
+            f"branch {taken[0]}{where} exists; work is kept on a new branch, here {branch!r}",
+            where=git.work_tree,
+            next_step="choose another name",
+        )
+
+
+def _commit_work(
+    node: Node,
+    seen: Survey,
+    surveys: dict[str, tuple[Node, Survey]],
+    commits: dict[str, str],
+    directory: Path,
+) -> str:
+    """The commit that holds all work of one repository, made through an index of its own."""
+    known = seen.state.known
+    # Above the tip a commit shows the user's changes alone, also where HEAD stays at the upstream commit.
+    base = seen.state.tip if seen.head in known or seen.head is None else seen.head
+    area = node.git.git_dir / "rocwright" / "keep"
+    files.remove_tree(area)
+    area.mkdir(parents=True)
+    try:
+        index = node.git.git_dir / "index"
+        if index.is_file():
+            shutil.copyfile(index, area / "index")
+        scratch = Git(node.git.git_dir, node.git.work_tree, node.git.log, area / "index")
+        parent = _commit_staged(scratch, base)
+        scratch.run("add", "--all")
+        _add_dropped(scratch, base, area)
+        _name_submodules(scratch, node, base, surveys, commits)
+        return _commit_index(scratch, parent, _SUBJECT)
+    except CommandFailed as error:
+        reason = next((line for line in error.tail.splitlines() if line.strip()), "")
+        raise RocwrightError(
+            f"the work in {node.git.work_tree} cannot be kept; nothing was changed: {reason}",
+            where=directory,
+            next_step="see that all files can be read, or move them elsewhere",
+        ) from error
+    finally:
+        files.remove_tree(area)
+
+
+def _commit_index(scratch: Git, parent: str | None, subject: str) -> str:
+    made = scratch.run("write-tree").strip()
+    if parent is not None and made == scratch.run("rev-parse", f"{parent}^{{tree}}").strip():
+        return parent
+    above = ("-p", parent) if parent is not None else ()
+    return scratch.run("commit-tree", made, *above, "-m", subject, env=_WHO).strip()
+
+
+def _commit_staged(scratch: Git, base: str | None) -> str | None:
+    """A commit of its own for staged versions that the files have left behind; usually there are none."""
+    if base is None:
+        return None
+    staged = {*scratch.records("diff-index", "--cached", "--name-only", "--diff-filter=AMT", "-z", base)}
+    behind = staged & {*scratch.records("diff-files", "--name-only", "-z", "--ignore-submodules=all")}
+    return _commit_index(scratch, base, _STAGED_SUBJECT) if behind else base
+
+
+def _add_dropped(scratch: Git, base: str | None, area: Path) -> None:
+    """Add files that were taken out of the index and still lie there, where an ignore rule hides them."""
+    if base is None:
+        return
+    dropped = scratch.records("diff-index", "--cached", "--name-only", "--diff-filter=D", "-z", base)
+    there = [path for path in dropped if _is_file(scratch.work_tree / path)]
+    if there:
+        listing = area / "paths"
+        files.write_text(listing, "".join(f"{path}\0" for path in there))
+        scratch.run("add", "--force", f"--pathspec-from-file={listing}", "--pathspec-file-nul")
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
+
+
+def _name_submodules(
+    scratch: Git,
+    node: Node,
+    base: str | None,
+    surveys: dict[str, tuple[Node, Survey]],
+    commits: dict[str, str],
+) -> None:
+    """Let the kept commit name the kept commits of its submodules, and ours where the user did nothing."""
+    named = states.gitlinks(scratch, base) if base is not None else {}
+    for path, (child, seen) in surveys.items():
+        inner = path.removeprefix(f"{node.path}/" if node.path else "")
+        if path == node.path or not path.startswith(f"{node.path}/" if node.path else ""):
+            continue
+        if any(inner.startswith(f"{other}/") for other in named):
+            continue  # a submodule of a submodule
+        moved = seen.head if seen.head not in seen.state.known else named.get(inner)
+        target = commits.get(child.path, moved)
+        if target is not None:
+            scratch.run("update-index", "--add", "--cacheinfo", f"160000,{target},{inner}")
+
+
+# --- going back to the tip ---
+
+
+def _lost(path: str, node: Node, seen: Survey) -> Kept:
+    """What discarding throws away: the changes, and the commits that nothing but HEAD holds."""
+    commits: list[str] = []
+    if seen.head is not None and seen.head not in seen.state.known:
+        ours = [commit for commit in seen.state.known if node.git.has_commit(commit)]
+        commits = node.git.run(
+            "log", f"-{_COMMITS_SHOWN}", "--format=commit %h %s", seen.head,
+            "--not", *ours, "--branches", "--tags", "--remotes",
+        ).splitlines()  # fmt: skip
+    return Kept(path, "discarded", None, seen.head if commits else None, (*seen.foreign, *commits))
+
+
+def _target(node: Node, seen: Survey, directory: Path) -> str:
+    """The commit whose files are to lie there: the tip, or in a foreign clone the last published one."""
+    if seen.state.tip is not None:
+        return seen.state.tip
+    for commit in (seen.upstream_tag, node.commit or None):
+        if commit is not None and node.git.has_commit(commit):
+            return commit
+    if seen.head is not None:
+        own = node.git.run("rev-list", "--boundary", seen.head, "--not", "--remotes", "--tags", "--branches")
+        if not own.strip():
+            return seen.head
+        boundary = [line[1:] for line in own.splitlines() if line.startswith("-")]
+        if boundary:
+            return boundary[0]
+    raise UnsavedWork(
+        f"{directory} holds commits that were never published, and no published one below them",
+        where=directory,
+        next_step="choose another directory",
+    )
+
+
+def _reset(node: Node, target: str, untracked: Iterable[str]) -> None:
+    for name in untracked:
+        path = node.git.work_tree / name
+        if _is_file(path):
+            path.unlink()
+            states.remove_empty_parents(path, node.git.work_tree)
+    # Detaching leaves the user's branch where it is.
+    node.git.run("checkout", "--quiet", "--force", "--detach", target)
+    if not os.path.lexists(node.git.work_tree):
+        node.git.work_tree.mkdir()
