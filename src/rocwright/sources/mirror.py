@@ -1,17 +1,36 @@
-"""Keeps what was fetched, so that a second checkout anywhere on this machine fetches nothing again."""
+"""Keeps what was fetched, so that a second checkout anywhere on this machine fetches nothing again.
+
+A mirror is a bare repository for each host and path. It only grows, one pack a fetch, and every pack it was
+made of is on record, so that a lost or cut one is noticed. A checkout gets hard links of the packs: it costs
+no room, takes no time, and depends on nothing afterwards. Git's own way of sharing (alternates) breaks every
+checkout with the mirror.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rocwright.errors import CommandFailed
+from rocwright.errors import CommandFailed, NotOffered, RocwrightError, Unreachable
+from rocwright.sources import mirror_key, packs
+from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, is_fetched, noting
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.system import git
+from rocwright.system import files, git, locks
 from rocwright.system.git import Git
+from rocwright.system.remote import PAUSES_S
+
+_LOCKS, _UNDER_WAY, _DAMAGED = ".locks", ".partial", ".damaged"
+# What git says of a repository that lost something, as opposed to a server that does not answer.
+_BROKEN = re.compile(
+    r"^(?!remote:).*(?:not a git repository|bad object|corrupt|did not send all necessary|loose object"
+    r"|unable to read (?:sha1|tree)|missing (?:blob|tree|commit)|packfile .*(?:cannot|is|does)"
+    r"|index file .*(?:is|has)|inflate)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def default_root() -> Path:
@@ -25,17 +44,26 @@ def default_root() -> Path:
 
 @dataclass(frozen=True)
 class Mirrors:
-    """The mirrors below one directory, one bare repository for each host and path."""
+    """The mirrors below one directory; safe for several threads and runs at the same time.
+
+    `pauses_s`: how long to wait before each further try when the network fails.
+    """
 
     root: Path
+    pauses_s: Sequence[float] = PAUSES_S
 
     def key(self, origin: str) -> PurePosixPath | None:
-        """Where the mirror of `origin` lies below the root; `None` where there is none."""
-        return None
+        """Where the mirror of `origin` lies below the root: `github.com/pytorch/pytorch.git`.
+
+        `None` for a repository of this machine, which needs no mirror.
+        """
+        return mirror_key.key(origin)
 
     def repository(self, origin: str) -> Git | None:
-        """The mirror of `origin`, `None` where there is none yet."""
-        return None
+        """The mirror of `origin`; `None` where there is none, or none that is whole."""
+        key = self.key(origin)
+        place = None if key is None else self.root / key
+        return _at(place) if place is not None and packs.are_whole(place) else None
 
     def fetch(
         self,
@@ -47,18 +75,135 @@ class Mirrors:
         name: str = "",
         log: Path | None = None,
     ) -> Git | None:
-        """Bring a commit into the mirror of `origin`; `None` for an origin that is not mirrored."""
-        return None
+        """Bring a commit with its history into the mirror of `origin`, which is made when there is none.
+
+        Others that want this mirror wait for their turn and then find what is there. A mirror that is
+        damaged is made anew. `None` for an origin that is not mirrored. Raises as `fetch_from` does.
+        """
+        key = self.key(origin)
+        if key is None:
+            return None
+        place = self.root / key
+        mirror = _at(place, log)
+        if packs.are_whole(place) and is_fetched(mirror, commit):
+            return mirror
+
+        def waiting() -> None:
+            watch.note(name, "waiting for another run that fetches it")
+
+        with self._turn(key, waiting):
+            if packs.are_whole(place):
+                if is_complete(mirror, commit):
+                    return mirror
+                try:
+                    self._fetch(mirror, origin, commit, ref, watch, name)
+                    return mirror
+                except (CommandFailed, Unreachable) as error:
+                    if not _BROKEN.search(_said(error)):
+                        raise
+            if place.exists():
+                watch.note(name, "its mirror is damaged and made anew")
+                self._remove(key)
+            self._make(key, origin, commit, ref, watch, name, log)
+            return mirror
+
+    def _fetch(self, mirror: Git, origin: str, commit: str, ref: str | None, watch: Watch, name: str) -> None:
+        note = noting(watch, name)
+        fetch_from(mirror, origin, commit, ref=ref, note=note, pauses_s=self.pauses_s)
+        packs.record(mirror)
+
+    def _make(
+        self,
+        key: PurePosixPath,
+        origin: str,
+        commit: str,
+        ref: str | None,
+        watch: Watch,
+        name: str,
+        log: Path | None,
+    ) -> None:
+        """Fill a new mirror beside its place, then put it there: what has the name was fetched to its end."""
+        fresh = self.root / _UNDER_WAY / key
+        files.remove_tree(fresh)
+        try:
+            self._fetch(_init(fresh, log), origin, commit, ref, watch, name)
+            files.make_directory((self.root / key).parent)
+            fresh.rename(self.root / key)
+        finally:
+            files.remove_tree(fresh)
+
+    def _remove(self, key: PurePosixPath) -> None:
+        aside = self.root / _DAMAGED / key
+        files.remove_tree(aside)
+        files.make_directory(aside.parent)
+        (self.root / key).rename(aside)
+        files.remove_tree(aside)
+
+    def _turn(self, key: PurePosixPath, waiting: locks.Waiting = locks.silently) -> locks.Turn:
+        return locks.turn((self.root / _LOCKS / key).with_name(key.name + ".lock"), waiting)
 
     def share(self, mirror: Git, into: Git, commit: str) -> None:
-        """Give a commit of a mirror to a repository that will not depend on the mirror."""
+        """Give a commit of a mirror, with its history, to a repository that will not depend on the mirror.
+
+        Raises `Unreachable` or `CommandFailed` when the mirror cannot give it.
+        """
+        _give(mirror, COMMITS + commit, commit, into)
 
     def keep(self, origin: str, commit: str, ref: str, source: Git) -> None:
-        """Keep a commit of `source`, whose parent the mirror has, under `ref` in the mirror."""
+        """Keep a commit of `source` under `ref` in the mirror of `origin`.
+
+        Does nothing where there is no mirror or it lacks the commit's parents: they would not be complete.
+        """
+        mirror, key = self.repository(origin), self.key(origin)
+        if mirror is None or key is None or mirror.refs(ref).get(ref) == commit:
+            return
+        if not all(is_complete(mirror, parent) for parent in source.run("rev-parse", f"{commit}^@").split()):
+            return
+        with self._turn(key):
+            mirror.fetch(str(source.git_dir), f"{commit}:{ref}")
+            packs.record(mirror)
 
     def find(self, origin: str, ref: str, into: Git) -> str | None:
-        """The commit kept under `ref`, brought into a repository under the same ref."""
-        return None
+        """The commit kept under `ref`, brought into a repository under the same ref; else `None`."""
+        mirror = self.repository(origin)
+        commit = None if mirror is None else mirror.refs(ref).get(ref)
+        if mirror is None or commit is None:
+            return None
+        try:
+            _give(mirror, ref, commit, into)
+        except (CommandFailed, Unreachable):
+            # Only a cache: what it cannot give is made again.
+            return None
+        return commit
+
+
+def _at(place: Path, log: Path | None = None) -> Git:
+    return Git(place, place, log)
+
+
+def _said(error: RocwrightError) -> str:
+    cause = error.__cause__
+    return error.tail if isinstance(error, CommandFailed) else getattr(cause, "tail", "")
+
+
+def _init(place: Path, log: Path | None) -> Git:
+    files.make_directory(place)
+    mirror = git.init(place, place, log=log)
+    mirror.run("config", "--local", "core.bare", "true")
+    # Whoever runs git here by hand removes nothing that a run relies on.
+    for setting, value in (("gc.auto", "0"), ("gc.pruneExpire", "never"), ("maintenance.auto", "false")):
+        mirror.run("config", "--local", setting, value)
+    return mirror
+
+
+def _give(mirror: Git, ref: str, commit: str, into: Git) -> None:
+    """Set `ref` of a repository to a commit of a mirror, of which it gets links, else copies."""
+    try:
+        packs.link(mirror, into)
+        into.set_ref(ref, commit)
+    except (OSError, CommandFailed):
+        # Another file system or owner, or a join of packs that removed what was being linked.
+        into.fetch(str(mirror.git_dir), f"{ref}:{ref}")
 
 
 def read_files(
@@ -70,14 +215,39 @@ def read_files(
     ref: str | None = None,
     log: Path | None = None,
 ) -> dict[str, str]:
-    """The text of some files of a commit that need not be checked out; absent ones are left out."""
-    with tempfile.TemporaryDirectory() as area:
-        repository = git.init(Path(area) / "git", Path(area) / "tree", log=log)
-        repository.fetch(origin, commit, depth=1)
-        found = {}
-        for name in names:
-            try:
-                found[name] = repository.run("cat-file", "blob", f"{commit}:{name}")
-            except CommandFailed:
-                continue
-        return found
+    """The text of some files of a commit that need not be checked out; absent ones are left out.
+
+    Read from the mirror when that has the commit, else fetched: this commit alone, and of its files only
+    these where the server can do that. Raises as `fetch_from` does.
+    """
+    mirror = mirrors.repository(origin) if mirrors is not None else None
+    if mirror is not None and is_complete(mirror, commit):
+        return _texts(mirror, _blobs(mirror, commit, names))
+    pauses = PAUSES_S if mirrors is None else mirrors.pauses_s
+    with tempfile.TemporaryDirectory(prefix="rocwright-") as area:
+        few, all_ = (git.init(Path(area) / name, Path(area) / name, log=log) for name in ("few", "all"))
+        fetch_from(few, origin, commit, ref=ref, depth=1, blobs=False, pauses_s=pauses)
+        blobs = _blobs(few, commit, names)
+        try:
+            if blobs:
+                few.fetch(origin, *blobs.values(), blobs=False, pauses_s=pauses)
+            return _texts(few, blobs)
+        except NotOffered:
+            # A server that leaves files out but does not hand them out singly either.
+            fetch_from(all_, origin, commit, ref=ref, depth=1, pauses_s=pauses)
+            return _texts(all_, blobs)
+
+
+def _blobs(repository: Git, commit: str, names: Sequence[str]) -> dict[str, str]:
+    """Which of the files a commit has, and their objects."""
+    found = {}
+    for record in repository.records("ls-tree", "-z", "--full-tree", commit, "--", *names):
+        facts, name = record.split("\t", 1)
+        mode, kind, oid = facts.split(" ")
+        if kind == "blob" and mode != "120000":
+            found[name] = oid
+    return found
+
+
+def _texts(repository: Git, blobs: dict[str, str]) -> dict[str, str]:
+    return {name: repository.run("cat-file", "blob", oid) for name, oid in blobs.items()}

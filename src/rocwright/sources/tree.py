@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from rocwright.errors import CommandFailed, InvalidInput, NotOffered, Unreachable
+from rocwright.errors import CommandFailed, InvalidInput, Unreachable
 from rocwright.sources import state as states
+from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, noting
+from rocwright.sources.fetch import is_fetched as is_fetched
 from rocwright.sources.mirror import Mirrors
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git
 from rocwright.system.git import Git
+from rocwright.system.remote import PAUSES_S
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_KEPT = "refs/rocwright/commits/"
-_FOUND = "refs/rocwright/found/"
 
 
 @dataclass(frozen=True)
@@ -160,46 +160,46 @@ def fetch_commit(
     """Make one commit present with everything below it: exactly it where the server allows that.
 
     Where the server hands out only tips, `ref` (and then all branches and tags) is fetched and must
-    contain the commit. A commit that is here already costs no network. Raises `NotOffered` when it is not
-    to be had, `Unreachable` when the server is not.
+    contain the commit. A commit that is here already costs no network, nor does one that `mirrors` have;
+    with a `depth` they are only read, because a mirror needs the whole history. `watch` is told how far
+    `name` is. Raises `Unreachable` when the commit is not to be had or the server is not.
     """
-    kept = _KEPT + commit
-    if is_fetched(repository, commit):
+    if is_complete(repository, commit):
         return
-    try:
-        repository.fetch(origin, f"{commit}:{kept}", depth=depth)
+    if mirrors is not None and _from_mirror(repository, origin, commit, ref, depth, mirrors, watch, name):
         return
-    except NotOffered:
-        pass
-    attempts: list[tuple[str, ...]] = []
-    if ref is not None and ref.startswith("refs/"):
-        attempts.append((f"{ref}:{_FOUND}ref",))
-    attempts.append((f"refs/heads/*:{_FOUND}heads/*", f"refs/tags/*:{_FOUND}tags/*"))
-    try:
-        for refspecs in attempts:
-            try:
-                # No depth: the commit may lie anywhere below the tip.
-                repository.fetch(origin, *refspecs)
-            except NotOffered:
-                continue
-            if repository.has_commit(commit) and repository.run(
-                "for-each-ref", "--contains", commit, "--count=1", _FOUND
-            ):
-                repository.set_ref(kept, commit)
-                return
-    finally:
-        for name in repository.run("for-each-ref", "--format=%(refname)", _FOUND).split():
-            repository.delete_ref(name)
-    raise Unreachable(
-        f"commit {commit} is in no branch or tag of {git.shown(origin)}",
-        where=git.shown(origin),
-        next_step="check the commit id and the repository; a force-push may have removed it",
-    )
+    pauses = PAUSES_S if mirrors is None else mirrors.pauses_s
+    fetch_from(repository, origin, commit, ref=ref, depth=depth, note=noting(watch, name), pauses_s=pauses)
 
 
-def is_fetched(repository: Git, commit: str) -> bool:
-    """Whether a commit was fetched to its end; the ref is set only after git checked all its objects."""
-    return repository.refs(_KEPT + commit).get(_KEPT + commit) == commit
+def _from_mirror(
+    repository: Git,
+    origin: str,
+    commit: str,
+    ref: str | None,
+    depth: int | None,
+    mirrors: Mirrors,
+    watch: Watch,
+    name: str,
+) -> bool:
+    """Whether the commit came from a mirror; one that cannot give it is no reason to fail."""
+    if depth is None:
+        mirror = mirrors.fetch(origin, commit, ref=ref, watch=watch, name=name, log=repository.log)
+    else:
+        mirror = mirrors.repository(origin)
+        if mirror is not None and not is_complete(mirror, commit):
+            mirror = None
+    if mirror is None:
+        return False
+    try:
+        if depth is None:
+            mirrors.share(mirror, repository, commit)
+        else:
+            repository.fetch(str(mirror.git_dir), f"{COMMITS}{commit}:{COMMITS}{commit}", depth=depth)
+    except (CommandFailed, Unreachable):
+        watch.note(name, "its mirror cannot be read")
+        return False
+    return True
 
 
 def set_up_submodule(parent: Node, submodule: Submodule) -> Node:
@@ -224,7 +224,7 @@ def set_up_submodule(parent: Node, submodule: Submodule) -> Node:
         {
             "core.bare": "false",
             "core.worktree": _relative(work_tree, git_dir),
-            "remote.origin.url": submodule.url,
+            "remote.origin.url": git.without_login(submodule.url),
         },
     )
     return Node(repository, _join(parent.path, submodule.path), submodule.url, submodule.commit)

@@ -110,17 +110,31 @@ def human_bytes(count: int) -> str:
     return f"{value:.1f} {unit}"
 
 
+_NAME_WIDTH = 40
+
+
+def _short(name: str) -> str:
+    """A name of at most 40 characters, its middle left out: what tells submodules apart stands at the end."""
+    if len(name) <= _NAME_WIDTH:
+        return name
+    return name[:12] + "…" + name[13 - _NAME_WIDTH :]
+
+
 @dataclass
 class Progress:
     """Shows which steps run and for how long.
 
-    On a terminal a live block; elsewhere one line when a step starts and one when it ends. Safe to call
-    from several threads.
+    On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
+    ones) and one when it ends, and what it is doing every `every_s` seconds, so that a log of a long step is
+    not silent. Safe to call from several threads.
     """
 
     total: int
     quiet: bool = False
+    starts: bool = True
+    every_s: float = 30.0
     _active: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _told: dict[str, float] = field(default_factory=dict)
     _done: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _live: _Live | None = None
@@ -143,32 +157,53 @@ class Progress:
     def _render(self) -> _Text:
         now = time.monotonic()
         with self._lock:
+            names = {name: _short(_visible(name)) for name in self._active}
+            width = max([24, *map(len, names.values())])
             lines = [f"[{self._done}/{self.total}]"]
             lines += [
-                f"  {name:<24} {now - began:6.1f} s  {note}" for name, (began, note) in self._active.items()
+                f"  {names[name]:<{width}} {now - began:6.1f} s  {_visible(note)}"
+                for name, (began, note) in self._active.items()
             ]
         return _Text("\n".join(lines))
 
+    def expect(self, count: int) -> None:
+        """So many more steps are to come than `total` counts."""
+        with self._lock:
+            self.total += count
+
     def start(self, name: str) -> None:
         """A step begins."""
+        now = time.monotonic()
         with self._lock:
-            self._active[name] = (time.monotonic(), "")
-        if self._live is None and not self.quiet:
-            self._console.print(_Text(f"  start  {name}"))
+            self._active[name] = (now, "")
+            self._told[name] = now
+        if self._live is None and not self.quiet and self.starts:
+            self._console.print(_Text(f"  start  {_visible(name)}"))
 
     def note(self, name: str, text: str) -> None:
-        """What a running step is doing now; only shown live."""
+        """What a running step is doing now."""
+        now = time.monotonic()
         with self._lock:
-            if name in self._active:
-                self._active[name] = (self._active[name][0], text)
+            if name not in self._active:
+                return
+            began, _ = self._active[name]
+            self._active[name] = (began, text)
+            due = now - self._told[name] >= self.every_s
+            if due:
+                self._told[name] = now
+        if due and self._live is None and not self.quiet:
+            self._console.print(_Text(f"    ...  {_visible(name)}  {now - began:.0f} s  {_visible(text)}"))
 
     def end(self, name: str, state: str, text: str = "") -> None:
         """A step ended: `state` is done, cached, skipped or failed."""
         with self._lock:
             began, _ = self._active.pop(name, (time.monotonic(), ""))
+            self._told.pop(name, None)
             self._done += 1
             count = self._done
         if not self.quiet:
             seconds = time.monotonic() - began
             position = f"[{count}/{self.total}]"
-            self._console.print(_Text(f"{state:>7}  {position:>7} {name:<24} {seconds:6.1f} s  {text}"))
+            self._console.print(
+                _Text(f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}")
+            )

@@ -10,26 +10,20 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from rocwright.errors import (
-    CommandFailed,
-    InvalidInput,
-    NoSpace,
-    NotOffered,
-    RocwrightError,
-    Unreachable,
-    UsageError,
-)
-from rocwright.system import process
+from rocwright.errors import CommandFailed, InvalidInput, NoSpace, RocwrightError, Unreachable, UsageError
+from rocwright.system import process, remote
+from rocwright.system.locks import exclusive as exclusive
+from rocwright.system.remote import PAUSES_S
+from rocwright.system.remote import is_local as is_local
+from rocwright.system.remote import shown as shown
+from rocwright.system.remote import without_login as without_login
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+T = TypeVar("T")
 
 _ENV = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -47,24 +41,10 @@ _CONFIG = (
     # A pack is kept whole or not at all; loose objects of an interrupted fetch would look like a commit.
     "fetch.unpackLimit=1", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
 )  # fmt: skip
-_ASKED_TOO_MUCH = re.compile(
-    r"not our ref|unadvertised object|remote ref|does not contain|Server does not allow", re.IGNORECASE
-)
-_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+# A connection over which nothing comes is dead; without these git waits for ever. Seconds are many because a
+# server may be silent while it counts what to send.
+_LOW_SPEED = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "120"}
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
-
-def is_local(origin: str) -> bool:
-    """Whether `origin` is a repository of this machine: a path or a file:// address."""
-    if origin.startswith("file://"):
-        return True
-    # host:path is ssh; C:/path is a Windows drive.
-    return "://" not in origin and (re.match(r"[^/\\]{2,}:", origin) is None)
-
-
-def shown(origin: str) -> str:
-    """`origin` without a login."""
-    return _LOGIN.sub("***@", origin)
 
 
 def _call(
@@ -75,19 +55,37 @@ def _call(
     origin: str | None = None,
     log: Path | None = None,
     ok: Sequence[int] = (0,),
+    note: Callable[[str], None] | None = None,
 ) -> str:
     process.find_program("git", purpose="check out sources")
     settings = [*_CONFIG]
     environment = {**_ENV, **(env or {})}
     if origin is None:
         environment["GIT_CONFIG_GLOBAL"] = os.devnull
-    elif is_local(origin):
+    else:
+        environment |= {name: value for name, value in _LOW_SPEED.items() if name not in os.environ}
+        environment |= remote.login_environment(origin)
+    if origin is not None and is_local(origin):
         # git refuses local submodules of a local repository unless told; a remote one must not get this.
         settings.append("protocol.file.allow=always")
     options = [word for setting in settings for word in ("-c", setting)]
+
+    def watch(line: str) -> None:
+        step = remote.progress(line)
+        if note is not None and step is not None:
+            note(step)
+
     drop = [name for name in os.environ if name.startswith("GIT_") and not _KEPT.match(name)]
     try:
-        done = process.run(["git", *options, *words], cwd=cwd, env=environment, drop_env=drop, log=log, ok=ok)
+        done = process.run(
+            ["git", *options, *words],
+            cwd=cwd,
+            env=environment,
+            drop_env=drop,
+            log=log,
+            ok=ok,
+            watch=None if note is None else watch,
+        )
     except CommandFailed as error:
         if "No space left on device" in error.tail:
             raise NoSpace("no space left while git was writing", where=cwd) from error
@@ -171,9 +169,18 @@ class Git:
         """Delete a ref; absent is fine."""
         self.run("update-ref", "-d", ref)
 
-    def fetch(self, origin: str, *refspecs: str, depth: int | None = None, jobs: int = 1) -> None:
-        """Fetch exactly `refspecs`, no tags, no submodules.
+    def fetch(
+        self,
+        origin: str,
+        *refspecs: str,
+        depth: int | None = None,
+        blobs: bool = True,
+        note: Callable[[str], None] | None = None,
+        pauses_s: Sequence[float] = PAUSES_S,
+    ) -> None:
+        """Fetch exactly `refspecs`, no tags, no submodules; without `blobs` no files, where the server can.
 
+        `note` is told how far it is. A failure of the network is tried again after each of `pauses_s`.
         Raises `NotOffered` when the server answers without handing them out, else `Unreachable`.
         """
         words = [
@@ -184,12 +191,18 @@ class Git:
             "--no-write-fetch-head",
             "--force",
         ]
+        words += ["--progress"] if note is not None else []
         words += [f"--depth={depth}"] if depth else []
-        words += [f"--jobs={jobs}"] if jobs > 1 else []
-        try:
-            self.run(*words, "--", origin, *refspecs, origin=origin)
-        except CommandFailed as error:
-            raise _unreachable(origin, error) from error
+        if not blobs:
+            # With what is here as a base git would look for the files it does not have.
+            words = ["-c", "fetch.negotiationAlgorithm=noop", *words, "--filter=blob:none"]
+        words += ["--", without_login(origin), *refspecs]
+
+        def attempt() -> None:
+            where = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
+            _call([*where, *words], cwd=self.work_tree, origin=origin, log=self.log, note=note)
+
+        _persistently(origin, attempt, pauses_s, note)
 
 
 def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
@@ -201,31 +214,34 @@ def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
     return git
 
 
-def _unreachable(origin: str, error: CommandFailed) -> RocwrightError:
-    lines = [line for line in error.tail.splitlines() if line.strip()]
-    reason = next(
-        (line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else ""
-    )
-    reason = _LOGIN.sub("***@", reason)
-    if _ASKED_TOO_MUCH.search(error.tail) and "Could not read from remote" not in error.tail:
-        return NotOffered(f"{shown(origin)} does not offer what was asked for: {reason}", where=shown(origin))
-    return Unreachable(
-        f"repository {shown(origin)} cannot be read: {reason}",
-        where=shown(origin),
-        next_step="check the address, the network and your access rights, then run again",
-    )
+def _persistently(
+    origin: str, attempt: Callable[[], T], pauses_s: Sequence[float], note: Callable[[str], None] | None
+) -> T:
+    """The outcome of `attempt`, tried again after each pause when what stopped it may have passed."""
+    tries = 1
+    while True:
+        try:
+            return attempt()
+        except CommandFailed as error:
+            if tries > len(pauses_s) or not remote.may_pass(origin, error.tail):
+                raise remote.failure(origin, error.tail, tries) from error
+            if note is not None:
+                note(f"{remote.reason(error.tail)}; trying again")
+            process.pause(pauses_s[tries - 1])
+            tries += 1
 
 
-def list_remote(origin: str, *patterns: str, log: Path | None = None) -> dict[str, str]:
+def list_remote(
+    origin: str, *patterns: str, log: Path | None = None, pauses_s: Sequence[float] = PAUSES_S
+) -> dict[str, str]:
     """Refs of a remote repository and the objects they name; an annotated tag also as `ref^{}`.
 
-    Without patterns all branches and tags. Raises `Unreachable` naming the address.
+    Without patterns all branches and tags. A failure of the network is tried again after each of
+    `pauses_s`. Raises `Unreachable` naming the address.
     """
-    words = ["ls-remote", "--quiet", *([] if patterns else ["--heads", "--tags"]), "--", origin, *patterns]
-    try:
-        text = _call(words, origin=origin, log=log)
-    except CommandFailed as error:
-        raise _unreachable(origin, error) from error
+    words = ["ls-remote", "--quiet", *([] if patterns else ["--heads", "--tags"])]
+    words += ["--", without_login(origin), *patterns]
+    text = _persistently(origin, lambda: _call(words, origin=origin, log=log), pauses_s, None)
     pairs = (line.split("\t", 1) for line in text.splitlines() if "\t" in line)
     return {name: commit for commit, name in pairs}
 
@@ -270,20 +286,3 @@ def resolve_remote(origin: str, name: str, *, log: Path | None = None) -> Remote
         where=shown(origin),
         next_step=f"similar names there: {', '.join(near) or 'none'}; a commit needs its complete id",
     )
-
-
-@contextmanager
-def exclusive(git_dir: Path) -> Iterator[None]:
-    """Keep other runs of this tool off a repository while the block runs; ends with the process."""
-    git_dir.mkdir(parents=True, exist_ok=True)
-    with (git_dir / "rocwright.lock").open("a") as stream:
-        if fcntl is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RocwrightError(
-                    "another run is working on this checkout",
-                    where=git_dir.parent,
-                    next_step="wait until it ended",
-                ) from error
-        yield

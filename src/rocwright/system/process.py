@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from rocwright.errors import CommandFailed, Interrupted, MissingTool
 _TAIL_LINES = 25
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH", re.IGNORECASE)
+# GIT_CONFIG_VALUE_0 and so on carry settings of git, headers with a login among them.
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH|GIT_CONFIG_VALUE", re.IGNORECASE)
 _SECRET_OPTION = re.compile(
     r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
 )
@@ -89,12 +90,15 @@ def run(
     log: Path | None = None,
     ok: Sequence[int] = (0,),
     next_step: str | None = None,
+    watch: Callable[[str], None] | None = None,
 ) -> Completed:
     """Run a command to its end.
 
     `env` overrides single variables and `drop_env` removes some; the rest is inherited unless
     `clean_env`. With `log`, everything printed is appended there, behind a line that reproduces the
-    command. `Completed.stdout` holds standard output only; standard error goes to the log.
+    command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
+    each line of standard error as it comes; those that a carriage return ends, because the next one is to
+    be written over them, go nowhere else then. Logins in addresses are left out of log and error.
 
     Raises `MissingTool` when the program does not exist, `CommandFailed` (command, directory, last
     lines, log) for an exit code not in `ok`, `Interrupted` when the run is being stopped.
@@ -111,7 +115,7 @@ def run(
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    output = _Output(log)
+    output = _Output(log, watch)
     try:
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
         child = _start(words, cwd, environment)
@@ -180,7 +184,8 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
 class _Output:
     """What a command prints: standard output whole, the last lines of both streams, all of it in the log."""
 
-    def __init__(self, log: Path | None) -> None:
+    def __init__(self, log: Path | None, watch: Callable[[str], None] | None = None) -> None:
+        self._watch = watch
         self.stdout: list[str] = []
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._rest = {"out": "", "err": ""}
@@ -205,6 +210,12 @@ class _Output:
         lines = whole.splitlines(keepends=True)
         self._rest[stream] = lines.pop() if lines and not last and not lines[-1].endswith("\n") else ""
         for line in lines:
+            if self._watch is not None and stream == "err":
+                self._watch(line.strip())
+                if line.endswith("\r"):
+                    continue
+            if "://" in line:
+                line = _URL_LOGIN.sub("***@", line)
             self.tail.append(line.rstrip("\r\n"))
             if self._sink is not None:
                 self._sink.write(line)
@@ -294,6 +305,12 @@ def _environment_of(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
+
+
+def pause(seconds: float) -> None:
+    """Wait; raises `Interrupted` as soon as the run is being stopped."""
+    if _stopping.wait(seconds):
+        raise Interrupted("stopped while waiting", next_step="run again to resume")
 
 
 def stop_all(grace_s: float = 3.0) -> None:

@@ -1,0 +1,81 @@
+"""Locks between runs of this tool, held by the process: one that is killed holds nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO
+
+from rocwright.errors import RocwrightError
+from rocwright.system import files, process
+
+Waiting = Callable[[], None]
+Turn = AbstractContextManager[None]
+
+_POLL_S = 0.05
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def _taken(stream: IO[str]) -> bool:
+        try:
+            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _taken(stream: IO[str]) -> bool:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    files.make_directory(path.parent)
+    try:
+        stream = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+    with stream:
+        yield stream
+
+
+@contextmanager
+def exclusive(git_dir: Path) -> Iterator[None]:
+    """Keep other runs of this tool off a checkout while the block runs; raises when one is at it."""
+    with _opened(git_dir / "rocwright.lock") as stream:
+        if not _taken(stream):
+            raise RocwrightError(
+                "another run is working on this checkout",
+                where=git_dir.parent,
+                next_step="wait until it ended",
+            )
+        yield
+
+
+def silently() -> None:
+    """Tell nobody of a wait."""
+
+
+@contextmanager
+def turn(path: Path, waiting: Waiting = silently) -> Iterator[None]:
+    """Run the block when no other thread or run holds the lock file `path`; `waiting` is told of a wait.
+
+    The file stays: removing it would let two in. Raises `Interrupted` when the run is stopped meanwhile.
+    """
+    with _opened(path) as stream:
+        told = False
+        while not _taken(stream):
+            if not told:
+                waiting()
+                told = True
+            process.pause(_POLL_S)
+        yield
