@@ -126,8 +126,11 @@ def compare_link(origin: str, old: str, new: str) -> str | None:
 def verify_checkouts(lock: SourceLock, directories: Mapping[str, Path]) -> None:
     """Raise unless every project of `directories` is at its locked commit, hipified and patched as locked.
 
+    Submodules have to be where that says, too.
+
     Raises `UsageError` for a project that the lock does not hold or that is not checked out there, and
-    `IntegrityError` naming every project that is at something else. Edits of files are not looked for.
+    `IntegrityError` naming every project that is at something else. Edits of files, which
+    every build makes, are not looked for.
     """
     missing, differing = [], []
     for project, directory in directories.items():
@@ -167,4 +170,21 @@ def _departure(locked: LockedSource, repository: Git) -> str | None:
     expected = upstream if state.head == "upstream" else tip
     if head != expected:
         return f"has HEAD at {head[:12]}, and what is locked became {expected[:12]}"
+    return _submodule_departure(repository, expected) if locked.submodules else None
+
+
+def _submodule_departure(repository: Git, commit: str, above: str = "") -> str | None:
+    """How the submodules of a commit differ from what it names, all the way down."""
+    for path, pinned in states.gitlinks(repository, commit).items():
+        git_dir = tree.git_dir_of(repository.work_tree / path)
+        if git_dir is None:
+            return f"lacks its submodule {above}{path}"
+        inner = Git(git_dir, repository.work_tree / path)
+        head = inner.refs("HEAD").get("HEAD")
+        if head != pinned:
+            at = "no commit" if head is None else head[:12]
+            return f"has its submodule {above}{path} at {at}, and {pinned[:12]} is locked"
+        problem = _submodule_departure(inner, pinned, f"{above}{path}/")
+        if problem is not None:
+            return problem
     return None
