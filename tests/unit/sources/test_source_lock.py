@@ -1,149 +1,205 @@
-"""Which commit is meant: precedence, remote names, pins of a torch tree, the lock file."""
+"""The lock file: what it holds, in which order, and everything it must never hold."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from git_repos import PROJECTS, Family, commit, git
 
-from rocwright.data import parse_table
-from rocwright.errors import InvalidData, InvalidPin, Unreachable, UsageError
-from rocwright.model.project import ProjectTable
-from rocwright.sources.lock import LockedSource, Request, SourceLock, read_lock, resolve, write_lock
+from rocwright.errors import InvalidData, UsageError
+from rocwright.sources.lock import LockedSource, Outcome, SourceLock, read_lock, write_lock
 
-A = "a" * 40
-
-
-def one(request: Request, tmp_path: Path, **more: object) -> LockedSource:
-    return resolve([request], projects=PROJECTS, base=tmp_path, **more).sources[0]  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def torch_tree(tmp_path: Path) -> Path:
-    tree = tmp_path / "pytorch"
-    pins = tree / ".ci/docker/ci_commit_pins"
-    pins.mkdir(parents=True)
-    (pins / "triton.txt").write_text(A + "\n")
-    (tree / ".ci/docker/triton_version.txt").write_text("3.5.1\n")
-    (tree / "related_commits").write_text(f"ubuntu|pytorch|torchaudio|release/2.9|{A}|file:///audio\n")
-    return tree
+A, B = "a" * 40, "b" * 40
+TORCH = LockedSource("torch", "https://host/torch.git", "refs/heads/main", A, "flag", "pytorch", True)
+AUDIO = LockedSource(
+    "torchaudio",
+    "https://host/audio.git",
+    "refs/heads/main",
+    B,
+    "pin",
+    "pytorch_audio",
+    True,
+    pin=f"related_commits:3 @ {A}, edited",
+    build_env={"B": "2", "A": "1"},
+    outcome=Outcome(A, B, "rules", "3.11"),
+)
+APEX = LockedSource("apex", "git@host:apex", B, B, "default", "apex", False)
 
 
-def test_documented_defaults_of_every_project() -> None:
-    rows = {row.name: (row.directory, row.origin, row.ref, row.hipify) for row in PROJECTS.projects}
-    assert rows == {
-        "torch": ("pytorch", "https://github.com/pytorch/pytorch.git", "nightly", True),
-        "torchaudio": ("pytorch_audio", "https://github.com/pytorch/audio.git", "nightly", True),
-        "torchvision": ("pytorch_vision", "https://github.com/pytorch/vision.git", "nightly", True),
-        "triton": ("triton", "https://github.com/ROCm/triton.git", None, False),
-        "apex": ("apex", "https://github.com/ROCm/apex.git", "master", False),
+def lock(*sources: LockedSource) -> SourceLock:
+    return SourceLock(1, "linux", sources)
+
+
+def test_a_lock_is_read_back_and_its_bytes_depend_on_nothing_else(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    write_lock(lock(APEX, AUDIO, TORCH), one)
+    write_lock(lock(TORCH, APEX, msgspec.structs.replace(AUDIO, build_env={"A": "1", "B": "2"})), other)
+    assert one.read_bytes() == other.read_bytes()
+    assert one.read_bytes().endswith(b"}\n")
+    # torch first, because the others follow from it; then by name.
+    assert read_lock(one) == lock(TORCH, APEX, AUDIO)
+    written = json.loads(one.read_text())
+    assert (written["schema"], written["platform"]) == (1, "linux")
+    assert written["sources"][0] == {
+        "project": "torch",
+        "origin": "https://host/torch.git",
+        "ref": "refs/heads/main",
+        "commit": A,
+        "why": "flag",
+        "directory": "pytorch",
+        "hipify": True,
+        "hip_clang": False,
+        "submodules": True,
+        "pin": None,
+        "build_env": {},
+        "outcome": None,
     }
-    windows = PROJECTS.get("triton").on("windows")
-    assert (windows.origin, windows.ref, windows.pin) == (
-        "https://github.com/triton-lang/triton-windows.git",
-        "main-windows",
-        None,
-    )
 
 
-def test_a_typing_error_in_the_table_names_file_and_field() -> None:
-    with pytest.raises(InvalidData, match=r"projects\.toml does not fit its schema.*`orgin`"):
-        parse_table('[[projects]]\nname = "x"\norgin = ""\n', ProjectTable, where="data/projects.toml")
+def test_newer_sources_take_the_place_of_older_ones() -> None:
+    newer = msgspec.structs.replace(TORCH, commit=B)
+    assert lock(TORCH, APEX).updated(lock(newer, AUDIO)) == lock(newer, APEX, AUDIO)
+    # A new decision has no outcome until it is checked out.
+    decided = msgspec.structs.replace(AUDIO, outcome=None)
+    assert lock(AUDIO).updated(lock(decided)).get("torchaudio").outcome is None
 
 
-def test_branch_tag_annotated_tag_and_commit_mean_the_same_commit(family: Family, tmp_path: Path) -> None:
-    git(family.torch, "tag", "light")
-    git(family.torch, "tag", "-a", "-m", "x", "annotated")
-    for ref, complete in [
-        ("main", "refs/heads/main"),
-        ("light", "refs/tags/light"),
-        ("annotated", "refs/tags/annotated"),
-        ("refs/heads/main", "refs/heads/main"),
-        (family.v1, family.v1),
-    ]:
-        locked = one(Request("torch", origin=family.url, ref=ref), tmp_path)
-        assert (locked.commit, locked.ref, locked.why) == (family.v1, complete, "flag")
+def test_a_lock_belongs_to_a_platform() -> None:
+    windows = SourceLock(1, "windows", (APEX,))
+    with pytest.raises(
+        UsageError, match=r"was made for linux, not for windows\n  next: name the platform linux"
+    ):
+        lock(TORCH).updated(windows)
+    with pytest.raises(UsageError, match="was made for windows, not for linux"):
+        windows.for_platform("linux")
+    assert windows.for_platform("windows") is windows
 
 
-def test_an_unknown_ref_lists_near_ones_and_an_ambiguous_one_is_refused(
-    family: Family, tmp_path: Path
-) -> None:
-    git(family.torch, "branch", "release/2.9")
-    with pytest.raises(Unreachable, match=r"no branch or tag 'release/2.90'\n[\s\S]*release/2\.9;"):
-        one(Request("torch", origin=family.url, ref="release/2.90"), tmp_path)
-    git(family.torch, "tag", "main")
-    commit(family.torch, {"x": "x"})
-    with pytest.raises(UsageError, match="both a branch and a tag"):
-        one(Request("torch", origin=family.url, ref="main"), tmp_path)
+def test_a_project_that_is_not_locked() -> None:
+    with pytest.raises(UsageError, match=r"does not hold apex\n  next: it holds torch, torchaudio; lock it"):
+        lock(TORCH, AUDIO).get("apex")
+    with pytest.raises(UsageError, match="it holds nothing"):
+        lock().get("apex")
 
 
-def test_an_unreachable_origin_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"repository file:///no/such/repository cannot be read"):
-        one(Request("torch", origin="file:///no/such/repository"), tmp_path)
+def spoiled(tmp_path: Path, **fields: Any) -> Path:
+    """A lock of torch and apex, the latter with other values in some fields."""
+    write_lock(lock(TORCH, APEX), tmp_path / "lock.json")
+    values = json.loads((tmp_path / "lock.json").read_text())
+    values["sources"][1] |= fields
+    (tmp_path / "lock.json").write_text(json.dumps(values))
+    return tmp_path / "lock.json"
 
 
-def test_flag_before_pin_before_default(family: Family, torch_tree: Path, tmp_path: Path) -> None:
-    pinned = one(Request("torchaudio"), tmp_path, torch_dir=torch_tree)
-    assert (pinned.origin, pinned.ref, pinned.commit, pinned.why, pinned.pin) == (
-        "file:///audio",
-        "refs/heads/release/2.9",
-        A,
-        "pin",
-        "related_commits:1",
-    )
-    flagged = one(Request("torchaudio", origin=family.url, ref="main"), tmp_path, torch_dir=torch_tree)
-    assert (flagged.origin, flagged.commit, flagged.why, flagged.pin) == (family.url, family.v1, "flag", None)
-    git(family.torch, "branch", "nightly")
-    default = one(Request("torchvision", origin=family.url), tmp_path, torch_dir=torch_tree)
-    assert (default.ref, default.commit, default.why) == ("refs/heads/nightly", family.v1, "default")
-    with pytest.raises(InvalidPin, match="no pin for torchvision"):
-        one(
-            Request("torchvision", origin=family.url),
-            tmp_path,
-            torch_dir=torch_tree,
-            require_related_commit=True,
-        )
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"commit": "main"}, "sources[1].commit 'main' is no complete commit id"),
+        ({"commit": A[:39]}, "is no complete commit id"),
+        ({"commit": A.upper()}, "is no complete commit id"),
+        ({"directory": "/tmp/apex"}, "sources[1].directory '/tmp/apex' is no bare name"),
+        ({"directory": ".."}, "sources[1].directory '..' is no bare name"),
+        ({"directory": "a/b"}, "sources[1].directory 'a/b' is no bare name"),
+        ({"directory": "a\\b"}, "is no bare name"),
+        ({"directory": ""}, "sources[1].directory '' is no bare name"),
+        ({"directory": "Aux"}, "sources[1].directory 'Aux' is the name of a device on Windows"),
+        ({"directory": "PyTorch"}, "sources[1].directory 'pytorch' stands in sources[0] already"),
+        ({"project": "torch"}, "sources[1].project 'torch' stands in sources[0] already"),
+        ({"project": "../torch"}, "sources[1].project '../torch' is no bare name"),
+        ({"origin": "--upload-pack=x"}, "sources[1].origin starts with a dash"),
+        ({"origin": "https://host/a\x1b[2J"}, "sources[1].origin holds control characters"),
+        ({"origin": "https://ann:hunter2@host/a"}, "sources[1].origin holds a login"),
+        ({"origin": "ext::sh -c id"}, "sources[1].origin names a git remote helper"),
+        ({"origin": "../torch"}, "sources[1].origin is a relative path"),
+        ({"origin": ""}, "sources[1].origin is empty"),
+        ({"ref": "main"}, "sources[1].ref 'main' is neither a complete ref nor the commit"),
+        ({"ref": "--force"}, "sources[1].ref '--force' is neither"),
+        ({"ref": "refs/heads/a..b"}, "sources[1].ref 'refs/heads/a..b' is no name"),
+        ({"ref": A}, "is neither a complete ref nor the commit"),
+        ({"pin": "related_commits:1\x1b[2J"}, "sources[1].pin"),
+        ({"build_env": {"A B": "1"}}, "sources[1].build_env 'A B' is no variable"),
+        ({"build_env": {"A": "\0"}}, "sources[1].build_env 'A' is no variable"),
+        ({"outcome": {"tip": "x"}}, "sources[1].outcome.tip 'x' is no complete commit id"),
+        (
+            {"outcome": {"tip": A, "hipify_commit": "y"}},
+            "sources[1].outcome.hipify_commit 'y' is no complete",
+        ),
+        ({"why": "guess"}, "'guess' - at `$.sources[1].why`"),
+        ({"orgin": "x"}, "unknown field `orgin` - at `$.sources[1]`"),
+        ({"hipify": "yes"}, "Expected `bool`, got `str` - at `$.sources[1].hipify`"),
+    ],
+)
+def test_a_field_that_no_lock_may_hold_is_named(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    path = spoiled(tmp_path, **fields)
+    with pytest.raises(InvalidData) as caught:
+        read_lock(path)
+    assert said in caught.value.what
+    assert caught.value.where == str(path)
+    assert "hunter2" not in str(caught.value)
+    assert "rocwright sources lock" in (caught.value.next_step or "")
 
 
-def test_a_pin_names_the_torch_commit_it_was_read_at(torch_tree: Path, tmp_path: Path) -> None:
-    head = commit(torch_tree, {})
-    assert one(Request("torchaudio"), tmp_path, torch_dir=torch_tree).pin == f"related_commits:1 @ {head}"
+def test_all_fields_are_named_at_once(tmp_path: Path) -> None:
+    path = spoiled(tmp_path, commit="main", ref="main", directory="..")
+    with pytest.raises(InvalidData) as caught:
+        read_lock(path)
+    assert caught.value.what.splitlines() == [
+        f"{path}: sources[1].directory '..' is no bare name of letters, digits, '.', '_', '+' and '-'",
+        f"{path}: sources[1].commit 'main' is no complete commit id",
+    ]
 
 
-def test_triton_follows_torch(family: Family, torch_tree: Path, tmp_path: Path) -> None:
-    pinned = one(Request("triton"), tmp_path, torch_dir=torch_tree)
-    assert (pinned.commit, pinned.why, pinned.build_env) == (A, "pin", {"TRITON_WHEEL_VERSION_SUFFIX": ""})
-    git(family.torch, "branch", "release/3.5.x")
-    release = one(Request("triton", origin=family.url, release=True), tmp_path, torch_dir=torch_tree)
-    assert (release.ref, release.commit, release.build_env) == ("refs/heads/release/3.5.x", family.v1, {})
-    with pytest.raises(UsageError, match="check torch out first"):
-        one(Request("triton"), tmp_path)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no source lock: "),
+        ("{", "is no source lock: .*line 1"),
+        ('{\n "schema": 1,\n}', "is no source lock: .*line 3"),
+        ("[]", "is no source lock: Expected `object`"),
+        ("null", "is no source lock: Expected `object`"),
+        ("[" * 100_000, "is no source lock: it is nested too deeply"),
+        ('{"schema": 1, "platform": "linux"}', "missing required field `sources`"),
+        ('{"schema": 9, "platforms": []}', "has schema 9, this version reads 1"),
+        ('{"schema": "1", "platform": "linux", "sources": []}', "Expected `int`, got `str`"),
+        ('{"schema": true, "platform": "linux", "sources": []}', "Expected `int`, got `bool`"),
+        ('{"schema": 1, "platform": "darwin", "sources": []}', "platform 'darwin' is none of linux, windows"),
+        ('{"schema": 1, "schema": 1, "platform": "linux", "sources": []}', "the field 'schema' stands twice"),
+    ],
+)
+def test_a_file_that_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "lock.json"
+    path.write_text(text)
+    with pytest.raises(InvalidData, match=said):
+        read_lock(path)
 
 
-def test_a_local_origin_is_locked_as_an_absolute_path(
-    family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(family.root)
-    assert one(Request("torch", origin="./torch", ref="main"), tmp_path).origin == str(family.torch)
+def test_a_field_that_stands_twice_says_two_things(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    write_lock(lock(TORCH), path)
+    path.write_text(path.read_text().replace('"commit":', f'"commit": "{B}", "commit":'))
+    with pytest.raises(InvalidData, match="the field 'commit' stands twice in one object"):
+        read_lock(path)
 
 
-def test_the_lock_file_is_read_back_strictly(tmp_path: Path) -> None:
-    source = LockedSource("torch", "https://x", "refs/heads/main", A, "flag", "pytorch", True)
-    lock, path = SourceLock(1, (source,)), tmp_path / "lock.json"
-    write_lock(lock, path)
-    assert json.loads(path.read_text())["sources"][0]["commit"] == A
-    assert read_lock(path) == lock
-    newer = msgspec.structs.replace(source, ref="refs/heads/other")
-    assert lock.updated(SourceLock(1, (newer,))).sources == (newer,)
-    for old, new, said in [
-        ('"schema": 1', '"schema": 9', "schema 9"),
-        ('"origin"', '"orgin"', "orgin"),
-        (A, "main", "no commit id"),
-    ]:
-        path.write_text(path.read_text().replace(old, new))
-        with pytest.raises(InvalidData, match=said):
-            read_lock(path)
-        write_lock(lock, path)
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InvalidData, match=r"absent\.json does not exist\n  next: make it with"):
+        read_lock(tmp_path / "absent.json")
+    with pytest.raises(InvalidData, match="cannot be read: Is a directory"):
+        read_lock(tmp_path)
+    (tmp_path / "bytes.json").write_bytes(b'{"schema": "\xff"}')
+    with pytest.raises(InvalidData, match=r"bytes\.json is no source lock"):
+        read_lock(tmp_path / "bytes.json")
+
+
+def test_a_login_is_never_written(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    write_lock(lock(TORCH), path)
+    before = path.read_bytes()
+    secret = msgspec.structs.replace(TORCH, origin="https://hunter2@host/torch.git")
+    with pytest.raises(InvalidData, match=r"sources\[0\]\.origin holds a login") as caught:
+        write_lock(lock(secret), path)
+    assert "hunter2" not in str(caught.value)
+    assert path.read_bytes() == before
