@@ -243,7 +243,7 @@ def _lock_one(one: _Asked, tree: Pins | None, require: bool, log: Path | None) -
     if is_path(origin):
         # The lock is read from other directories.
         origin = str(Path(origin).expanduser().resolve())
-    why, found = _found(one, pinned, origin, log)
+    why, found = _found(one, pinned, origin, tree, log)
     pin = pinned if why == "pin" else None
     return LockedSource(
         project=project.name,
@@ -260,7 +260,13 @@ def _lock_one(one: _Asked, tree: Pins | None, require: bool, log: Path | None) -
     )
 
 
-def _found(one: _Asked, pinned: _Pinned | None, origin: str, log: Path | None) -> tuple[Why, git.RemoteRef]:
+# Every door to this has the option.
+_TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or give the ref explicitly"
+
+
+def _found(
+    one: _Asked, pinned: _Pinned | None, origin: str, tree: Pins | None, log: Path | None
+) -> tuple[Why, git.RemoteRef]:
     """What names the commit, and the commit."""
     request, project = one.request, one.project
     if request.ref is not None:
@@ -277,7 +283,8 @@ def _found(one: _Asked, pinned: _Pinned | None, origin: str, log: Path | None) -
         return "default", git.resolve_remote(origin, project.ref, log=log)
     raise UsageError(
         f"which commit of {project.name} is meant is written in the torch checkout, which was not found",
-        next_step="check torch out first (or name its directory), or give the ref explicitly",
+        where=tree.where(project.pin.file) if tree is not None and project.pin is not None else None,
+        next_step=_TORCH_FIRST,
     )
 
 
@@ -307,8 +314,7 @@ def _pinned(one: _Asked, tree: Pins | None, require: bool) -> _Pinned | None:
         place = f" in {tree.where(pin.file)}" if tree is not None else ""
         raise InvalidPin(
             f"no pin for {one.project.name} was found{place}, but one is required",
-            next_step="check torch out first (or name its directory), or give the ref explicitly "
-            "and require no pin",
+            next_step=f"{_TORCH_FIRST} and require no pin",
         )
     return found
 
@@ -320,7 +326,7 @@ def _read_pin(pin: RelatedCommitsPin | CommitFilePin, tree: Pins, *, release: bo
             raise InvalidPin(
                 f"{where} does not exist, so the release branch is unknown",
                 where=where,
-                next_step="check torch out first (or name its directory), or give the ref explicitly",
+                next_step=_TORCH_FIRST,
             )
         ref, line = pins.parse_release_branch(text, pin.release_ref, where=where)
         return _Pinned(None, ref, None, tree.said(pin.version_file, line))
