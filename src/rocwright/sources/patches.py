@@ -133,8 +133,9 @@ def save_patches(directory: Path, out: Path) -> tuple[Path, ...]:
     """Write the local commits of a checkout and its submodules as patch files below `out`.
 
     Local are those above `THEROCK_HIPIFY_DIFFBASE`, or `THEROCK_UPSTREAM_DIFFBASE` where there was no
-    hipify. Equal commits give equal bytes. Patches of an earlier time in the same folder are replaced; empty
-    when there is nothing to save. What is written is proven first: replayed, it gives the same files.
+    hipify; those that change no file are left out. Equal commits give equal bytes. Patches of an earlier
+    time in the same folder are replaced; empty when there is nothing to save. What is written is proven
+    first: replayed, it gives the same files.
 
     Raises `UsageError` for a directory without these tags, and for patches in the folder that were not
     written by this function; `RocwrightError` for merges and for commits that no patch can carry.
@@ -269,7 +270,7 @@ def _write(commits: _Commits, area: Path, path: str) -> list[Path]:
     where.mkdir(parents=True, exist_ok=True)
     repository = commits.node.git
     repository.run(*_FORMAT, f"--output-directory={where}", f"{commits.base}..{commits.top}")
-    made = sorted(file for file in where.iterdir() if file.suffix == ".patch")
+    made = _numbered(sorted(file for file in where.iterdir() if file.suffix == ".patch"))
     again = replay(repository, commits.base, made)
     differing = states.difference(repository, commits.top, again)
     if differing:
@@ -279,3 +280,15 @@ def _write(commits: _Commits, area: Path, path: str) -> list[Path]:
             next_step="look for lines in a commit message that look like a patch, and reword it",
         )
     return made
+
+
+def _numbered(made: list[Path]) -> list[Path]:
+    """The patches without those of commits that change no file (only entries of submodules, or nothing)."""
+    kept: list[Path] = []
+    for file in made:
+        if file.stat().st_size == 0:
+            file.unlink()
+            continue
+        number = f"{len(kept) + 1:04d}-"
+        kept.append(file.rename(file.with_name(number + file.name.split("-", 1)[1])))
+    return kept
