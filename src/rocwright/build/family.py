@@ -22,7 +22,8 @@ BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
 def find_projects(directories: Mapping[str, Path]) -> dict[str, Path]:
     """The projects that are checked out, in build order; raises `UsageError` when none is."""
     order = [recipe.project for recipe in recipes().recipe]
-    found = {project: directories[project] for project in order if directories[project].is_dir()}
+    known = {project: directories[project] for project in order if project in directories}
+    found = {project: directory for project, directory in known.items() if directory.is_dir()}
     if not found:
         looked = ", ".join(str(path) for path in directories.values())
         raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from cyclopts import App
@@ -19,8 +19,8 @@ app = App(
     version=__version__,
     help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
 )
-_COMMANDS = ("demo", "build", "check", "checkout", "doctor")
-_GROUPS = ("kpack", "sdk", "wheel")
+_COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify")
+_GROUPS = ("kpack", "sdk", "sources", "wheel")
 # By name, so that a command imports what it needs and nothing of the others.
 for _name in _COMMANDS:
     app.command(f"rocwright.cli.{_name}:{_name}", name=_name)
@@ -36,11 +36,20 @@ def load_commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    try:
+
+    def act() -> None:
         if arguments is None and sys.argv[1:] in ([], ["-h"], ["--help"]):
             load_commands()
         app(arguments)
+
+    guarded(act)
+
+
+def guarded(act: Callable[[], None]) -> None:
+    """Run what a door does; its errors end the process with their message and exit code."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        act()
     except Interrupted as problem:
         console.error(problem)
         # Threads of the run may still be at work; what they leave is marked partial and redone.

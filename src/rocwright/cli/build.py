@@ -9,10 +9,13 @@ from cyclopts import Parameter
 
 from rocwright.build.family import build_family, find_projects
 from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.options import available_cores
+from rocwright.sources.changes import verify_checkouts
+from rocwright.sources.lock import read_lock
 from rocwright.system import console
 from rocwright.system.venv import Closed
 
@@ -25,6 +28,7 @@ def build(
     find_links: list[str] | None = None,
     rocm_sdk_version: str = ">1.0",
     root_checkout_dir: Path = Path(),
+    lock: Path | None = None,
     environment_dir: Path = Path("build-env"),
     release_type: str = "release",
     jobs: int | None = None,
@@ -48,6 +52,9 @@ def build(
         Which ROCm, with its operator: ==7.10.0.
     root_checkout_dir
         Directory that holds pytorch, pytorch_audio, pytorch_vision, triton, apex.
+    lock
+        A lock of the sources: exactly its projects are built, and nothing is built unless every checkout is
+        what the lock says.
     environment_dir
         The build environment; made anew.
     release_type
@@ -59,8 +66,7 @@ def build(
     """
     if not index_url and not find_links:
         raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")
-    projects = load_table("projects", ProjectTable).projects
-    sources = find_projects({row.name: (root_checkout_dir / row.directory).resolve() for row in projects})
+    sources = find_projects(_directories(root_checkout_dir.resolve(), lock))
     built = build_family(
         sources,
         Closed(index_url=index_url, find_links=tuple(find_links or ())),
@@ -78,3 +84,15 @@ def build(
     else:
         rows = [(w.project, w.path, console.human_bytes(w.size), f"{w.wall_s:.0f}") for w in built]
         console.table("Wheels", ("project", "wheel", "size", "seconds"), rows, right=(2, 3))
+
+
+def _directories(root: Path, lock: Path | None) -> dict[str, Path]:
+    """Where each project may lie; those of a lock are compared with it first."""
+    if lock is None:
+        rows = load_table("projects", ProjectTable, read_overlay()).projects
+        return {row.name: root / row.directory for row in rows}
+    held = read_lock(lock)
+    directories = {source.project: root / source.directory for source in held.sources}
+    verify_checkouts(held, directories)
+    console.say(f"the checkouts in {root} are those of {lock}")
+    return directories

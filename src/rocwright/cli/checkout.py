@@ -5,96 +5,115 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
-from rocwright.data import load_table
-from rocwright.model.project import ProjectTable
-from rocwright.sources import checkout as checkouts
-from rocwright.sources.hipify import HipifiedTree, hipify
-from rocwright.sources.lock import LockedSource
-from rocwright.sources.resolve import Request, resolve
-from rocwright.system import console
+from rocwright.cli import show_sources
+from rocwright.cli.bring import Places, Run, Wanted, replayed
+from rocwright.cli.source_options import (
+    Cache,
+    Head,
+    How,
+    Leave,
+    Platform,
+    What,
+    host_platform,
+    project_table,
+)
+from rocwright.errors import UsageError
 
-
-class CheckedOut(msgspec.Struct, frozen=True):
-    """A project as locked, checked out and (where asked) hipified."""
-
-    locked: LockedSource
-    checkout: checkouts.Checkout
-    hipified: HipifiedTree | None
+_WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
 
 def checkout(
-    project: str,
-    /,
-    *,
-    checkout_dir: Path | None = None,
-    repo_hashtag: str | None = None,
-    gitrepo_origin: str | None = None,
+    *projects: str,
+    pytorch_version: str | None = None,
+    what: What = _WHAT,
+    release: bool = False,
     torch_dir: Path | None = None,
     require_related_commit: bool = False,
-    depth: int | None = None,
-    jobs: int = 10,
-    submodules: bool = True,
-    run_hipify: Annotated[bool | None, Parameter(name="--hipify")] = None,
-    commit_hipify: bool = True,
+    directory: Path = Path(),
+    checkout_dir: Path | None = None,
+    how: How = _HOW,
+    head: Head = _HEAD,
+    leave: Leave = _LEAVE,
+    locked: bool = False,
+    lock_file: Path | None = None,
+    cache: Cache = _CACHE,
+    platform: Platform | None = None,
+    config: Path | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """Check out a project at an exact commit, submodules included, and hipify it.
+    """Check projects out at exact commits, submodules included, and hipify them.
+
+    Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
+    that holds work of yours is not touched: the list of it is printed, and the exit code is 11.
 
     Parameters
     ----------
-    project
-        torch, torchaudio, torchvision, triton or apex.
-    checkout_dir
-        Where to; by default the project's own directory name here.
-    repo_hashtag
-        Branch, tag or commit; by default torch's pin of the project, else its default branch.
-    gitrepo_origin
-        Repository to fetch from.
+    projects
+        torch, audio, vision, triton, apex, projects of rocwright.toml, or all (the default).
+    pytorch_version
+        A version of PyTorch, such as 2.9, nightly or main: decides torch's repository and branch.
+    release
+        Take triton's release branch for the version that torch names, instead of the pinned commit.
     torch_dir
-        The torch checkout whose pins are read.
+        The torch checkout whose pins are read when torch itself is not asked for.
     require_related_commit
-        Fail where torch pins no commit of the project.
-    depth
-        How much history to fetch.
-    jobs
-        Submodules at once.
-    submodules
-        Populate submodules.
-    run_hipify
-        Run the project's own hipify script.
-    commit_hipify
-        Commit what hipify changed.
+        Fail where torch pins no commit of a project.
+    directory
+        Where the checkouts go, each into its own folder, and their lock.
+    checkout_dir
+        Where a single project goes.
+    locked
+        Check out exactly what the lock says; nothing is resolved, and the lock is not written.
+    lock_file
+        The lock (default: sources.lock.json beside the checkouts).
+    platform
+        linux or windows (default: this machine's).
+    config
+        A rocwright.toml with projects of your own.
     json
         Print the result as JSON.
     """
-    lock = resolve(
-        [
-            Request(
-                project=project,
-                origin=gitrepo_origin,
-                ref=repo_hashtag,
-                hipify=run_hipify,
-                submodules=submodules,
-            )
-        ],
-        projects=load_table("projects", ProjectTable),
-        torch_dir=torch_dir or Path.cwd() / "pytorch",
-        require_related_commit=require_related_commit,
-    )
-    locked = lock.sources[0]
-    console.say(f"{project} {locked.ref} is {locked.commit} ({locked.why})")
-    tree = checkouts.checkout(
-        locked, checkout_dir or Path(locked.directory), jobs=jobs, depth=depth, submodules=submodules
-    )
-    hipified = hipify(tree, commit=commit_hipify) if locked.hipify else None
-    if json:
-        console.out_json(CheckedOut(locked, tree, hipified))
+    how.require_sense()
+    names = projects or ("all",)
+    if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
+        raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
+    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors(), json)
+    table = project_table(config)
+    if locked:
+        _require_locked(
+            {
+                "--pytorch-version": pytorch_version is not None,
+                "--release": release,
+                "--torch-dir": torch_dir is not None,
+                "--require-related-commit": require_related_commit,
+                **dict.fromkeys(what.fixed(), True),
+            }
+        )
+        lock = replayed(names, table, run.places.lock, platform or host_platform())
+    else:
+        wanted = Wanted(
+            names,
+            what,
+            platform or host_platform(),
+            line=pytorch_version,
+            torch_dir=torch_dir,
+            require_related_commit=require_related_commit,
+            release=release,
+        )
+        lock = wanted.resolved(table, run.places, None if how.dry_run else run.mirrors)
+    if how.dry_run:
+        run.plan(lock)
         return
-    console.out(f"{tree.directory}: {tree.commit}, {len(tree.submodules)} submodules")
-    if hipified is not None and hipified.script is None:
-        console.out("no hipify script in this project")
-    elif hipified is not None:
-        console.out(f"hipified {len(hipified.changed_files)} files, commit {hipified.hipify_commit}")
+    show_sources.say_lock(lock)
+    run.act(lock, record=not locked)
+
+
+def _require_locked(given: dict[str, bool]) -> None:
+    more = [name for name, is_given in given.items() if is_given]
+    if more:
+        raise UsageError(
+            f"--locked takes everything from the lock; {', '.join(more)} would say otherwise",
+            next_step="leave one of them out",
+        )

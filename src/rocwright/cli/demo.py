@@ -124,9 +124,8 @@ def _show(report: RunReport, options: RunOptions) -> None:
 _REAL = """\
 The real PyTorch goes the same way, in an empty directory, with ROCm from any index or from
 `rocwright sdk import`:
-  rocwright checkout torch --gitrepo-origin https://github.com/ROCm/pytorch.git --repo-hashtag release/2.9
-  for project in triton torchaudio torchvision apex; do rocwright checkout $project; done
-  rocwright build --find-links {find_links} \\
+  rocwright checkout all --pytorch-version 2.9
+  rocwright build --lock sources.lock.json --find-links {find_links} \\
       --pytorch-rocm-arch gfx90a --output-dir wheels
 It needs the network, a ROCm as new as PyTorch's release notes ask for (the one above is {rocm}), about 5 CPU
 hours for one target with most options off and 1.5 more for each further target (measured on translation

@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.cli import main
+from rocwright.cli import guarded, main
 from rocwright.errors import Interrupted
 
 
 @dataclass(frozen=True)
 class Documented:
-    """The words of a command; where `failure` is set, every failure ends with that exit code."""
+    """The words of a command; where `failure` is set, every failure ends with that exit code.
+
+    A script of a `project` has sub-commands and defaults of its own.
+    """
 
     command: tuple[str, ...]
     failure: int | None = None
+    project: str | None = None
 
 
 # By path in the repository. Builds know the scripts by these names; people know the commands.
@@ -24,17 +28,35 @@ DOCUMENTED: Mapping[str, Documented] = {
     "build_tools/compute_rocm_package_version.py": Documented(("sdk", "compute-version")),
     "build_tools/github_actions/python_to_cp_version.py": Documented(("wheel", "cp-version")),
     "build_tools/github_actions/write_torch_versions.py": Documented(("wheel", "torch-versions")),
+    "external-builds/pytorch/pytorch_apex_repo.py": Documented(("checkout", "apex"), project="apex"),
+    "external-builds/pytorch/pytorch_audio_repo.py": Documented(("checkout", "audio"), project="torchaudio"),
+    "external-builds/pytorch/pytorch_torch_repo.py": Documented(("checkout", "torch"), project="torch"),
+    "external-builds/pytorch/pytorch_triton_repo.py": Documented(("checkout", "triton"), project="triton"),
+    "external-builds/pytorch/pytorch_vision_repo.py": Documented(
+        ("checkout", "vision"), project="torchvision"
+    ),
     "external-builds/pytorch/sanity_check_wheel.py": Documented(("wheel", "sanity-check"), failure=1),
 }
 
 
 def run(script: str, arguments: Sequence[str] | None = None) -> None:
     """Run the command that the script with this path stands for; ends the process."""
-    path = Path(script).resolve().as_posix()
-    documented = next(value for name, value in DOCUMENTED.items() if path.endswith(f"/{name}"))
+    path = Path(script).resolve()
+    documented = next(value for name, value in DOCUMENTED.items() if path.as_posix().endswith(f"/{name}"))
     given = sys.argv[1:] if arguments is None else arguments
+    if documented.project is not None:
+        project = documented.project
+        guarded(lambda: _run_project(project, path, given))
+        sys.exit(0)
     try:
         main([*documented.command, *given])
     except SystemExit as ended:
         failed = ended.code not in (None, 0, Interrupted.exit_code)
         raise SystemExit(documented.failure if failed and documented.failure else ended.code) from None
+
+
+def _run_project(project: str, script: Path, arguments: Sequence[str]) -> None:
+    # Imported when one of these scripts runs: the others need nothing of the sources.
+    from rocwright.cli.repo_script import run_script
+
+    run_script(project, script, arguments)

@@ -1,0 +1,171 @@
+"""From options to checkouts: resolve or replay the lock, bring every project there, say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rocwright.cli import show_sources
+from rocwright.cli.source_options import Head, How, What, canonical, torch_directory
+from rocwright.errors import UsageError
+from rocwright.model.project import ProjectTable
+from rocwright.sources.checkout import plan_checkout
+from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, write_lock
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.prepare import FamilyFailed, prepare_family
+from rocwright.sources.resolve import Request, requests_for, resolve
+from rocwright.sources.work import Work
+from rocwright.system import console
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where checkouts and their lock lie: folders below `base`, or one project in `checkout_dir`."""
+
+    base: Path
+    checkout_dir: Path | None = None
+    lock_file: Path | None = None
+
+    @property
+    def lock(self) -> Path:
+        """The lock file: beside the checkouts where no other is named."""
+        if self.lock_file is not None:
+            return self.lock_file
+        beside = self.base if self.checkout_dir is None else self.checkout_dir.expanduser().resolve().parent
+        return beside / LOCK_NAME
+
+    def of(self, locked: LockedSource) -> Path:
+        """The directory of a locked project."""
+        return self.checkout_dir or self.base / locked.directory
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which commits are asked for, before anything is resolved."""
+
+    names: tuple[str, ...]
+    what: What
+    platform: Literal["linux", "windows"]
+    line: str | None = None
+    torch_dir: Path | None = None
+    require_related_commit: bool = False
+    release: bool = False
+
+    def requests(self, table: ProjectTable) -> tuple[Request, ...]:
+        """The requests; raises `UsageError` where options for one project meet several."""
+        names = canonical(self.names, table)
+        requests = requests_for(names, table, line=self.line, platform=self.platform)
+        if len(requests) > 1:
+            self._require_no_single_option()
+        return tuple(self.what.of(request, release=self.release) for request in requests)
+
+    def _require_no_single_option(self) -> None:
+        single = [name for name in self.what.fixed() if name in ("--repo-hashtag", "--gitrepo-origin")]
+        single += ["--release"] if self.release else []
+        if single:
+            raise UsageError(
+                f"{' and '.join(single)} would hold for several projects at once",
+                next_step="name one project, or choose a version for all of them with --pytorch-version",
+            )
+
+    def resolved(self, table: ProjectTable, places: Places, mirrors: Mirrors | None) -> SourceLock:
+        """Every project at an exact commit; asks the repositories, checks nothing out."""
+        requests = self.requests(table)
+        with console.Progress(total=0).shown() as progress:
+            return resolve(
+                requests,
+                projects=table,
+                torch_dir=self.torch_dir or torch_directory(places.base, table),
+                require_related_commit=self.require_related_commit,
+                platform=self.platform,
+                mirrors=mirrors,
+                watch=progress,
+            )
+
+
+def replayed(names: tuple[str, ...], table: ProjectTable, path: Path, platform: str) -> SourceLock:
+    """The named projects of a lock, exactly as it says.
+
+    Raises `UsageError` for a project that it does not hold, and for a lock of another platform.
+    """
+    lock = read_lock(path).for_platform(platform)
+    wanted = canonical(names, table)
+    if wanted == ("all",):
+        return lock
+    return msgspec.structs.replace(lock, sources=tuple(lock.get(name) for name in wanted))
+
+
+def updated(path: Path, lock: SourceLock) -> SourceLock:
+    """The lock at `path` with these projects in it, or this lock where there is none yet.
+
+    Raises `InvalidData` for one that cannot be read, `UsageError` for one of another platform.
+    """
+    if not path.exists():
+        return lock
+    return read_lock(path).updated(lock)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a door: what `prepare_family` takes, and how the result is shown."""
+
+    places: Places
+    how: How
+    head: Head
+    work: Work
+    mirrors: Mirrors | None
+    json: bool
+
+    def directories(self, lock: SourceLock) -> Mapping[str, Path]:
+        """Where each project of the lock goes."""
+        return {source.project: self.places.of(source) for source in lock.sources}
+
+    def plan(self, lock: SourceLock) -> None:
+        """Say what would be done."""
+        plans = [
+            plan_checkout(
+                source,
+                self.places.of(source),
+                jobs=self.how.jobs,
+                depth=self.how.depth,
+                platform=lock.platform,
+            )
+            for source in lock.sources
+        ]
+        show_sources.show_plans(lock, plans, json=self.json)
+
+    def act(self, lock: SourceLock, *, record: bool) -> None:
+        """Bring every project to its commit; with `record` the lock file gets commits and outcomes."""
+        path = self.places.lock
+        if record:
+            # Before anything happens: whatever becomes of the run, what was meant is written down.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_lock(updated(path, lock), path)
+        try:
+            with console.Progress(total=0).shown() as progress:
+                done, prepared = prepare_family(
+                    lock,
+                    self.directories(lock),
+                    head=self.head.stays(),
+                    patches=self.how.patches,
+                    jobs=self.how.jobs,
+                    depth=self.how.depth,
+                    mirrors=self.mirrors,
+                    work=self.work,
+                    watch=progress,
+                )
+        except FamilyFailed as failed:
+            if record:
+                write_lock(updated(path, failed.lock), path)
+            if len(failed.errors) > 1:
+                raise
+            # Of a single problem its own class and exit code tell more.
+            (problem,) = failed.errors.values()
+            raise problem from None
+        if record:
+            write_lock(updated(path, done), path)
+        show_sources.show_prepared(done, prepared, path, json=self.json)

@@ -1,0 +1,163 @@
+"""Locks, plans and checkouts as people read them; each with its JSON twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rocwright.sources.changes import Change, Log
+from rocwright.sources.checkout import CheckoutPlan
+from rocwright.sources.hipify import HipifiedTree
+from rocwright.sources.lock import LockedSource, SourceLock
+from rocwright.sources.prepare import Prepared
+from rocwright.system import console
+from rocwright.system.git import shown
+
+
+def short(commit: str) -> str:
+    """A commit id as people write it."""
+    return commit[:12]
+
+
+def short_ref(ref: str) -> str:
+    """`refs/heads/release/2.9` as `release/2.9`; a commit id is shortened."""
+    for prefix in ("refs/heads/", "refs/tags/"):
+        if ref.startswith(prefix):
+            return ref.removeprefix(prefix)
+    return ref if ref.startswith("refs/") else short(ref)
+
+
+def _reason(source: LockedSource) -> str:
+    """Who said so: an option, the version of PyTorch, a pin with its place, or the project's default."""
+    if source.pin is None:
+        return source.why
+    place, at, commit = source.pin.partition(" @ ")
+    return f"{source.why} {place}{at}{commit[:12]}{commit[40:]}" if at else f"{source.why} {place}"
+
+
+def lock_rows(lock: SourceLock) -> list[tuple[str, ...]]:
+    """Project, repository, ref, commit and reason, one row each."""
+    return [
+        (each.project, shown(each.origin), short_ref(each.ref), short(each.commit), _reason(each))
+        for each in lock.sources
+    ]
+
+
+def say_lock(lock: SourceLock) -> None:
+    """What is meant, on stderr, before the work begins."""
+    rows = lock_rows(lock)
+    widths = [max(len(row[column]) for row in rows) for column in range(5)] if rows else []
+    for row in rows:
+        console.say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def show_lock(lock: SourceLock, path: Path) -> None:
+    """A lock as a table."""
+    rows = []
+    for each, row in zip(lock.sources, lock_rows(lock), strict=True):
+        outcome = "" if each.outcome is None else short(each.outcome.tip)
+        rows.append((*row, "yes" if each.hipify else "no", outcome))
+    head = ("project", "repository", "ref", "commit", "why", "hipify", "became")
+    console.table(f"{path}: sources for {lock.platform}", head, rows)
+
+
+def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, json: bool) -> None:
+    """What a run would do, and what stands in its way."""
+    if json:
+        found = {
+            plan.project: {
+                "directory": str(plan.directory),
+                "action": plan.action,
+                "steps": plan.steps(),
+                "obstacles": plan.obstacles,
+            }
+            for plan in plans
+        }
+        console.out_json({"lock": lock, "plans": found})
+        return
+    for source, plan in zip(lock.sources, plans, strict=True):
+        console.out(f"{source.project}: {short_ref(source.ref)} is {source.commit} ({_reason(source)})")
+        steps = [*plan.steps(), *(["run its hipify script, if it has one"] if source.hipify else [])]
+        for step in steps:
+            console.out(f"  {step}")
+        for obstacle in plan.obstacles:
+            console.out(f"  in the way: {obstacle}")
+
+
+def show_prepared(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path, *, json: bool) -> None:
+    """Where each project lies now, at which commit, and what hipify and patches made of it."""
+    if json:
+        console.out_json({"lock_file": str(path), "lock": lock, "projects": prepared})
+        return
+    for source in lock.sources:
+        done = prepared[source.project]
+        count = len(done.checkout.submodules)
+        submodules = f", {count} submodule{'' if count == 1 else 's'}" if count else ""
+        console.out(f"{source.project}: {done.checkout.directory}")
+        console.out(f"  upstream  {done.checkout.commit} {short_ref(source.ref)}{submodules}")
+        if done.hipified is not None:
+            console.out(f"  hipify    {hipified_line(done.hipified)}")
+        if done.patched is not None:
+            many = len(done.patched.patches)
+            console.out(f"  patches   {done.patched.commit}, {many} patch{'' if many == 1 else 'es'}")
+    if len(lock.sources) == 1:
+        console.out(f"  look      git -C {lock_hint(prepared[lock.sources[0].project])} log --oneline")
+    console.out(f"lock: {path}")
+
+
+def lock_hint(done: Prepared) -> str:
+    """A directory as a shell takes it."""
+    directory = done.checkout.directory
+    return f"'{directory}'" if " " in directory else directory
+
+
+def hipified_line(tree: HipifiedTree) -> str:
+    """What hipify made, in a line."""
+    if tree.script is None:
+        return "no hipify script in this project"
+    if tree.hipify_commit is None:
+        return "its script changes nothing"
+    origin = "made earlier" if tree.cached else "made now"
+    return f"{tree.hipify_commit}, {len(tree.changed_files)} files changed, {origin}"
+
+
+def show_changes(changes: Sequence[Change], logs: Mapping[str, Log | None]) -> None:
+    """The differences between two locks, the newest commits below each."""
+    if not changes:
+        console.out("the same commits")
+    for change in changes:
+        console.out(_change_line(change))
+        log = logs.get(change.project)
+        if log is None:
+            continue
+        went = "" if log.descends else f", {log.left} of the old one are not in the new one"
+        console.out(f"  {log.count} commit{'' if log.count == 1 else 's'}{went}")
+        for subject in log.subjects:
+            console.out(f"    {subject}")
+        if log.count > len(log.subjects):
+            console.out(f"    … and {log.count - len(log.subjects)} more")
+        if log.link is not None:
+            console.out(f"  {log.link}")
+
+
+def _change_line(change: Change) -> str:
+    if change.kind == "added":
+        return f"{change.project}: added at {short(change.new_commit or '')}"
+    if change.kind == "removed":
+        return f"{change.project}: removed, was at {short(change.old_commit or '')}"
+    others = [name for name in change.fields if name != "commit"]
+    also = f"; other {', '.join(others)}" if others else ""
+    if change.old_commit == change.new_commit:
+        return f"{change.project}: stays at {short(change.new_commit or '')}{also}"
+    return f"{change.project}: {short(change.old_commit or '')} -> {short(change.new_commit or '')}{also}"
+
+
+def show_saved(paths: Sequence[Path], *, json: bool) -> None:
+    """The patch files that were written."""
+    if json:
+        console.out_json({"patches": [str(path) for path in paths]})
+        return
+    for path in paths:
+        console.out(str(path))
+    if not paths:
+        console.say("nothing to save: no commits of yours above what was checked out")

@@ -1,0 +1,184 @@
+"""Options that several doors to the sources share: the command, the documented scripts, `sources lock`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from cyclopts import Parameter
+
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.model.project import ProjectTable
+from rocwright.sources.lock import SourceLock
+from rocwright.sources.mirror import Mirrors, default_root
+from rocwright.sources.resolve import Request
+from rocwright.sources.work import Work
+
+Platform = Literal["linux", "windows"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class What:
+    """Which commit, and what it shall become; a lock holds the answers."""
+
+    repo_hashtag: str | None = None
+    """Branch, tag or commit (default: torch's pin of the project, else its default branch)."""
+
+    gitrepo_origin: str | None = None
+    """Repository to fetch from."""
+
+    submodules: bool | None = None
+    """Populate submodules (default: yes)."""
+
+    hipify: bool | None = None
+    """Run the project's own hipify script (default: for torch, torchaudio and torchvision)."""
+
+    hip_clang: bool = False
+    """Let the hipify script write kernel launches for hip-clang."""
+
+    def fixed(self) -> tuple[str, ...]:
+        """The options given that a lock has answered already."""
+        given = {
+            "--repo-hashtag": self.repo_hashtag is not None,
+            "--gitrepo-origin": self.gitrepo_origin is not None,
+            "--submodules": self.submodules is not None,
+            "--hipify": self.hipify is not None,
+            "--hip-clang": self.hip_clang,
+        }
+        return tuple(name for name, is_given in given.items() if is_given)
+
+    def of(self, request: Request, *, release: bool = False) -> Request:
+        """The request with these options; what is not given stays."""
+        return replace(
+            request,
+            ref=self.repo_hashtag or request.ref,
+            origin=self.gitrepo_origin or request.origin,
+            submodules=request.submodules if self.submodules is None else self.submodules,
+            hipify=request.hipify if self.hipify is None else self.hipify,
+            hip_clang=self.hip_clang or request.hip_clang,
+            release=release,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Cache:
+    """Where fetched commits are kept for all checkouts of this machine."""
+
+    mirror_dir: Path | None = None
+    """Directory of the mirrors (default: $ROCWRIGHT_MIRRORS, else ~/.cache/rocwright/git)."""
+
+    mirror: bool = True
+    """Keep what is fetched in mirrors, for other checkouts."""
+
+    def mirrors(self) -> Mirrors | None:
+        """The mirrors, or None where none are wanted; raises `UsageError` for both options at once."""
+        if not self.mirror:
+            if self.mirror_dir is not None:
+                raise UsageError("--mirror-dir and --no-mirror contradict each other")
+            return None
+        return Mirrors(self.mirror_dir.expanduser().resolve() if self.mirror_dir else default_root())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Leave:
+    """What becomes of work that lies in a checkout; without either nothing is touched."""
+
+    keep_branch: str | None = None
+    """Put changes and commits of yours on this new branch first, in every repository that has some."""
+
+    discard: bool = False
+    """Throw changes and commits of yours away."""
+
+    def work(self) -> Work:
+        """The decision; raises `UsageError` for both at once."""
+        return Work(keep_branch=self.keep_branch, discard=self.discard)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Head:
+    """At which commit HEAD stands in a hipified tree."""
+
+    head_stays_upstream: bool = False
+    """Leave HEAD at the upstream commit, with the hipified files checked out: `torch.version.git_version`
+    then names a published commit."""
+
+    commit_hipify: Annotated[bool, Parameter(show_default=False)] = True
+    """Put HEAD at the hipify commit."""
+
+    def stays(self) -> Literal["tip", "upstream"]:
+        """`upstream` where one of the two spellings asks for it."""
+        return "upstream" if self.head_stays_upstream or not self.commit_hipify else "tip"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class How:
+    """How checkouts are brought about."""
+
+    depth: int | None = None
+    """How many commits of history to fetch (default: all)."""
+
+    jobs: int = 10
+    """Repositories at once."""
+
+    patches: Path | None = None
+    """Apply the patches in this directory, as `sources save-patches` wrote them (default: none)."""
+
+    dry_run: bool = False
+    """Only say what would be done; nothing is written, here or in mirrors."""
+
+    def require_sense(self) -> None:
+        """Raise `UsageError` for numbers that mean nothing and for patches that are not there."""
+        for name, value in (("--depth", self.depth), ("--jobs", self.jobs)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} {value} is not 1 or more")
+        if self.patches is not None and not self.patches.is_dir():
+            raise UsageError(
+                f"there is no directory {self.patches} to take patches from",
+                next_step="write them with `rocwright sources save-patches DIR`",
+            )
+
+
+def project_table(config: Path | None = None) -> ProjectTable:
+    """The projects with those of a `rocwright.toml`: the given one, else the one in the current directory."""
+    return load_table("projects", ProjectTable, read_overlay(config))
+
+
+def host_platform() -> Platform:
+    """The platform that sources are taken for where nothing else is said."""
+    return "windows" if sys.platform == "win32" else "linux"
+
+
+def canonical(names: tuple[str, ...], table: ProjectTable) -> tuple[str, ...]:
+    """Names of projects as locks spell them; `all` stays. Raises `UsageError` for unknown and double ones."""
+    found = tuple(name if name == "all" else table.get(name).name for name in names)
+    double = next((name for name in found if found.count(name) > 1), None)
+    if double is not None:
+        raise UsageError(f"{double} is given twice", next_step="give each project once")
+    if "all" in found and len(found) > 1:
+        raise UsageError("`all` stands for every project", next_step="leave the other names out")
+    return found
+
+
+def torch_directory(base: Path, table: ProjectTable) -> Path:
+    """Where torch's pins are looked for when no place is given: torch's checkout beside the others."""
+    return base / table.get("torch").directory
+
+
+def with_outcomes(lock: SourceLock, earlier: SourceLock) -> SourceLock:
+    """The lock with outcomes of an earlier one where that says the same of a project otherwise."""
+    bare = {each.project: (msgspec.structs.replace(each, outcome=None), each) for each in earlier.sources}
+    kept = []
+    for source in lock.sources:
+        said, before = bare.get(source.project, (None, source))
+        kept.append(before if said == source else source)
+    return msgspec.structs.replace(lock, sources=tuple(kept))
