@@ -19,6 +19,7 @@ STEPS = [
     "check-rocm",
     "upload-rocm",
     "origins",
+    "lock-sources",
     "checkout-torch",
     "checkout-triton",
     "checkout-torchaudio",

@@ -18,8 +18,9 @@ from rocwright.pipeline.steps.release import (
     upload_torch_step,
 )
 from rocwright.pipeline.steps.rocm import rocm_steps
+from rocwright.pipeline.steps.sources import projects, source_steps
 from rocwright.pipeline.steps.testing import installation_step
-from rocwright.pipeline.steps.torch import build_steps, projects, source_steps
+from rocwright.pipeline.steps.torch import build_steps
 
 
 def preflight(options: RunOptions) -> None:

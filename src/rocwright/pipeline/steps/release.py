@@ -19,6 +19,7 @@ from rocwright.model.statement import BUILD, FINDINGS, WAIVER, Statement, about_
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.sources import LockedSources
 from rocwright.pipeline.steps.testing import (
     StagedSet,
     demo_policy,
@@ -209,14 +210,14 @@ def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
     def act(inputs: Inputs, note: Note) -> StagedSet:
         packages = inputs.get("rocm-packages", BuiltPackages)
         checked = inputs.get("check", Checked)
-        wheels = _wheels(inputs, projects)
         files = _files(inputs, projects)
+        locked = inputs.get("lock-sources", LockedSources).lock.sources
         manifest = new_set(
             family=packages.family,
             targets=options.targets,
             platform=options.platform,
             files=describe_files(files),
-            sources={"rocm": packages.version, **{wheel.project: wheel.version for wheel in wheels}},
+            sources={"rocm": packages.version, **{source.project: source.commit for source in locked}},
         )
         statements = _built_and_checked(manifest, checked)
         # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
@@ -229,7 +230,13 @@ def stage_step(options: RunOptions, projects: Sequence[str]) -> Step:
         id="stage",
         result=StagedSet,
         act=act,
-        needs=("rocm-packages", "check", "upload-pytorch", *(f"build-{project}" for project in projects)),
+        needs=(
+            "rocm-packages",
+            "lock-sources",
+            "check",
+            "upload-pytorch",
+            *(f"build-{project}" for project in projects),
+        ),
         rooms=("store", "model"),
         outputs=lambda value: tuple(root / value.prefix / entry.name for entry in value.manifest.files),
         summary=lambda value: f"set {value.set_id[:12]}: {len(value.manifest.files)} files in {value.prefix}",

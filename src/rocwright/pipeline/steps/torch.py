@@ -1,4 +1,4 @@
-"""Steps from source repositories to wheels of the PyTorch family."""
+"""Steps from checkouts to wheels of the PyTorch family."""
 
 from __future__ import annotations
 
@@ -15,137 +15,17 @@ from rocwright.build.plan import plan_build
 from rocwright.build.recipe import RecipeTable, recipes
 from rocwright.build.rocm import InstalledRocm
 from rocwright.build.run import BuiltWheel, run_build
-from rocwright.data import load_table
-from rocwright.model.project import ProjectTable
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import UploadedRun
+from rocwright.pipeline.steps.sources import SourceTree
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages
-from rocwright.sources.checkout import checkout
-from rocwright.sources.hipify import hipify
-from rocwright.sources.resolve import Request, resolve
-from rocwright.system import process, venv
+from rocwright.sources.changes import verify_checkouts
+from rocwright.sources.lock import SCHEMA, SourceLock
+from rocwright.system import venv
 from rocwright.system.console import human_bytes
-from rocwright.system.files import content_digest, require_space, shipped_directory
-
-
-class Origins(msgspec.Struct, frozen=True):
-    """Repositories made from the miniature: name to commit of their branches' tip."""
-
-    directory: str
-    commits: dict[str, str]
-
-
-class SourceTree(msgspec.Struct, frozen=True):
-    """A checked-out project: where, at which commit, which hipify commit on top."""
-
-    project: str
-    directory: str
-    origin: str
-    ref: str
-    why: str
-    commit: str
-    hipify_commit: str | None
-    changed_files: int
-    submodules: int
-    committed: int
-
-
-def projects() -> tuple[str, ...]:
-    """The projects of the family, in build order."""
-    return tuple(recipe.project for recipe in recipes().recipe)
-
-
-def source_steps(options: RunOptions) -> list[Step]:
-    """`origins` (the miniature as git repositories) and one `checkout-…` per project."""
-    return [_origins(options), *(_checkout(options, project) for project in ("torch", *_others()))]
-
-
-def _others() -> tuple[str, ...]:
-    return tuple(project for project in projects() if project != "torch")
-
-
-def _origins(options: RunOptions) -> Step:
-    workspace = options.workspace
-
-    def act(_: Inputs, note: Note) -> Origins:
-        script = shipped_directory("examples") / "mini-pytorch" / "make_origins.py"
-        process.find_program("git", purpose="make and check out source repositories", package="git")
-        done = process.run(
-            [sys.executable, str(script), str(workspace.origins)], log=workspace.log("origins")
-        )
-        return Origins(str(workspace.origins), msgspec.json.decode(done.stdout, type=dict[str, str]))
-
-    return Step(
-        id="origins",
-        result=Origins,
-        act=act,
-        facts=lambda: {"miniature": content_digest(shipped_directory("examples") / "mini-pytorch")},
-        outputs=lambda value: (Path(value.directory),),
-        summary=lambda value: f"{len(value.commits)} git repositories of the miniature family",
-    )
-
-
-# Repository names of the miniature that differ from the project's.
-_REPOSITORY = {"torch": "pytorch", "torchaudio": "audio", "torchvision": "vision"}
-
-
-def _checkout(options: RunOptions, project: str) -> Step:
-    workspace = options.workspace
-    torch = project == "torch"
-
-    def act(inputs: Inputs, note: Note) -> SourceTree:
-        origins = inputs.get("origins", Origins)
-        log = workspace.log(f"checkout-{project}")
-        repository = Path(origins.directory) / _REPOSITORY.get(project, project)
-        # torch is asked for by branch; the others come from the pins in its tree, as in a real release.
-        request = Request(
-            project=project, origin=repository.as_uri(), ref=options.torch_ref if torch else None
-        )
-        torch_dir = None if torch else Path(inputs.get("checkout-torch", SourceTree).directory)
-        lock = resolve(
-            [request],
-            projects=load_table("projects", ProjectTable),
-            torch_dir=torch_dir,
-            require_related_commit=not torch,
-            log=log,
-        )
-        locked = lock.sources[0]
-        tree = checkout(locked, workspace.sources / locked.directory, jobs=options.jobs, log=log)
-        hipified = hipify(tree, log=log) if locked.hipify else None
-        return SourceTree(
-            project=project,
-            directory=tree.directory,
-            origin=locked.origin,
-            ref=locked.ref,
-            why=locked.why,
-            commit=tree.commit,
-            hipify_commit=hipified.hipify_commit if hipified else None,
-            changed_files=len(hipified.changed_files) if hipified else 0,
-            submodules=len(tree.submodules),
-            committed=_commit_time(Path(tree.directory), tree.commit),
-        )
-
-    def summary(value: SourceTree) -> str:
-        text = f"{value.commit[:12]} ({value.why} {value.ref})"
-        return f"{text}, hipify {value.hipify_commit[:12]}" if value.hipify_commit else text
-
-    return Step(
-        id=f"checkout-{project}",
-        result=SourceTree,
-        act=act,
-        needs=("origins",) if torch else ("origins", "checkout-torch"),
-        rooms=("sources", "data/projects.toml"),
-        outputs=lambda value: (Path(value.directory) / ".git" / "HEAD",),
-        summary=summary,
-    )
-
-
-def _commit_time(directory: Path, commit: str) -> int:
-    """Seconds since 1970 of the commit: the build's date, so that equal sources give equal wheels."""
-    done = process.run(["git", "log", "-1", "--format=%ct", commit], cwd=directory)
-    return int(done.stdout)
+from rocwright.system.files import require_space
 
 
 class PythonHeaders(msgspec.Struct, frozen=True):
@@ -226,6 +106,10 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
 
     def act(inputs: Inputs, note: Note) -> BuiltWheel:
         tree = inputs.get(f"checkout-{project}", SourceTree)
+        # A cached checkout may have been worked in since.
+        verify_checkouts(
+            SourceLock(SCHEMA, options.platform, (tree.locked,)), {project: Path(tree.directory)}
+        )
         built = {name: inputs.get(f"build-{name}", BuiltWheel).version for name in recipe.after}
         plan = plan_build(
             project,
@@ -236,7 +120,7 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
             built=built,
             caller=os.environ,
             jobs=options.jobs,
-            commit=tree.commit,
+            commit=tree.locked.commit,
             source_date=tree.committed,
             include=inputs.get("python-headers", PythonHeaders).include,
         )
