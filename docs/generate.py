@@ -307,6 +307,36 @@ def _set_severity(rule: SetRule) -> str:
     return f"{rule.severity}{without}"
 
 
+def render_versions() -> str:
+    """The versions of PyTorch: where torch and the other projects come from, how far they are looked after."""
+    known = load_table("projects", ProjectTable)
+    head = ("Version", "torch", "Other projects", "Linux", "Windows")
+    rows = []
+    for line in known.lines:
+        branches = [f"{project} {code(ref)}" for project, ref in line.refs.items()]
+        others = "; ".join([*branches, "the rest by its pins"]) if branches else "by its pins"
+        torch = f"{code(line.ref)} of {line.origin.removesuffix('.git')}"
+        rows.append((code(line.name), torch, others, line.linux, line.windows))
+    return table(head, rows)
+
+
+def render_projects() -> str:
+    """The projects: where they come from by default, and what pins them."""
+    rows = []
+    for row in load_table("projects", ProjectTable).projects:
+        names = " ".join(map(code, filter(None, (row.name, row.alias))))
+        pin = "" if row.pin is None else code(row.pin.file)
+        windows = row.on("windows")
+        other = f"{windows.origin.removesuffix('.git')}, {code(windows.ref or '')}"
+        elsewhere = other if (windows.origin, windows.ref) != (row.origin, row.ref) else "the same"
+        optional = "; may be left out" if row.optional("windows") else ""
+        default = "" if row.ref is None else code(row.ref)
+        rows.append(
+            (names, code(row.directory), row.origin.removesuffix(".git"), pin, default, elsewhere + optional)
+        )
+    return table(("Project", "Folder", "Repository", "Pinned in", "Without a pin", "On Windows"), rows)
+
+
 def render_scripts() -> str:
     """The documented scripts and the commands that they are."""
     rows = [
@@ -338,6 +368,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "rules": render_rules,
     "mutations": render_mutations,
     "scripts": render_scripts,
+    "versions": render_versions,
+    "projects": render_projects,
     "families": render_family_names,
     "data-contract": lambda: _schema(ContractTable),
     "data-families": lambda: _schema(Families),
