@@ -101,11 +101,12 @@ def commits_between(origin: str, old: str, new: str, repositories: Sequence[Git]
             continue
         try:
             sides = repository.run("rev-list", "--left-right", "--count", f"{old}...{new}").split()
-            listing = repository.records("log", "-z", "--format=%s", f"-n{_SUBJECTS}", f"{old}..{new}")
+            listing = repository.run("log", "-z", "--format=%s", f"-n{_SUBJECTS}", f"{old}..{new}")
         except CommandFailed:
             # The commits are here, but not everything below them.
             continue
-        return Log(int(sides[1]), int(sides[0]), tuple(listing), compare_link(origin, old, new))
+        subjects = tuple(subject for subject in listing.split("\0") if subject)
+        return Log(int(sides[1]), int(sides[0]), subjects, compare_link(origin, old, new))
     return None
 
 
@@ -135,6 +136,8 @@ def verify_checkouts(lock: SourceLock, directories: Mapping[str, Path]) -> None:
     missing, differing = [], []
     for project, directory in directories.items():
         locked = lock.get(project)
+        # git is started in the work tree, where a relative path means something else.
+        directory = directory.expanduser().resolve()
         git_dir = tree.git_dir_of(directory)
         if git_dir is None:
             missing.append(f"{project} is not checked out in {directory}")

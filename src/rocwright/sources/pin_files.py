@@ -70,8 +70,10 @@ class TreePins:
 
     @cached_property
     def _repository(self) -> Git | None:
-        git_dir = tree.git_dir_of(self.torch_dir)
-        return None if git_dir is None else Git(git_dir, self.torch_dir)
+        # git is started in the work tree, where a relative path means something else.
+        work_tree = self.torch_dir.resolve()
+        git_dir = tree.git_dir_of(work_tree)
+        return None if git_dir is None else Git(git_dir, work_tree)
 
     @cached_property
     def _commit(self) -> str | None:

@@ -40,9 +40,11 @@ def test_what_is_absent(tmp_path: Path, name: str) -> None:
     assert TreePins(tmp_path).text(name) is None
 
 
-def test_a_pin_names_the_torch_commit_it_was_read_at(torch: Path) -> None:
+def test_a_pin_names_the_torch_commit_it_was_read_at(torch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     head = git(torch, "rev-parse", "HEAD")
     assert TreePins(torch).said("related_commits", 1) == f"related_commits:1 @ {head}"
+    monkeypatch.chdir(torch.parent)
+    assert TreePins(Path(torch.name)).said("related_commits", 1) == f"related_commits:1 @ {head}"
 
 
 def test_an_edited_file_counts_and_is_told(torch: Path) -> None:
