@@ -9,8 +9,9 @@ ARGS ?=
 KPACK_ARGS ?=
 SDK_ARGS ?=
 CHECK_ARGS ?=
+SOURCES_ARGS ?=
 
-.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check clean
+.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check bench-sources clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -50,8 +51,11 @@ bench-check: $(VENV)/.dev  ## measure the check of a 700 MB wheel against inflat
 	@test -d $(WORK)-check/rocm || $(BIN)/rocwright sdk fetch $(WORK)-check/rocm
 	@$(BIN)/python benchmarks/check.py $(WORK)-check/rocm $(WORK)-check $(CHECK_ARGS)
 
+bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinned, hipified before, from a mirror (SOURCES_ARGS=...)
+	@$(BIN)/python benchmarks/sources.py $(WORK)-sources $(SOURCES_ARGS)
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
