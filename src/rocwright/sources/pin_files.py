@@ -10,13 +10,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from rocwright.errors import InvalidPin
+from rocwright.errors import CommandFailed, InvalidInput, InvalidPin
+from rocwright.sources import state as states
 from rocwright.sources import tree
 from rocwright.system.git import Git, shown
 
 # The real files hold some lines; whoever meets more took hold of something else.
 _MOST_BYTES = 1 << 20
-_UPSTREAM, _HIPIFIED = "refs/tags/THEROCK_UPSTREAM_DIFFBASE", "refs/tags/THEROCK_HIPIFY_DIFFBASE"
 
 
 class Pins(Protocol):
@@ -80,9 +80,9 @@ class TreePins:
         """A pin is only sound for the torch commit it was read at."""
         if self._repository is None:
             return None
-        refs = self._repository.refs("HEAD", _UPSTREAM, _HIPIFIED)
-        head, upstream = refs.get("HEAD"), refs.get(_UPSTREAM)
-        if upstream is None or head in (None, upstream, refs.get(_HIPIFIED)):
+        refs = self._repository.refs("HEAD", states.UPSTREAM_TAG, states.HIPIFY_TAG)
+        head, upstream = refs.get("HEAD"), refs.get(states.UPSTREAM_TAG)
+        if upstream is None or head in (None, upstream, refs.get(states.HIPIFY_TAG)):
             # Hipify adds a commit of our own on top, which nobody else knows.
             return upstream or head
         # The tag stays where it was when someone moves to another branch by hand.
@@ -124,6 +124,27 @@ class CommitPins:
         return f"{name} of {shown(self.origin)} @ {self.commit[:12]}"
 
 
+def read_checkout(torch_dir: Path, commit: str, names: Sequence[str]) -> dict[str, str] | None:
+    """Files of a commit from the checkout that this tool made of it; `None` when there is no such checkout.
+
+    Read are the objects of the commit, so that edits do not count; nothing is asked of a server.
+    """
+    work_tree = torch_dir.resolve()
+    git_dir = tree.git_dir_of(work_tree)
+    if git_dir is None:
+        return None
+    repository = Git(git_dir, work_tree)
+    try:
+        # Only what was checked out completely has every object of its commit.
+        if states.load(repository).upstream != commit:
+            return None
+        listing = repository.records("ls-tree", "-z", "--full-tree", commit, "--", *names)
+        blobs = [line.split("\t", 1) for line in listing if line.startswith("100")]
+        return {name: repository.run("cat-file", "blob", facts.split()[2]) for facts, name in blobs}
+    except (CommandFailed, InvalidInput):
+        return None
+
+
 _NEXT = "restore the file of the torch tree, or give origin and ref explicitly"
 
 
@@ -149,9 +170,9 @@ def _checked(text: str, *, where: str) -> str:
             where=where,
             next_step=_NEXT,
         )
-    if "\0" in text:
-        line = text[: text.index("\0")].count("\n") + 1
-        raise InvalidPin(
-            f"{where}:{line}: a NUL character; the file is no text", where=where, next_step=_NEXT
-        )
+    # What is read through git has this mark where bytes were no UTF-8.
+    for character, what in (("\0", "a NUL character; the file is no text"), ("\ufffd", "it is no UTF-8")):
+        if character in text:
+            line = text[: text.index(character)].count("\n") + 1
+            raise InvalidPin(f"{where}:{line}: {what}", where=where, next_step=_NEXT)
     return text.removeprefix("\ufeff")

@@ -21,9 +21,10 @@ from rocwright.model.project import (
     ProjectTable,
     RelatedCommitsPin,
 )
-from rocwright.sources import mirror, pins
+from rocwright.sources import mirror
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock
-from rocwright.sources.pin_files import CommitPins, Pins, TreePins
+from rocwright.sources.pin_files import CommitPins, Pins, TreePins, read_checkout
+from rocwright.sources.pinned import Pinned, read_pin
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import git
 
@@ -100,7 +101,7 @@ def resolve(
 
     For origin and ref alike a flag goes before the line, the line before a pin, a pin before the project's
     row. Pins are read at the torch commit that the same call locks; without torch among the requests at
-    the commit that their line means now; without a line in `torch_dir`.
+    the commit that their line means now; without a line in the files of `torch_dir`.
 
     Raises `InvalidPin` for a missing but required or malformed pin, `UsageError` for an unknown project, a
     ref nobody names or options that contradict each other, `Unreachable` for a repository or ref that is
@@ -206,6 +207,9 @@ def _pins(
             names[pin.version_file] = None
 
     def read(origin: str, commit: str, names: Sequence[str]) -> Mapping[str, str]:
+        here = None if torch_dir is None else read_checkout(torch_dir, commit, names)
+        if here is not None:
+            return here
         return mirror.read_files(origin, commit, names, mirrors=mirrors, ref=ref, log=log)
 
     return CommitPins(origin, commit, read, tuple(names))
@@ -265,7 +269,7 @@ _TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or
 
 
 def _found(
-    one: _Asked, pinned: _Pinned | None, origin: str, tree: Pins | None, log: Path | None
+    one: _Asked, pinned: Pinned | None, origin: str, tree: Pins | None, log: Path | None
 ) -> tuple[Why, git.RemoteRef]:
     """What names the commit, and the commit."""
     request, project = one.request, one.project
@@ -288,17 +292,7 @@ def _found(
     )
 
 
-@dataclass(frozen=True)
-class _Pinned:
-    """What a pin says; without a commit `ref` has to be asked for."""
-
-    origin: str | None
-    ref: str
-    commit: str | None
-    said: str
-
-
-def _pinned(one: _Asked, tree: Pins | None, require: bool) -> _Pinned | None:
+def _pinned(one: _Asked, tree: Pins | None, require: bool) -> Pinned | None:
     """The pin, where it has a say; raises `InvalidPin` where one has to be there and is not."""
     request, pin = one.request, one.project.pin
     named = request.ref is not None or (one.line_ref is not None and not request.release)
@@ -308,7 +302,7 @@ def _pinned(one: _Asked, tree: Pins | None, require: bool) -> _Pinned | None:
     )  # fmt: skip
     if pin is None or not asked:
         return None
-    found = None if tree is None else _read_pin(pin, tree, release=request.release)
+    found = None if tree is None else read_pin(pin, tree, release=request.release)
     needed = require or (one.line is not None and one.line.pinned and not named)
     if found is None and needed:
         place = f" in {tree.where(pin.file)}" if tree is not None else ""
@@ -317,27 +311,3 @@ def _pinned(one: _Asked, tree: Pins | None, require: bool) -> _Pinned | None:
             next_step=f"{_TORCH_FIRST} and require no pin",
         )
     return found
-
-
-def _read_pin(pin: RelatedCommitsPin | CommitFilePin, tree: Pins, *, release: bool) -> _Pinned | None:
-    if isinstance(pin, CommitFilePin) and release and pin.version_file and pin.release_ref:
-        text, where = tree.text(pin.version_file), tree.where(pin.version_file)
-        if text is None:
-            raise InvalidPin(
-                f"{where} does not exist, so the release branch is unknown",
-                where=where,
-                next_step=_TORCH_FIRST,
-            )
-        ref, line = pins.parse_release_branch(text, pin.release_ref, where=where)
-        return _Pinned(None, ref, None, tree.said(pin.version_file, line))
-    text, where = tree.text(pin.file), tree.where(pin.file)
-    if text is None:
-        return None
-    if isinstance(pin, CommitFilePin):
-        commit, line = pins.parse_commit(text, where=where)
-        return _Pinned(None, commit, commit, tree.said(pin.file, line))
-    record = pins.related_commit(pins.parse_related_commits(text, where=where), pin.key)
-    if record is None:
-        return None
-    said = tree.said(pin.file, record.line)
-    return _Pinned(record.origin, f"refs/heads/{record.branch}", record.commit, said)

@@ -10,7 +10,9 @@ import pytest
 from git_repos import commit, git
 
 from rocwright.errors import InvalidPin
-from rocwright.sources.pin_files import CommitPins, TreePins
+from rocwright.sources import state as states
+from rocwright.sources.pin_files import CommitPins, TreePins, read_checkout
+from rocwright.system.git import Git
 
 TEXT = "one\ntwo\n"
 
@@ -134,16 +136,34 @@ def test_a_commit_is_asked_once_for_all_files() -> None:
 
     def read(origin: str, commit: str, names: Sequence[str]) -> Mapping[str, str]:
         asked.append((origin, commit, tuple(names)))
-        return {"related_commits": "\ufeffone\n", "bad": "a\nb\0"}
+        return {"related_commits": "\ufeffone\n", "bad": "a\nb\0", "latin": "a\nb\n\ufffd"}
 
-    pins = CommitPins("https://ann:hunter2@h/torch", "a" * 40, read, ("related_commits", "triton.txt", "bad"))
+    names = ("related_commits", "triton.txt", "bad", "latin")
+    pins = CommitPins("https://ann:hunter2@h/torch", "a" * 40, read, names)
     assert asked == []
     assert (pins.text("related_commits"), pins.text("triton.txt")) == ("one\n", None)
-    assert asked == [
-        ("https://ann:hunter2@h/torch", "a" * 40, ("related_commits", "triton.txt", "bad")),
-    ]
+    assert asked == [("https://ann:hunter2@h/torch", "a" * 40, names)]
     assert pins.said("related_commits", 3) == f"related_commits:3 @ {'a' * 40}"
     assert pins.said("triton.txt", None) == f"triton.txt @ {'a' * 40}"
     assert pins.where("related_commits") == "related_commits of https://***@h/torch @ aaaaaaaaaaaa"
     with pytest.raises(InvalidPin, match=r"bad of .* @ aaaaaaaaaaaa:2: a NUL character"):
         pins.text("bad")
+    with pytest.raises(InvalidPin, match=r"latin of .* @ aaaaaaaaaaaa:3: it is no UTF-8"):
+        pins.text("latin")
+
+
+def test_a_checkout_of_the_commit_spares_the_server(torch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = git(torch, "rev-parse", "HEAD")
+    names = ["related_commits", "triton.txt"]
+    # Somebody else's clone may lack objects.
+    assert read_checkout(torch, head, names) is None
+    repository = Git(torch / ".git", torch)
+    states.save(repository, states.State(upstream=head))
+    (torch / "related_commits").write_text("edited\n")
+    assert read_checkout(torch, head, names) == {"related_commits": TEXT}
+    monkeypatch.chdir(torch.parent)
+    assert read_checkout(Path(torch.name), head, names) == {"related_commits": TEXT}
+    assert read_checkout(torch, "a" * 40, names) is None
+    assert read_checkout(torch / "nowhere", head, names) is None
+    (torch / ".git/rocwright/state.json").write_text("{")
+    assert read_checkout(torch, head, names) is None

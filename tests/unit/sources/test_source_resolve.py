@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from git_repos import PROJECTS, commit, git
 
 from rocwright.errors import InvalidPin, RocwrightError, Unreachable, UsageError
 from rocwright.model.project import Line, ProjectTable
+from rocwright.sources import state as states
 from rocwright.sources.lock import LockedSource, SourceLock
 from rocwright.sources.resolve import Request, requests_for, resolve
+from rocwright.system.git import Git
 
 A, B = "a" * 40, "b" * 40
 
@@ -226,6 +229,16 @@ def test_with_torch_among_the_requests_pins_come_from_the_commit_it_is_locked_at
         ("triton", B, f".ci/docker/ci_commit_pins/triton.txt:1 @ {tip}"),
     ]
     assert later != tip
+
+
+def test_a_checkout_of_the_locked_commit_is_asked_before_its_server(forge: Forge, tmp_path: Path) -> None:
+    tip = forge.add("torch", files=pins(forge, B))
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", forge.url("torch"), str(clone))
+    states.save(Git(clone / ".git", clone), states.State(upstream=tip))
+    shutil.rmtree(forge.root / "torch")
+    lock = forge.resolve(Request("torch", ref=tip), Request("apex"), torch_dir=clone)
+    assert (lock.get("apex").commit, lock.get("apex").pin) == (B, f"related_commits:3 @ {tip}")
 
 
 def test_a_bad_pin_at_a_commit_is_named_with_repository_and_commit(forge: Forge) -> None:
