@@ -26,6 +26,9 @@ if sys.platform == "win32":  # pragma: no cover
             return False
         return True
 
+    def _release(stream: IO[str]) -> None:
+        """Closing the file is enough here."""
+
 else:
     import fcntl
 
@@ -36,6 +39,11 @@ else:
             return False
         return True
 
+    def _release(stream: IO[str]) -> None:
+        # A child that another thread is just starting still holds a copy of the file until it becomes its
+        # program; closing ours alone would leave the lock with it for that moment.
+        fcntl.flock(stream, fcntl.LOCK_UN)
+
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
@@ -45,7 +53,10 @@ def _opened(path: Path) -> Iterator[IO[str]]:
     except OSError as error:
         raise files.disk_error(error, path) from error
     with stream:
-        yield stream
+        try:
+            yield stream
+        finally:
+            _release(stream)
 
 
 @contextmanager
