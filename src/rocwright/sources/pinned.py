@@ -9,6 +9,9 @@ from rocwright.model.project import CommitFilePin, RelatedCommitsPin
 from rocwright.sources import pins
 from rocwright.sources.pin_files import Pins
 
+# Every door to this has the option.
+TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or give the ref explicitly"
+
 
 @dataclass(frozen=True)
 class Pinned:
@@ -31,7 +34,7 @@ def read_pin(pin: RelatedCommitsPin | CommitFilePin, tree: Pins, *, release: boo
             raise InvalidPin(
                 f"{where} does not exist, so the release branch is unknown",
                 where=where,
-                next_step=_TORCH_FIRST,
+                next_step=TORCH_FIRST,
             )
         ref, line = pins.parse_release_branch(text, pin.release_ref, where=where)
         return Pinned(None, ref, None, tree.said(pin.version_file, line))

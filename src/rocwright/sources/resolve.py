@@ -24,7 +24,7 @@ from rocwright.model.project import (
 from rocwright.sources import mirror
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock
 from rocwright.sources.pin_files import CommitPins, Pins, TreePins, read_checkout
-from rocwright.sources.pinned import Pinned, read_pin
+from rocwright.sources.pinned import TORCH_FIRST, Pinned, read_pin
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import git
 
@@ -264,10 +264,6 @@ def _lock_one(one: _Asked, tree: Pins | None, require: bool, log: Path | None) -
     )
 
 
-# Every door to this has the option.
-_TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or give the ref explicitly"
-
-
 def _found(
     one: _Asked, pinned: Pinned | None, origin: str, tree: Pins | None, log: Path | None
 ) -> tuple[Why, git.RemoteRef]:
@@ -288,7 +284,7 @@ def _found(
     raise UsageError(
         f"which commit of {project.name} is meant is written in the torch checkout, which was not found",
         where=tree.where(project.pin.file) if tree is not None and project.pin is not None else None,
-        next_step=_TORCH_FIRST,
+        next_step=TORCH_FIRST,
     )
 
 
@@ -308,6 +304,6 @@ def _pinned(one: _Asked, tree: Pins | None, require: bool) -> Pinned | None:
         place = f" in {tree.where(pin.file)}" if tree is not None else ""
         raise InvalidPin(
             f"no pin for {one.project.name} was found{place}, but one is required",
-            next_step=f"{_TORCH_FIRST} and require no pin",
+            next_step=f"{TORCH_FIRST} and require no pin",
         )
     return found
