@@ -36,19 +36,22 @@ def key(origin: str) -> PurePosixPath | None:
     server = found["server"].rpartition("@")[2]
     path = unquote_to_bytes(found["path"]) if scheme != "ssh" or "://" in origin else found["path"].encode()
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
-    if not parts or not server:
+    host = _host(server, scheme)
+    if not parts or host is None:
         return None
     parts[-1] = parts[-1].removesuffix(b".git") or parts[-1]
     *above, last = [_safe(part) for part in parts]
     # A mirror's directory ends in .git, no other does: none lies inside another.
     above = [re.sub(r"\.(?=git$)", "%2E", part, flags=re.IGNORECASE) for part in above]
-    return PurePosixPath(_host(server, scheme), *above, last + ".git")
+    return PurePosixPath(host, *above, last + ".git")
 
 
-def _host(server: str, scheme: str) -> str:
+def _host(server: str, scheme: str) -> str | None:
     split = _PORT.fullmatch(server)
     host, port = (server, None) if split is None else (split["host"], split["port"])
     name = host.lower().rstrip(".")
+    if not name:
+        return None
     return _safe((name if port in (None, "", _USUAL_PORT.get(scheme)) else f"{name}:{port}").encode())
 
 

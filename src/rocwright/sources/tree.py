@@ -77,7 +77,14 @@ def submodules(repository: Git, commit: str, origin: str) -> tuple[Submodule, ..
                 raise InvalidInput(f"submodule {text!r} leaves its repository", where=repository.work_tree)
         if url.startswith("-"):
             raise InvalidInput(f"submodule {path} has the address {url!r}", where=repository.work_tree)
-        found.append(Submodule(name, path, resolve_url(url, origin), pinned))
+        # A login that someone published is not used, nor written into a configuration.
+        address = git.without_login(resolve_url(url, origin))
+        if git.is_local(address) and not git.is_local(origin):
+            raise InvalidInput(
+                f"submodule {path} of {git.shown(origin)} wants {address} of this machine",
+                where=repository.work_tree,
+            )
+        found.append(Submodule(name, path, address, pinned))
     return tuple(found)
 
 
@@ -224,7 +231,7 @@ def set_up_submodule(parent: Node, submodule: Submodule) -> Node:
         {
             "core.bare": "false",
             "core.worktree": _relative(work_tree, git_dir),
-            "remote.origin.url": git.without_login(submodule.url),
+            "remote.origin.url": submodule.url,
         },
     )
     return Node(repository, _join(parent.path, submodule.path), submodule.url, submodule.commit)
