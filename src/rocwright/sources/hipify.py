@@ -1,58 +1,47 @@
-"""Runs a checkout's own hipify script and turns its outputs into a reproducible commit.
+"""Brings a checkout to the outcome of its own hipify script: a commit that any machine makes the same.
 
-The script runs on an export of the upstream commit, never in the checkout: whatever lies there (build
-products, ignored files, an earlier hipify run) cannot reach its outputs, and an interrupted run leaves
-nothing behind. The commit holds exactly what the script made, also files that `.gitignore` names, and names
-the hipify commits of changed submodules. So one commit id stands for the whole tree, `git status` is clean
-without hiding anything, and going to another commit removes every output.
+The commit holds exactly what the script made, also files that `.gitignore` names, and names the hipify
+commits of changed submodules. So one commit id stands for the whole tree, `git status` is clean without
+hiding anything, and going to another commit removes every output. What was made once from the same tree by
+the same rules is found again, here or in the mirror that checkouts share.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from rocwright.errors import RocwrightError
+from rocwright.sources import script, tree, whole
 from rocwright.sources import state as states
-from rocwright.sources import whole
-from rocwright.sources.checkout import Checkout
+from rocwright.sources.checkout import Checkout, show_submodules
 from rocwright.sources.mirror import Mirrors
-from rocwright.sources.state import HIPIFY_TAG, Head, State, Survey
+from rocwright.sources.move import look_ahead, move
+from rocwright.sources.script import SCRIPT
+from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
+from rocwright.sources.whole import Surveys
 from rocwright.sources.work import REFUSE, Work, set_aside
-from rocwright.system import files, git, process
+from rocwright.system import git, process
 from rocwright.system.git import Git
 
-SCRIPT = "tools/amd_build/build_amd.py"
-SUBJECT = "DO NOT SUBMIT: HIPIFY"
 _CACHE = "refs/rocwright/hipified/"
-# The script reads $HIP_PATH/lib/.hipInfo of whatever ROCm is installed and writes other launches for it
-# (112 files of PyTorch 2.6 differ). Nothing lies below the null device, so all machines agree.
-_PINNED_ENV = {
-    "HIP_PATH": os.devnull,
-    "HIP_PLATFORM": "amd",
-    "LC_ALL": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",
-    "PYTHONNOUSERSITE": "1",
-    "PYTHONUTF8": "1",
-    "TZ": "UTC",
-}
-_PASSED_ENV = ("PATH", "TMPDIR", "SYSTEMROOT", "TEMP")
+_RULES = ("tools/amd_build", "torch/utils/hipify")
 
 
 class HipifiedTree(msgspec.Struct, frozen=True):
     """A checkout after hipify.
 
-    `hipify_commit` is `None` where nothing was committed: on request, because nothing changed, or because
-    the project has no script (then `script` is `None` too). `changed_files` are paths from the top, those
-    of submodules included.
+    `hipify_commit` is `None` where there is none: because nothing changed, or because the project has no
+    script (then `script`, `rules` and `python` are `None`, too). `changed_files` are paths from the top,
+    those of submodules included. `rules` is the digest of the script and its modules, `hip_clang` the flag
+    it was told, `python` the version that ran it; `cached` says that an earlier result was found.
     """
 
     directory: str
@@ -68,10 +57,13 @@ class HipifiedTree(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class _Seen:
-    node: Node
-    survey: Survey
-    hipified: str
+class _Inputs:
+    """All that the outcome depends on."""
+
+    rules: str
+    hip_clang: bool
+    python: str
+    ref: str
 
 
 def hipify(
@@ -90,108 +82,91 @@ def hipify(
 
     The same upstream commit gives the same commit id everywhere: author and dates are fixed, nothing is
     signed. `THEROCK_HIPIFY_DIFFBASE` names it here and in every submodule (the upstream commit where
-    nothing changed). With `head="upstream"` HEAD stays at the upstream commit, the files are hipified and
-    the tag is removed; a later checkout removes exactly these outputs. A second call only verifies.
+    nothing changed). With `head="upstream"` files and index are hipified all the same, and HEAD stays at
+    the upstream commit. A second call only verifies; patches on top stay.
 
-    Raises `RocwrightError` when the checkout holds work that is not ours or is at another commit, and
-    `CommandFailed` when the script fails; the checkout is unchanged then.
+    Raises `UnsavedWork` when the checkout holds work that is not ours and `work` does not say what becomes
+    of it, `RocwrightError` when it is at another commit, and `CommandFailed` when the script fails; the
+    checkout is unchanged then.
     """
     place = Path(checkout.directory)
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        set_aside(surveys, work, place)
+        if set_aside(surveys, work, place, watch=watch):
+            surveys = whole.survey_tree(main, jobs=jobs)
         nodes = _nodes(checkout, main, surveys)
-        script = SCRIPT if SCRIPT in states.tree(main.git, checkout.commit) else None
-        top = checkout.commit if script is None else _hipified(main, nodes, python, log)
-        targets = whole.hipified_commits(main, top, nodes)
+        inputs = _inputs(checkout, main, nodes, hip_clang, python)
+        top, cached = checkout.commit, False
+        if inputs is not None:
+            watch.note(checkout.project, "hipify")
+            top, cached = _outcome(checkout, nodes, surveys, inputs, python, mirrors, log)
+        targets = whole.tips(nodes, top)
+        afters = {node.path: _after(node, surveys[node.path][1], targets, head) for node in nodes}
+        surveys = _cleared(nodes, surveys, afters, work, place, watch, jobs)
         changed = False
-        commit = head == "tip"
         # The project itself last: its commit names those of the submodules.
         for node in reversed(nodes):
-            target = targets[node.path]
-            assert target is not None
-            changed |= _settle(_Seen(node, surveys[node.path][1], target), commit=commit)
-        differing = tuple(
-            f"{node.path}/{path}" if node.path else path
-            for node in nodes
-            for path in states.difference(node.git, node.commit, targets[node.path] or node.commit)
-        )
+            changed |= _settle(node, surveys[node.path][1], afters[node.path])
         return HipifiedTree(
             directory=checkout.directory,
             upstream_commit=checkout.commit,
-            hipify_commit=top if commit and top != checkout.commit else None,
-            changed_files=differing,
-            script=script,
+            hipify_commit=top if top != checkout.commit else None,
+            changed_files=tuple(
+                whole.join(node.path, path)
+                for node in nodes
+                for path in states.difference(node.git, node.commit, targets[node.path] or node.commit)
+            ),
+            script=SCRIPT if inputs is not None else None,
             changed=changed,
+            rules=inputs.rules if inputs is not None else None,
+            hip_clang=hip_clang,
+            python=inputs.python if inputs is not None else None,
+            cached=cached,
         )
 
 
-def _nodes(checkout: Checkout, main: Node, surveys: dict[str, tuple[Node, Survey]]) -> list[Node]:
+def _nodes(checkout: Checkout, main: Node, surveys: Surveys) -> list[Node]:
     """The repositories of the checkout, parents before children; raises when one is at another commit."""
     wanted = {"": checkout.commit} | {sub.path: sub.commit for sub in checkout.submodules}
     found = {path: survey.state for path, (_, survey) in surveys.items()}
     at = {path: None if state.pending else state.upstream for path, state in found.items()}
-    if wanted != at:
+    pending = {path for path, state in found.items() if state.pending}
+    if wanted.keys() != at.keys() or any(at[path] != wanted[path] for path in wanted if path not in pending):
         raise RocwrightError(
             f"the checkout is not at {checkout.commit} with its submodules",
             where=checkout.directory,
             next_step="run checkout again, then hipify",
         )
+    origins = {sub.path: sub.origin for sub in checkout.submodules}
     nodes = [main]
-    nodes += [Node(surveys[path][0].git, path, "", commit) for path, commit in wanted.items() if path]
+    nodes += [Node(surveys[p][0].git, p, origins[p], commit) for p, commit in wanted.items() if p]
     return sorted(nodes, key=lambda node: (node.path != "", node.path.count("/"), node.path))
 
 
-def _settle(seen: _Seen, *, commit: bool) -> bool:
-    """Bring one repository to its hipify commit, or only its files; returns whether anything changed."""
-    node, state = seen.node, seen.survey.state
-    applied = seen.hipified if seen.hipified != node.commit else None
-    after = State(
-        upstream=node.commit, hipify=applied, head="tip" if commit or applied is None else "upstream"
-    )
-    head = seen.hipified if commit else node.commit
-    changed = False
-    if not (state == after and seen.survey.settled and seen.survey.head == head):
-        at_commit = msgspec.structs.replace(after, head="tip")
-        states.move(node.git, seen.hipified, at_commit)
-        if not commit and applied is not None:
-            # The files stay, HEAD and the index go back: `git rev-parse HEAD` is a published commit.
-            states.save(node.git, after)
-            node.git.run("reset", "--quiet", "--mixed", node.commit)
-        changed = True
-    tag = seen.hipified if commit else None
-    states.tag(node.git, HIPIFY_TAG, tag, seen.survey.hipify_tag)
-    return changed or tag != seen.survey.hipify_tag
+# --- deciding ---
 
 
-def _hipified(main: Node, nodes: list[Node], python: Path | None, log: Path | None) -> str:
-    """The hipify commit of the checkout: the one made earlier from the same inputs, else a new one."""
-    cached = _CACHE + _fingerprint(nodes, _python_version(python))
-    earlier = main.git.refs(cached).get(cached)
-    made = whole.hipified_commits(main, earlier, nodes)
-    if earlier is not None and all(node.git.has_commit(made[node.path] or "") for node in nodes):
-        return earlier
-    area = main.git.git_dir / "rocwright" / "hipify"
-    files.remove_tree(area)
-    area.mkdir(parents=True)
-    try:
-        root = area / main.git.work_tree.name
-        exports = {node.path: _export(node, root, area / f"index.{n}") for n, node in enumerate(nodes)}
-        _run_script(root, python, log)
-        commits: dict[str, str] = {}
-        for node in reversed(nodes):
-            commits[node.path] = _record(node, exports[node.path], commits)
-            # Keeps the commit from being collected, and finds it again.
-            node.git.set_ref(cached, commits[node.path])
-        return commits[""]
-    finally:
-        files.remove_tree(area)
-
-
-def _fingerprint(nodes: list[Node], python: str) -> str:
-    facts = [[node.path, node.commit] for node in nodes], sorted(_PINNED_ENV.items()), python
-    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+def _inputs(
+    checkout: Checkout, main: Node, nodes: Sequence[Node], hip_clang: bool, python: Path | None
+) -> _Inputs | None:
+    """What the outcome depends on; `None` for a project without a script."""
+    listed = main.git.records("ls-tree", "-t", "-z", checkout.commit, SCRIPT, *_RULES)
+    objects = {path: facts.split(" ")[2] for facts, path in (line.split("\t", 1) for line in listed)}
+    if SCRIPT not in objects:
+        return None
+    rules = hashlib.sha256("".join(f"{objects[p]} {p}\n" for p in _RULES if p in objects).encode())
+    version = _python_version(python)
+    facts = {
+        "tree": checkout.tree,
+        "submodules": sorted((node.path, node.commit) for node in nodes if node.path),
+        "rules": rules.hexdigest(),
+        "hip_clang": hip_clang,
+        "python": version,
+        "env": sorted(script.PINNED_ENV.items()),
+    }
+    key = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()
+    return _Inputs(rules.hexdigest(), hip_clang, version, _CACHE + key)
 
 
 def _python_version(python: Path | None) -> str:
@@ -201,46 +176,120 @@ def _python_version(python: Path | None) -> str:
     return process.run([python, "-I", "-c", code]).stdout.strip()
 
 
-def _export(node: Node, root: Path, index: Path) -> Git:
-    """Write the upstream files of one repository below `root`, through an index of their own."""
-    work_tree = root / node.path
-    work_tree.mkdir(parents=True, exist_ok=True)
-    exported = Git(node.git.git_dir, work_tree, node.git.log, index)
-    exported.run("read-tree", "--reset", "-u", node.commit)
-    return exported
-
-
-def _run_script(root: Path, python: Path | None, log: Path | None) -> None:
-    passed = {name: os.environ[name] for name in _PASSED_ENV if name in os.environ}
-    process.run(
-        [python or sys.executable, "-s", SCRIPT],
-        cwd=root,
-        env={**passed, **_PINNED_ENV},
-        clean_env=True,
-        log=log,
-        next_step="the checkout is unchanged; correct the script or its inputs in the project and run again",
+def _outcome(
+    checkout: Checkout,
+    nodes: Sequence[Node],
+    surveys: Surveys,
+    inputs: _Inputs,
+    python: Path | None,
+    mirrors: Mirrors | None,
+    log: Path | None,
+) -> tuple[str, bool]:
+    """The hipify commit of the project, and whether an earlier run made it."""
+    main = nodes[0]
+    held = {path: seen.refs.get(inputs.ref) for path, (_, seen) in surveys.items()}
+    earlier = held[""]
+    if earlier is None and mirrors is not None:
+        earlier = _from_mirrors(nodes, inputs, mirrors)
+        held = {node.path: node.git.refs(inputs.ref).get(inputs.ref) for node in nodes} if earlier else {}
+    if earlier is not None:
+        found = whole.tips(nodes, earlier)
+        if all(found[node.path] in (node.commit, held[node.path]) for node in nodes[1:]):
+            return _on(main, earlier, checkout.commit), True
+    commits = script.make_commits(
+        nodes, hip_clang=inputs.hip_clang, python=python, rules=inputs.rules, log=log
     )
+    # The project last: its ref stands for all of them.
+    for node in reversed(nodes):
+        # Keeps the commit from being collected, and finds it again.
+        node.git.set_ref(inputs.ref, commits[node.path])
+        if mirrors is not None and (node is main or commits[node.path] != node.commit):
+            mirrors.keep(node.url, commits[node.path], inputs.ref, node.git)
+    return commits[""], False
 
 
-def _record(node: Node, exported: Git, commits: dict[str, str]) -> str:
-    """Commit what the script changed in one exported repository; the upstream commit when nothing."""
-    links = states.gitlinks(node.git, node.commit)
-    listed = exported.records("ls-files", "-z", "--modified", "--deleted", "--others")
-    below = tuple(f"{path}/" for path in links)
-    paths = sorted({path for path in listed if path not in links and not path.startswith(below)})
-    if paths:
-        assert exported.index is not None
-        listing = exported.index.with_suffix(exported.index.suffix + ".paths")
-        files.write_text(listing, "".join(f"{path}\0" for path in paths))
-        exported.run("add", "--force", "--all", f"--pathspec-from-file={listing}", "--pathspec-file-nul")
-    for path, upstream in links.items():
-        target = commits.get(f"{node.path}/{path}" if node.path else path, upstream)
-        if target != upstream:
-            exported.run("update-index", "--cacheinfo", f"160000,{target},{path}")
-    made = exported.run("write-tree").strip()
-    upstream_tree, date = exported.run("show", "--no-patch", "--format=%T %ct", node.commit).split()
-    if made == upstream_tree:
-        return node.commit
-    who = {"NAME": "rocwright", "EMAIL": "rocwright@localhost", "DATE": f"@{date} +0000"}
-    env = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
-    return exported.run("commit-tree", made, "-p", node.commit, "-m", SUBJECT, env=env).strip()
+def _on(main: Node, earlier: str, commit: str) -> str:
+    """An earlier outcome on this commit: another commit may have the same tree."""
+    if earlier == commit:
+        return earlier
+    facts, message = main.git.run("show", "--no-patch", "--format=%T %P%n%B", earlier).split("\n", 1)
+    words = facts.split(" ")
+    if words[1:] == [commit]:
+        return earlier
+    upstream = main.git.run("rev-parse", f"{commit}^{{tree}}").strip()
+    return commit if words[0] == upstream else script.commit_on(main.git, words[0], commit, message.strip())
+
+
+def _from_mirrors(nodes: Sequence[Node], inputs: _Inputs, mirrors: Mirrors) -> str | None:
+    """The outcome that another checkout made, brought here with what it names in submodules."""
+    top = mirrors.find(nodes[0].url, inputs.ref, nodes[0].git)
+    if top is None:
+        return None
+    found: dict[str, str | None] = {node.path: node.commit for node in nodes}
+    found[""] = top
+    for node in nodes:
+        target = found[node.path]
+        if target is None or target == node.commit:
+            continue
+        if node.path and mirrors.find(node.url, inputs.ref, node.git) != target:
+            return None
+        for path, (_, after) in states.moved_links(node.git, node.commit, target).items():
+            found[whole.join(node.path, path)] = after
+    return top
+
+
+def _after(node: Node, seen: Survey, targets: dict[str, str | None], head: Head) -> State:
+    target, state = targets[node.path], seen.state
+    applied = target if target != node.commit else None
+    # Patches stay while what lies below them does: a run that changes nothing rewrites no file.
+    same = (state.upstream, state.hipify, state.pending) == (node.commit, applied, None)
+    after = State(upstream=node.commit, hipify=applied, patched=state.patched if same else None, head=head)
+    return after if after.tip != node.commit else msgspec.structs.replace(after, head="tip")
+
+
+# --- moving ---
+
+
+def _cleared(
+    nodes: Sequence[Node],
+    surveys: Surveys,
+    afters: dict[str, State],
+    work: Work,
+    place: Path,
+    watch: Watch,
+    jobs: int,
+) -> Surveys:
+    """See that the outputs overwrite nothing untracked, ignored files included."""
+    moving = [node for node in nodes if surveys[node.path][1].state.tip != afters[node.path].tip]
+    ahead = tree.parallel(
+        lambda node: look_ahead(node.git, surveys[node.path][1], afters[node.path].tip or ""), moving, jobs
+    )
+    surveys = surveys | {node.path: (node, seen) for node, seen in zip(moving, ahead, strict=True)}
+    if any(seen.foreign for seen in ahead):
+        set_aside(surveys, work, place, watch=watch)
+        return whole.survey_tree(nodes[0], jobs=jobs)
+    return surveys
+
+
+def _settle(node: Node, seen: Survey, after: State) -> bool:
+    """Bring one repository to its hipify commit, or only its files; returns whether anything changed."""
+    wanted = after.hipify or node.commit
+    if seen.hipify_tag != wanted:
+        # Not the tag of another commit at any moment.
+        states.tag(node.git, HIPIFY_TAG, None, seen.hipify_tag)
+    changed = move(node.git, seen, after)
+    states.tag(node.git, UPSTREAM_TAG, node.commit, seen.upstream_tag)
+    states.tag(node.git, HIPIFY_TAG, wanted, seen.hipify_tag)
+    if changed and seen.links:
+        _quieten(node, after)
+    return changed or seen.hipify_tag != wanted
+
+
+def _quieten(node: Node, after: State) -> None:
+    """Where HEAD stays upstream, let git not report submodules for being hipified like everything else."""
+    names: frozenset[str] = frozenset()
+    if after.head == "upstream" and after.tip is not None:
+        moved = states.moved_links(node.git, node.commit, after.tip)
+        listed = tree.submodules(node.git, node.commit, node.url) if moved else ()
+        names = frozenset(sub.name for sub in listed if sub.path in moved)
+    show_submodules(node.git, names)

@@ -1,4 +1,4 @@
-"""Tells our work in a repository from everybody else's, so that neither is mistaken for the other.
+"""Remembers what this tool put into a repository, so that it is never mistaken for somebody's work.
 
 Each repository (a checkout and every submodule) remembers in its git directory which commits this tool put
 there. A file is ours when its bytes are those of one of these commits; everything else is foreign and is
@@ -7,11 +7,6 @@ never overwritten.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,12 +20,11 @@ from rocwright.system.git import Git
 
 UPSTREAM_TAG = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 HIPIFY_TAG = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
-_GITLINK = "160000"
+GITLINK = "160000"
+_ABSENT = "000000"
 Head = Literal["tip", "upstream"]
-
-
-class _AnySchema(msgspec.Struct, frozen=True):
-    schema: int
+# Mode and object id of a file, link or submodule in a tree or index; `None`: absent.
+Entry = tuple[str, str] | None
 
 
 class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,8 +32,8 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `upstream` is the commit checked out, `hipify` the hipify commit applied to it and `patched` the last
     commit of the patches applied on top (`None`: none). Files and index are those of `tip`; `head` says
-    whether HEAD is that commit, too, or stays at `upstream`. `pending` is the commit a move was going to
-    when it was interrupted.
+    whether HEAD is that commit, too, or stays at `upstream` (submodule entries of the index then are
+    upstream's). `pending` is the commit a move was going to when it was interrupted.
     """
 
     schema: int = 2
@@ -55,10 +49,58 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.patched or self.hipify or self.upstream
 
     @property
+    def at(self) -> str | None:
+        """The commit that HEAD is at."""
+        return self.tip if self.head == "tip" else self.upstream
+
+    @property
     def known(self) -> tuple[str, ...]:
         """The commits whose files may lie in the work tree."""
         commits = (self.upstream, self.hipify, self.patched, self.pending)
         return tuple(dict.fromkeys(commit for commit in commits if commit is not None))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What lies in one repository.
+
+    `branch` is complete (`refs/heads/…`) when HEAD is on one. `refs` are the two tags and everything below
+    `refs/rocwright/`, `links` the submodule entries of the index.
+
+    `foreign` describes work that is not ours: `commits` of HEAD that no branch, tag or remote ref holds
+    (`held_by` names the ref that holds HEAD's commits otherwise), the tracked paths `edited` and the
+    untracked paths `added`. `hidden` are paths that git was told not to look at, `torn` lists paths that
+    an interrupted move left in a state no commit has; `settled` says that everything is as the state
+    promises.
+    """
+
+    state: State
+    head: str | None
+    branch: str | None
+    refs: dict[str, str]
+    links: dict[str, str]
+    foreign: tuple[str, ...]
+    commits: int
+    held_by: str | None
+    edited: tuple[str, ...]
+    added: tuple[str, ...]
+    hidden: tuple[str, ...]
+    torn: tuple[str, ...]
+    settled: bool
+
+    @property
+    def upstream_tag(self) -> str | None:
+        """What `THEROCK_UPSTREAM_DIFFBASE` names."""
+        return self.refs.get(UPSTREAM_TAG)
+
+    @property
+    def hipify_tag(self) -> str | None:
+        """What `THEROCK_HIPIFY_DIFFBASE` names."""
+        return self.refs.get(HIPIFY_TAG)
+
+
+class _AnySchema(msgspec.Struct, frozen=True):
+    schema: int
 
 
 class _Schema1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,169 +152,45 @@ def tree(git: Git, commit: str) -> dict[str, tuple[str, str]]:
 
 def gitlinks(git: Git, commit: str) -> dict[str, str]:
     """The submodule paths of a commit and the commits they are pinned to."""
-    return {path: oid for path, (mode, oid) in tree(git, commit).items() if mode == _GITLINK}
+    return {path: oid for path, (mode, oid) in tree(git, commit).items() if mode == GITLINK}
 
 
-def difference(git: Git, before: str, after: str) -> dict[str, tuple[str, str] | None]:
-    """The files that differ between two commits, as they are in `after` (`None`: absent); no submodules."""
-    old, new = tree(git, before), tree(git, after)
-    paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
-    return {path: new.get(path) for path in paths if new.get(path, old.get(path, ("", "")))[0] != _GITLINK}
+@lru_cache(maxsize=512)
+def changes(git: Git, before: str, after: str) -> dict[str, tuple[Entry, Entry]]:
+    """The paths that differ between two commits, as they are in the one and in the other."""
+    if before == after:
+        return {}
+    return raw_changes(git.records("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after))
 
 
-@dataclass(frozen=True)
-class Survey:
-    """What lies in one repository.
-
-    `foreign` describes work that is not ours, `torn` lists paths that an interrupted move left in a state
-    no commit has; `settled` says that every file is as the state promises.
-    """
-
-    state: State
-    head: str | None
-    upstream_tag: str | None
-    hipify_tag: str | None
-    foreign: tuple[str, ...]
-    torn: tuple[str, ...]
-    settled: bool
-
-
-def survey(git: Git, expected: Iterable[str] = ()) -> Survey:
-    """Look at a repository without changing it; `expected` are further commits HEAD may be at."""
-    state = load(git)
-    refs = git.refs("HEAD", UPSTREAM_TAG, HIPIFY_TAG)
-    head, upstream_tag, hipify_tag = refs.get("HEAD"), refs.get(UPSTREAM_TAG), refs.get(HIPIFY_TAG)
-    known = list(state.known)
-    if head is not None and head not in known:
-        leavable = {*expected, upstream_tag, hipify_tag}
-        if head in leavable or _is_published(git, head, state):
-            known.append(head)
-    foreign = []
-    if head is not None and head not in known:
-        count = git.run("rev-list", "--count", head, *(f"^{commit}" for commit in known)).strip()
-        foreign.append(f"{count} commit(s) that are not ours, up to {head[:12]}")
-    changes, broken, settled = _changes(git, state, tuple(known))
-    return Survey(state, head, upstream_tag, hipify_tag, (*foreign, *changes), tuple(broken), settled)
-
-
-def _is_published(git: Git, head: str, state: State) -> bool:
-    """Whether a checkout made by other tools may be taken over: leaving its HEAD loses nothing."""
-    return state == State() and bool(git.run("for-each-ref", "--contains", head, "--count=1", "refs/remotes"))
-
-
-def _changes(git: Git, state: State, known: tuple[str, ...]) -> tuple[list[str], list[str], bool]:
-    status = git.records(
-        "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=all", "--no-renames"
-    )
-    staged: dict[str, str] = {}
-    paths: list[str] = []
-    foreign: list[str] = []
-    for record in status:
-        if record.startswith("? "):
-            paths.append(record[2:])
-        elif record.startswith("1 "):
-            _, code, _, _, _, _, _, oid, path = record.split(" ", 8)
-            paths.append(path)
-            if code[0] not in ".D":
-                staged[path] = oid
-        elif record.startswith("u "):
-            foreign.append(f"unmerged: {record.split(' ', 10)[10]}")
-    trees = [tree(git, commit) for commit in known]
-    outputs: dict[str, tuple[str, str] | None] = {}
-    if state.head == "upstream" and state.tip is not None and state.upstream is not None:
-        outputs = difference(git, state.upstream, state.tip)
-        # Outputs that the project's .gitignore hides from status.
-        hidden = outputs.keys() - {*paths}
-        paths += sorted(path for path in hidden if os.path.lexists(git.work_tree / path))
-    found = _contents(git, paths)
-    settled = found == outputs
-    torn: list[str] = []
-    for path in paths:
-        wanted = {entries.get(path) for entries in trees}
-        staged_oids = {entry[1] for entry in wanted if entry is not None}
-        index_ours = path not in staged or staged[path] in staged_oids
-        if index_ours and found[path] in wanted:
-            continue
-        if state.pending is not None and index_ours and staged_oids:
-            torn.append(path)
-        else:
-            foreign.append(("changed: " if staged_oids else "added: ") + path)
-    return foreign, torn, settled
-
-
-def _contents(git: Git, paths: list[str]) -> dict[str, tuple[str, str] | None]:
-    """Mode and object id of the files as they lie in the work tree; `None` for absent ones."""
-    found: dict[str, tuple[str, str] | None] = {}
-    regular: list[tuple[str, str]] = []
-    for path in paths:
-        file = git.work_tree / path
-        try:
-            mode = file.lstat().st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            found[path] = None
-            continue
-        if stat.S_ISLNK(mode):
-            target = os.fsencode(file.readlink())
-            blob = b"blob %d\0" % len(target) + target
-            found[path] = ("120000", hashlib.sha1(blob, usedforsecurity=False).hexdigest())
-        elif stat.S_ISREG(mode):
-            regular.append((path, "100755" if mode & stat.S_IXUSR else "100644"))
-        else:
-            found[path] = ("040000", "")
-    for start in range(0, len(regular), 400):
-        batch = regular[start : start + 400]
-        oids = git.run("hash-object", "--", *(path for path, _ in batch)).split()
-        found.update({path: (mode, oid) for (path, mode), oid in zip(batch, oids, strict=True)})
+def raw_changes(records: list[str]) -> dict[str, tuple[Entry, Entry]]:
+    """What `git diff-tree` and its kin print with `-z --raw`."""
+    found: dict[str, tuple[Entry, Entry]] = {}
+    for facts, path in zip(records[::2], records[1::2], strict=True):
+        old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
+        found[path] = (
+            None if old_mode == _ABSENT else (old_mode, old),
+            None if new_mode == _ABSENT else (new_mode, new),
+        )
     return found
 
 
-def keep_torn(git: Git, torn: tuple[str, ...]) -> None:
-    """Copy torn files aside before a resumed move overwrites them: one may hold a user's edit after all."""
-    aside = git.git_dir / "rocwright" / "saved"
-    for path in torn:
-        source = git.work_tree / path
-        if source.is_file() and not source.is_symlink():
-            target = aside / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+def difference(git: Git, before: str, after: str) -> dict[str, Entry]:
+    """The files that differ between two commits, as they are in `after` (`None`: absent); no submodules."""
+    return {
+        path: new
+        for path, (old, new) in changes(git, before, after).items()
+        if (new or old or ("",))[0] != GITLINK
+    }
 
 
-def move(git: Git, target: str, after: State, torn: tuple[str, ...] = ()) -> None:
-    """Bring a surveyed repository to `target`, HEAD detached, and record `after`.
-
-    Can be killed at any moment: the next survey knows where the move was going.
-    """
-    before = load(git)
-    save(git, msgspec.structs.replace(before, pending=target))
-    if before.pending is not None:
-        # We hold the repository's lock, so these belong to a git that was killed.
-        for name in ("index.lock", "HEAD.lock", "shallow.lock", "config.lock", "packed-refs.lock"):
-            (git.git_dir / name).unlink(missing_ok=True)
-        keep_torn(git, torn)
-    if before.head == "upstream" and before.tip is not None:
-        # With the outputs in the index git itself removes them, ignored ones too.
-        git.run("reset", "--quiet", "--mixed", before.tip)
-    git.run("checkout", "--quiet", "--force", "--detach", target)
-    if before.pending is not None:
-        _remove_leftovers(git, before.known, target)
-    save(git, after)
-
-
-def _remove_leftovers(git: Git, known: tuple[str, ...], target: str) -> None:
-    """Remove files that the interrupted move had already written and that `target` does not have."""
-    for path in {path for commit in known for path in tree(git, commit)} - tree(git, target).keys():
-        file = git.work_tree / path
-        if file.is_symlink() or file.is_file():
-            file.unlink()
-            remove_empty_parents(file, git.work_tree)
-
-
-def remove_empty_parents(path: Path, root: Path) -> None:
-    """Remove the directories between `path` and `root` that became empty."""
-    for parent in path.parents:
-        if parent == root or any(parent.iterdir()):
-            return
-        parent.rmdir()
+def moved_links(git: Git, before: str, after: str) -> dict[str, tuple[str, str]]:
+    """The submodules that both commits have, at different commits: path -> (before, after)."""
+    return {
+        path: (old[1], new[1])
+        for path, (old, new) in changes(git, before, after).items()
+        if old is not None and new is not None and old[0] == new[0] == GITLINK
+    }
 
 
 def tag(git: Git, name: str, commit: str | None, current: str | None) -> None:
@@ -281,3 +199,11 @@ def tag(git: Git, name: str, commit: str | None, current: str | None) -> None:
         git.set_ref(name, commit)
     elif commit is None and current is not None:
         git.delete_ref(name)
+
+
+def remove_empty_parents(path: Path, root: Path) -> None:
+    """Remove the directories between `path` and `root` that became empty."""
+    for parent in path.parents:
+        if parent == root or any(parent.iterdir()):
+            return
+        parent.rmdir()

@@ -2,38 +2,63 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
 
-from rocwright.errors import UnsavedWork
+from rocwright.errors import UnsavedWork, UsageError
 from rocwright.sources import state as states
 from rocwright.sources import tree
 from rocwright.sources.state import Survey
+from rocwright.sources.survey import survey
 from rocwright.sources.tree import Node
 from rocwright.system.git import Git
 
 _SHOWN = 10
+# What Windows takes as a path, without the NUL that ends it.
+LONGEST = 259
+# Hipify writes these beside, in a folder `hip`, `.cu` as `.hip`.
+_OUTPUT = 5
+_HIPIFIED = (".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".in", ".hpp")
+
+Surveys = dict[str, tuple[Node, Survey]]
 
 
-def survey_tree(main: Node, *, jobs: int) -> dict[str, tuple[Node, Survey]]:
+def survey_tree(main: Node, *, jobs: int) -> Surveys:
     """Survey a checkout and its populated submodules, keyed by path; changes nothing."""
-    found: dict[str, tuple[Node, Survey]] = {}
+    found: Surveys = {}
     frontier: list[tuple[Node, tuple[str, ...]]] = [(main, ())]
     while frontier:
-        surveys = tree.parallel(lambda item: states.survey(item[0].git, item[1]), frontier, jobs)
+        surveys = tree.parallel(lambda item: survey(item[0].git, item[1]), frontier, jobs)
         following: list[tuple[Node, tuple[str, ...]]] = []
         for (node, _), seen in zip(frontier, surveys, strict=True):
             found[node.path] = (node, seen)
-            commits = dict.fromkeys((*seen.state.known, *([seen.head] if seen.head else [])))
-            following += [
-                # A submodule that someone else populated is at the commit its parent names.
-                (child, (child.commit,))
-                for child in tree.children(node, commits)
-            ]
+            # A submodule that someone else populated is at the commit its parent names.
+            following += [(child, (child.commit,)) for child in _populated(node, seen)]
         frontier = following
     return found
 
 
-def obstacles(surveys: dict[str, tuple[Node, Survey]]) -> tuple[str, ...]:
+def _populated(node: Node, seen: Survey) -> list[Node]:
+    """The submodules that lie in the work tree, at any path that HEAD, index or a killed move has one at."""
+    links = dict(seen.links)
+    if not seen.settled:
+        for commit in (*seen.state.known, *([seen.head] if seen.head else [])):
+            links = states.gitlinks(node.git, commit) | links
+    found = []
+    for path, oid in sorted(links.items()):
+        work_tree = node.git.work_tree / path
+        git_dir = tree.git_dir_of(work_tree)
+        if git_dir is not None:
+            found.append(Node(Git(git_dir, work_tree, node.git.log), join(node.path, path), "", oid))
+    return found
+
+
+def join(parent: str, path: str) -> str:
+    """The path from the top of the checkout of what lies at `path` in the repository at `parent`."""
+    return f"{parent}/{path}" if parent else path
+
+
+def obstacles(surveys: Surveys) -> tuple[str, ...]:
     """The work that is not ours, each item with the path of its submodule."""
     return tuple(
         f"{path}: {problem}" if path else problem
@@ -43,7 +68,7 @@ def obstacles(surveys: dict[str, tuple[Node, Survey]]) -> tuple[str, ...]:
 
 
 def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
-    """Raise when there is work that is not ours; it is left as it is."""
+    """Raise `UnsavedWork` when there is work that is not ours; it is left as it is."""
     if not found:
         return
     more = f"\n    … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -56,35 +81,78 @@ def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
     )
 
 
-def descendants(main: Node, surveys: dict[str, tuple[Node, Survey]]) -> list[Node]:
+def descendants(main: Node, surveys: Surveys) -> list[Node]:
     """The submodules that the commit of `main` wants, as far down as they are populated."""
     found: list[Node] = []
     frontier = [main]
     while frontier:
         following = []
         for node in frontier:
+            seen = surveys[node.path][1] if node.path in surveys else None
+            if seen is None or not _has_submodules(node, seen):
+                continue
             for sub in tree.submodules(node.git, node.commit, node.url):
-                path = f"{node.path}/{sub.path}" if node.path else sub.path
+                path = join(node.path, sub.path)
                 work_tree = node.git.work_tree / sub.path
                 git_dir = surveys[path][0].git.git_dir if path in surveys else work_tree / ".git"
                 child = Node(Git(git_dir, work_tree, node.git.log), path, sub.url, sub.commit)
                 found.append(child)
-                if path in surveys and tree.is_fetched(child.git, sub.commit):
+                if path in surveys and sub.commit in surveys[path][1].state.known:
                     following.append(child)
         frontier = following
     return found
 
 
-def hipified_commits(main: Node, top: str | None, nodes: list[Node]) -> dict[str, str | None]:
-    """The hipify commit of every repository, read from the submodule entries of the top one's.
+def _has_submodules(node: Node, seen: Survey) -> bool:
+    """Whether the commit of a repository has submodules; its index says so where it is in order."""
+    # Hipify and patches move submodules; neither adds nor removes one of ours.
+    return bool(seen.links) or not (seen.settled and seen.state.upstream == node.commit)
 
-    A repository that hipify left alone has its upstream commit. All `None` without a hipify commit.
+
+def tips(nodes: Sequence[Node], top: str | None) -> dict[str, str | None]:
+    """What each repository is at when the project is at `top`: as the submodule entries of the one above say.
+
+    `nodes` start with the project, parents before children; `top` has the same submodules as its commit.
+    All `None` without `top`.
     """
-    found: dict[str, str | None] = {main.path: top}
-    for node in sorted((n for n in nodes if n.path != main.path), key=lambda n: n.path.count("/")):
-        parents = (n for n in nodes if n.path == "" or node.path.startswith(n.path + "/"))
-        owner = max(parents, key=lambda parent: len(parent.path))
-        above = found[owner.path]
-        inner = node.path[len(owner.path) :].lstrip("/")
-        found[node.path] = None if above is None else states.gitlinks(owner.git, above)[inner]
+    if top is None:
+        return {node.path: None for node in nodes}
+    found: dict[str, str | None] = {node.path: node.commit for node in nodes}
+    found[nodes[0].path] = top
+    for node in nodes:
+        target = found[node.path]
+        if target is None or target == node.commit:
+            continue
+        for path, (_, after) in states.moved_links(node.git, node.commit, target).items():
+            found[join(node.path, path)] = after
     return found
+
+
+def long_paths(
+    directory: PurePath, paths: Iterable[str], *, hipify: bool = False, limit: int = LONGEST
+) -> tuple[str, ...]:
+    """The paths that are longer than `limit` characters below `directory`, the longest first.
+
+    With `hipify` a source counts as its output does, which is longer.
+    """
+    room = limit - len(str(directory)) - 1
+
+    def length(path: str) -> int:
+        return len(path) + (_OUTPUT if hipify and path.endswith(_HIPIFIED) else 0)
+
+    found = [path for path in paths if length(path) > room]
+    return tuple(sorted(found, key=lambda path: (-length(path), path)))
+
+
+def refuse_long_paths(directory: PurePath, paths: Iterable[str], *, hipify: bool) -> None:
+    """Raise `UsageError` when Windows could not open all files below `directory`."""
+    found = long_paths(directory, paths, hipify=hipify)
+    if not found:
+        return
+    longest = len(found[0]) + (_OUTPUT if hipify and found[0].endswith(_HIPIFIED) else 0)
+    listing = "".join(f"\n    {path}" for path in found[:3])
+    raise UsageError(
+        f"{len(found)} path(s) would be longer than the {LONGEST} characters that Windows takes:{listing}",
+        where=str(directory),
+        next_step=f"choose a directory of at most {LONGEST - 1 - longest} characters, like C:\\b\\pytorch",
+    )

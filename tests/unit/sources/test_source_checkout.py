@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
-from git_repos import PROJECTS, Family, commit, git
+from git_repos import Family, commit, git
 
-from rocwright.errors import RocwrightError, Unreachable, UsageError
+from rocwright.errors import RocwrightError, Unreachable, UnsavedWork, UsageError
 from rocwright.sources.checkout import Checkout, plan_checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
-from rocwright.sources.resolve import Request, resolve
 
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
@@ -205,9 +205,14 @@ def test_a_plain_clone_is_taken_over_only_when_nothing_is_lost(
     family.version_2()
     done = bring(lock())
     assert heads(place)[0] == done.commit
+    # A branch of the user's holds his commit: leaving it loses nothing.
     git(place, "checkout", "-q", "main")
-    commit(place, {"mine": "x"})
-    with pytest.raises(RocwrightError, match=r"1 commit\(s\) that are not ours"):
+    mine = commit(place, {"mine": "x"})
+    assert bring(lock()).commit == done.commit
+    assert git(place, "rev-parse", "main") == mine
+    git(place, "checkout", "-q", "--detach", "main")
+    commit(place, {"more": "x"})
+    with pytest.raises(UnsavedWork, match=r"1 commit\(s\) that are not ours"):
         bring(lock())
 
 
@@ -250,19 +255,15 @@ def test_user_configuration_changes_no_byte(lock: Lock, bring: Bring, tmp_path: 
     assert "hooked" not in listing(place)
 
 
-def test_build_env_is_written_for_a_pinned_commit_only(family: Family, bring: Bring, tmp_path: Path) -> None:
-    torch = tmp_path / "pins"
-    (torch / ".ci/docker/ci_commit_pins").mkdir(parents=True)
-    (torch / ".ci/docker/ci_commit_pins/triton.txt").write_text(family.v1)
-    triton = Request("triton", origin=family.url)
-    pinned = resolve([triton], projects=PROJECTS, torch_dir=torch).sources[0]
+def test_build_env_is_written_and_removed_as_locked(lock: Lock, bring: Bring, place: Path) -> None:
+    plain = lock()
+    pinned = msgspec.structs.replace(plain, build_env={"TRITON_WHEEL_VERSION_SUFFIX": ""})
     assert bring(pinned).changed
-    path = tmp_path / "triton/build_env.json"
+    path = place / "build_env.json"
     assert path.read_text() == '{"TRITON_WHEEL_VERSION_SUFFIX":""}\n'
-    assert git(path.parent, "status", "--porcelain") == ""
+    assert git(place, "status", "--porcelain") == ""
     assert not bring(pinned).changed
-    flagged = Request("triton", origin=family.url, ref="main")
-    bring(resolve([flagged], projects=PROJECTS).sources[0])
+    bring(plain)
     assert not path.exists()
 
 
@@ -287,11 +288,18 @@ TORN = "printf cud > c.cu; printf 'cu' > b.h; touch .git/index.lock"
     ("start", "word", "nth", "before"),
     [
         ("nothing", "fetch", 3, ":"),
-        ("nothing", "checkout", 1, TORN),
-        ("committed", "checkout", 1, TORN),
-        ("uncommitted", "reset", 1, '{git} "$@"'),
-        ("uncommitted", "checkout", 4, '{git} "$@"'),
-        ("committed", "update-ref", 3, ":"),
+        ("nothing", "init", 2, ":"),
+        ("nothing", "read-tree", 1, TORN),
+        ("nothing", "read-tree", 3, '{git} "$@"'),
+        ("tip", "read-tree", 1, TORN),
+        ("tip", "read-tree", 2, '{git} "$@"'),
+        ("tip", "update-ref", 1, ":"),
+        ("tip", "update-ref", 2, '{git} "$@"'),
+        ("tip", "update-ref", 3, ":"),
+        ("tip", "update-ref", 6, ":"),
+        ("upstream", "read-tree", 1, TORN),
+        ("upstream", "read-tree", 4, '{git} "$@"'),
+        ("upstream", "update-ref", 2, ":"),
     ],
 )
 def test_a_killed_run_is_resumed_and_leaves_nothing_stale(
@@ -307,7 +315,7 @@ def test_a_killed_run_is_resumed_and_leaves_nothing_stale(
 ) -> None:
     lock_file, old = tmp_path / "lock.json", lock()
     if start != "nothing":
-        hipify(bring(old), head="tip" if start == "committed" else "upstream")
+        hipify(bring(old), head="tip" if start == "tip" else "upstream")
     v2 = family.version_2()
     new = lock()
     write_lock(SourceLock(SCHEMA, "linux", (new,)), lock_file)

@@ -10,7 +10,7 @@ import pytest
 from git_repos import SCRIPT, Family, commit, git
 from test_source_checkout import HIPIFY, REPOSITORIES, UPSTREAM, heads, listing
 
-from rocwright.errors import CommandFailed, RocwrightError
+from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
@@ -97,20 +97,27 @@ def test_no_stale_outputs_after_a_rename(
     assert git(place, "diff", "HEAD") == git(tmp_path / "fresh", "diff", "HEAD")
 
 
-def test_uncommitted_stays_at_the_published_commit(
-    family: Family, lock: Lock, bring: Bring, place: Path
-) -> None:
-    done = hipify(bring(lock()), head="upstream")
-    assert done.hipify_commit is None
+def test_head_stays_at_the_published_commit(family: Family, lock: Lock, bring: Bring, place: Path) -> None:
+    tip = hipify(bring(lock()), head="upstream").hipify_commit
+    assert tip is not None
     assert heads(place) == [family.v1, family.fmt_1, family.nest_1, family.inner_1]
-    assert git(place, "status", "--porcelain", "--ignore-submodules=all").split() == [
-        "M",
-        "b.h",
-        "??",
-        "hip/",
-    ]
     assert (place / "b.h").read_text() == "// hipified\nhip/hip b 1\n"
-    assert all(HIPIFY not in names for names in tags(place))
+    # The commit and its tag are there for whoever wants to see what hipify did.
+    assert git(place, "rev-parse", HIPIFY, UPSTREAM).split() == [tip, family.v1]
+    assert git(place, "diff", "--name-only", UPSTREAM, HIPIFY, "--ignore-submodules").split("\n") == [
+        "b.h",
+        "hip/a.hip",
+    ]
+    assert git(place, "show", "--no-patch", "--format=%s", HIPIFY) == "DO NOT SUBMIT: HIPIFY"
+    # Nothing to see for a user who did nothing; in submodules neither.
+    for path in REPOSITORIES:
+        assert git(place / path, "diff") == ""
+        assert git(place / path, "ls-files", "--others", "--exclude-standard") == ""
+    (place / "b.h").write_text("// hipified\nhip/hip b 1, mine\n")
+    assert git(place, "diff", "--name-only") == "b.h"
+    with pytest.raises(UnsavedWork, match=r"changed: b\.h"):
+        bring(lock())
+    git(place, "checkout", "-q", "b.h")
     assert not bring(lock()).changed
     assert not hipify(bring(lock()), head="upstream").changed
     (place / "hip/a.hip").unlink()

@@ -1,0 +1,159 @@
+"""Moves one repository from what it holds to what it is to hold; can be killed at any moment.
+
+Files and index move by `git read-tree`, which rewrites only what differs (so builds redo only that), HEAD
+by itself afterwards. What is being moved to is recorded first: the next survey knows where it was going.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from rocwright.sources import state as states
+from rocwright.sources.state import GITLINK, State, Survey
+from rocwright.sources.state import remove_empty_parents as remove_empty_parents
+from rocwright.sources.survey import behind_a_link, contents
+from rocwright.system.git import Git
+
+_LOCKS = ("index.lock", "HEAD.lock", "shallow.lock", "config.lock", "packed-refs.lock")
+
+
+def move(git: Git, seen: Survey | None, after: State) -> bool:
+    """Bring a repository without foreign work to `after`; returns whether there was anything to do.
+
+    HEAD is detached: a branch it was on stays where it is. `seen` is `None` for one without files. Files
+    that the target would overwrite have to be out of the way (`in_the_way`).
+    """
+    before = states.load(git)
+    if seen is not None and seen.settled and before == after:
+        return False
+    tip, at = after.tip, after.at
+    assert tip is not None and at is not None
+    states.save(git, msgspec.structs.replace(before, pending=tip))
+    if before.pending is not None:
+        # We hold the checkout's lock, so these belong to a git that was killed.
+        for name in _LOCKS:
+            (git.git_dir / name).unlink(missing_ok=True)
+        if seen is not None:
+            _keep_torn(git, seen.torn)
+    if seen is not None and seen.hidden and seen.head is not None:
+        _look_at_everything(git, seen.head)
+    # Where files are ours but not as promised, git must not insist on what its index says of them.
+    untouched = seen is not None and seen.settled
+    git.run("read-tree", "-m" if untouched else "--reset", "-u", tip)
+    if seen is None or seen.head != at or seen.branch is not None:
+        git.run("update-ref", "--no-deref", "-m", "rocwright", "HEAD", at)
+    if after.head == "upstream" and after.upstream is not None:
+        links = states.moved_links(git, after.upstream, tip)
+        words = [w for path, (old, _) in links.items() for w in ("--cacheinfo", f"{GITLINK},{old},{path}")]
+        if words:
+            git.run("update-index", *words)
+    if before.pending is not None:
+        _remove_leftovers(git, before.known, tip)
+    states.save(git, after)
+    return True
+
+
+def _look_at_everything(git: Git, head: str) -> None:
+    """Forget which files git was told to overlook or leave out; other tools hide changes this way."""
+    git.run("config", "--local", "core.sparseCheckout", "false")
+    git.run("read-tree", head)
+
+
+def _keep_torn(git: Git, torn: Iterable[str]) -> None:
+    """Copy torn files aside before a resumed move overwrites them: one may hold a user's edit after all."""
+    aside = git.git_dir / "rocwright" / "saved"
+    for path in torn:
+        source = git.work_tree / path
+        if source.is_file() and not source.is_symlink():
+            target = aside / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def _remove_leftovers(git: Git, known: Iterable[str], target: str) -> None:
+    """Remove files that an interrupted move had already written and that `target` does not have."""
+    for path in {path for commit in known for path in states.tree(git, commit)} - states.tree(
+        git, target
+    ).keys():
+        file = git.work_tree / path
+        if behind_a_link(git.work_tree, path):
+            continue
+        if file.is_symlink() or file.is_file():
+            file.unlink()
+            remove_empty_parents(file, git.work_tree)
+
+
+def in_the_way(git: Git, target: str) -> tuple[str, ...]:
+    """Untracked files, ignored ones included, that going to `target` would overwrite with something else.
+
+    git takes ignored files for worthless and overwrites them without a word.
+    """
+    found = states.raw_changes(git.records("diff-index", "--cached", "-z", "--raw", "--no-renames", target))
+    tracked = {path for path, (old, _) in found.items() if old is None}
+    arriving = {path: old for path, (old, new) in found.items() if old is not None and new is None}
+    blocking: dict[str, None] = {}
+    plain: list[str] = []
+    for path, entry in arriving.items():
+        above = _file_above(git.work_tree, path)
+        if above is not None:
+            if above not in tracked:
+                blocking[above] = None
+            continue
+        file = git.work_tree / path
+        if not os.path.lexists(file):
+            continue
+        if not file.is_dir() or file.is_symlink():
+            plain.append(path)
+        elif entry is None or entry[0] != GITLINK:
+            blocking |= dict.fromkeys(p for p in _files_below(file, path) if p not in tracked)
+    lying = contents(git, plain, (target,))
+    return (*blocking, *(path for path in plain if lying[path] != arriving[path]))
+
+
+def _file_above(root: Path, path: str) -> str | None:
+    """The parent of `path` that is no directory."""
+    parts = path.split("/")
+    for count in range(1, len(parts)):
+        above = "/".join(parts[:count])
+        file = root / above
+        if file.is_symlink() or file.is_file():
+            return above
+        if not file.exists():
+            return None
+    return None
+
+
+def _files_below(directory: Path, path: str) -> Iterable[str]:
+    for here, names, plain in os.walk(directory):
+        below = Path(here).relative_to(directory).as_posix()
+        prefix = path if below == "." else f"{path}/{below}"
+        if ".git" in names or ".git" in plain:
+            names.clear()
+            yield f"{prefix}/"
+            continue
+        yield from (f"{prefix}/{name}" for name in plain)
+        yield from (f"{prefix}/{name}" for name in names if (Path(here) / name).is_symlink())
+
+
+def look_ahead(git: Git, seen: Survey, target: str) -> Survey:
+    """A survey that counts what lies in the way of a target as foreign, too.
+
+    After a killed move it is what that was writing.
+    """
+    lying = in_the_way(git, target)
+    under_way = states.tree(git, seen.state.pending) if lying and seen.state.pending is not None else {}
+    torn = tuple(path for path in lying if path in under_way)
+    paths = tuple(path for path in lying if path not in under_way)
+    return replace(blocked(seen, paths), torn=tuple(dict.fromkeys((*seen.torn, *torn))))
+
+
+def blocked(seen: Survey, paths: tuple[str, ...]) -> Survey:
+    """A survey that counts what lies in the way of a target as foreign, too."""
+    described = tuple(f"in the way: {path}" for path in paths)
+    return replace(seen, foreign=(*seen.foreign, *described), added=(*seen.added, *paths))
