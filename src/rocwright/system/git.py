@@ -183,15 +183,9 @@ class Git:
         `note` is told how far it is. A failure of the network is tried again after each of `pauses_s`.
         Raises `NotOffered` when the server answers without handing them out, else `Unreachable`.
         """
-        words = [
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-recurse-submodules",
-            "--no-write-fetch-head",
-            "--force",
-        ]
-        words += ["--progress"] if note is not None else []
+        words = ["fetch", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--force"]
+        # Quiet silences one of the processes that count, even together with --progress.
+        words.append("--quiet" if note is None else "--progress")
         words += [f"--depth={depth}"] if depth else []
         if not blobs:
             # With what is here as a base git would look for the files it does not have.

@@ -110,6 +110,60 @@ def test_progress_without_a_terminal_is_a_line_at_start_and_end() -> None:
     assert "\x1b" not in done.stderr
 
 
+def test_progress_of_many_short_steps_is_one_line_each() -> None:
+    done = piped(
+        "p = console.Progress(total=0, starts=False)\n"
+        "with p.shown():\n"
+        "    p.expect(2)\n"
+        "    p.start('torch'); p.expect(1); p.start('third_party/fmt'); p.note('torch', 'receiving 43 %')\n"
+        "    p.end('third_party/fmt', 'done'); p.end('torch', 'done'); p.end('fbgemm', 'cached')\n"
+    )
+    lines = [line.split() for line in done.stderr.splitlines()]
+    assert [line[:3] for line in lines] == [
+        ["done", "[1/3]", "third_party/fmt"],
+        ["done", "[2/3]", "torch"],
+        ["cached", "[3/3]", "fbgemm"],
+    ]
+
+
+def test_a_long_step_is_heard_of_in_a_log() -> None:
+    done = piped(
+        "p = console.Progress(total=1, starts=False, every_s=0)\n"
+        "with p.shown():\n"
+        "    p.note('nobody', 'x'); p.start('torch'); p.note('torch', 'receiving 43 %')\n"
+        "    p.end('torch', 'done')\n"
+    )
+    first, last = (line.split() for line in done.stderr.splitlines())
+    assert first == ["...", "torch", "0", "s", "receiving", "43", "%"]
+    assert last[:3] == ["done", "[1/1]", "torch"]
+
+
+def test_progress_spells_out_what_a_terminal_would_obey() -> None:
+    done = piped(
+        "p = console.Progress(total=1); name = 'a\\x1b[31mb'\n"
+        "with p.shown():\n    p.start(name); p.end(name, 'done')"
+    )
+    assert "\x1b" not in done.stderr
+    assert done.stderr.count("a\\x1b[31mb") == 2
+
+
+def test_a_live_display_keeps_long_names_apart() -> None:
+    names = [f"third_party/flash-attention/csrc/composable_kernel/{end}" for end in ("include", "library")]
+    code = (
+        "import time; from rocwright.system import console\n"
+        "p = console.Progress(total=2)\n"
+        "with p.shown():\n"
+        f"    [p.start(name) for name in {names!r}]\n"
+        f"    p.note({names[0]!r}, 'receiving 43 %'); time.sleep(0.6)\n"
+        f"    [p.end(name, 'done') for name in {names!r}]\n"
+    )
+    seen = on_terminal({"NO_COLOR": "1"}, code)
+    assert "third_party/…c/composable_kernel/include" in seen
+    assert "third_party/…c/composable_kernel/library" in seen
+    assert "receiving 43 %" in seen
+    assert f"[2/2] {names[1]}" in seen
+
+
 def test_what_an_output_cannot_show_is_spelled_out() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from rocwright.system import console; console.out('a\\u2026\\udcffb')"],
@@ -134,16 +188,18 @@ def test_quiet_progress_says_nothing() -> None:
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def on_terminal(env: Mapping[str, str]) -> str:
-    """What `console.error` writes to a real terminal."""
+ERROR = (
+    "from rocwright.system import console; from rocwright.errors import UsageError; "
+    "console.error(UsageError('no'))"
+)
+
+
+def on_terminal(env: Mapping[str, str], code: str = ERROR) -> str:
+    """What `code` writes to a real terminal."""
     try:
         ours, theirs = pty.openpty()
     except OSError:
         pytest.skip("this system gives out no pseudo terminals (a container without /dev/pts)")
-    code = (
-        "from rocwright.system import console; from rocwright.errors import UsageError; "
-        "console.error(UsageError('no'))"
-    )
     child = subprocess.Popen(
         [sys.executable, "-c", code], stderr=theirs, stdout=theirs, env={**QUIET, "TERM": "xterm", **env}
     )

@@ -52,6 +52,7 @@ def test_a_shell_that_is_given_the_shown_command_does_the_same() -> None:
         "MY_APIKEY",
         "NPM_AUTH",
         "GIT_CREDENTIALS",
+        "GIT_CONFIG_VALUE_0",
     ],
 )
 def test_secrets_are_in_the_environment_but_not_in_sight(tmp_path: Path, name: str) -> None:
@@ -121,6 +122,44 @@ def test_megabytes_on_both_streams_do_not_block(tmp_path: Path) -> None:
     done = python(code, log=tmp_path / "log")
     assert len(done.stdout) == 20000 * 51
     assert (tmp_path / "log").stat().st_size > 2 * 20000 * 51
+
+
+def test_lines_to_be_overwritten_go_to_the_watch_alone(tmp_path: Path) -> None:
+    seen: list[str] = []
+    code = (
+        "import sys; sys.stderr.write('begin\\n 1 %\\r 50 %\\r100 %, done\\nwindows\\r\\n'); "
+        "sys.stderr.flush(); print('data\\rdata'); sys.exit(3)"
+    )
+    with pytest.raises(CommandFailed) as caught:
+        python(code, watch=seen.append, log=tmp_path / "log")
+    assert seen == ["begin", "1 %", "50 %", "100 %, done", "windows"]
+    logged = (tmp_path / "log").read_bytes().split(b"\n", 1)[1]
+    assert b" 50 %" not in logged
+    assert b"begin\n100 %, done\nwindows\r\n" in logged
+    assert "50 %" not in caught.value.tail
+    assert "100 %, done" in caught.value.tail
+
+
+def test_the_watch_is_told_while_the_command_runs(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    code = (
+        "import sys, pathlib, time\n"
+        "sys.stderr.write('1 %\\r2 %\\r'); sys.stderr.flush()\n"
+        f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\n"
+    )
+    # The command ends only when the watch was told.
+    python(code, watch=lambda line: go.touch())
+
+
+def test_a_login_that_a_command_prints_stays_out_of_the_log(tmp_path: Path) -> None:
+    code = "import sys; print('https://a:hunter2@h/x'); sys.exit('fatal: https://a:hunter2@h/x is gone')"
+    with pytest.raises(CommandFailed) as caught:
+        python(code, log=tmp_path / "log")
+    assert "hunter2" not in (tmp_path / "log").read_text().split("\n", 1)[1]
+    assert "fatal: https://***@h/x is gone" in caught.value.tail
+    assert "hunter2" not in caught.value.tail
+    # What a program reads stays as it was printed.
+    assert python("print('https://a:hunter2@h/x')").stdout == "https://a:hunter2@h/x\n"
 
 
 def test_output_that_is_no_utf8_is_not_fatal() -> None:
