@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,8 @@ class Wanted:
     def resolved(self, table: ProjectTable, places: Places, mirrors: Mirrors | None) -> SourceLock:
         """Every project at an exact commit; asks the repositories, checks nothing out."""
         requests = self.requests(table)
-        with console.Progress(total=0).shown() as progress:
+        # Where no terminal is, the table of what was resolved says it all.
+        with console.Progress(total=0, quiet=not sys.stderr.isatty()).shown() as progress:
             return resolve(
                 requests,
                 projects=table,
@@ -136,7 +138,7 @@ class Run:
             )
             for source in lock.sources
         ]
-        show_sources.show_plans(lock, plans, json=self.json)
+        show_sources.show_plans(lock, plans, patches=self.how.patches, json=self.json)
 
     def act(self, lock: SourceLock, *, record: bool) -> None:
         """Bring every project to its commit; with `record` the lock file gets commits and outcomes."""

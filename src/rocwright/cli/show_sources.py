@@ -61,7 +61,7 @@ def show_lock(lock: SourceLock, path: Path) -> None:
     console.table(f"{path}: sources for {lock.platform}", head, rows)
 
 
-def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, json: bool) -> None:
+def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None, json: bool) -> None:
     """What a run would do, and what stands in its way."""
     if json:
         found = {
@@ -76,8 +76,13 @@ def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, json: bool) -
         console.out_json({"lock": lock, "plans": found})
         return
     for source, plan in zip(lock.sources, plans, strict=True):
-        console.out(f"{source.project}: {short_ref(source.ref)} is {source.commit} ({_reason(source)})")
-        steps = [*plan.steps(), *(["run its hipify script, if it has one"] if source.hipify else [])]
+        named = "" if source.ref == source.commit else f"{short_ref(source.ref)} is "
+        console.out(f"{source.project}: {named}{source.commit} ({_reason(source)})")
+        steps = [*plan.steps()]
+        if source.hipify:
+            steps.append("hipify it with its own script, unless that is done or it has none")
+        if patches is not None:
+            steps.append(f"apply the patches for it in {patches}")
         for step in steps:
             console.out(f"  {step}")
         for obstacle in plan.obstacles:
@@ -94,7 +99,8 @@ def show_prepared(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path
         count = len(done.checkout.submodules)
         submodules = f", {count} submodule{'' if count == 1 else 's'}" if count else ""
         console.out(f"{source.project}: {done.checkout.directory}")
-        console.out(f"  upstream  {done.checkout.commit} {short_ref(source.ref)}{submodules}")
+        named = "" if source.ref == source.commit else f" {short_ref(source.ref)}"
+        console.out(f"  upstream  {done.checkout.commit}{named}{submodules}")
         if done.hipified is not None:
             console.out(f"  hipify    {hipified_line(done.hipified)}")
         if done.patched is not None:
@@ -145,7 +151,9 @@ def _change_line(change: Change) -> str:
         return f"{change.project}: added at {short(change.new_commit or '')}"
     if change.kind == "removed":
         return f"{change.project}: removed, was at {short(change.old_commit or '')}"
-    others = [name for name in change.fields if name != "commit"]
+    # What became of another commit is another outcome; that needs no saying.
+    silent = {"commit", "outcome"} if change.old_commit != change.new_commit else {"commit"}
+    others = [name for name in change.fields if name not in silent]
     also = f"; other {', '.join(others)}" if others else ""
     if change.old_commit == change.new_commit:
         return f"{change.project}: stays at {short(change.new_commit or '')}{also}"

@@ -155,7 +155,7 @@ def _log(change: Change, beside: tuple[Path, ...], locks: tuple[SourceLock, ...]
     if change.old_commit is None or change.new_commit is None or change.old_commit == change.new_commit:
         return None
     names = {each.directory for held in locks for each in held.sources if each.project == change.project}
-    places = [folder / name for folder in beside for name in sorted(names)]
+    places = [folder.resolve() / name for folder in beside for name in sorted(names)]
     repositories = [Git(place / ".git", place) for place in places if (place / ".git" / "HEAD").is_file()]
     mirrors = cache.mirrors()
     origin = change.new_origin or change.old_origin or ""
