@@ -122,6 +122,12 @@ def test_a_user_adds_projects_and_replaces_rows() -> None:
         table.get("vision")
 
 
+def test_the_name_of_a_version_goes_before_the_branch_of_another() -> None:
+    table = overlaid(line("main", ref='"nightly"'))
+    assert table.get_line("nightly").name == "nightly"
+    assert table.get_line("main").ref == "nightly"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -227,6 +227,14 @@ def test_a_clone_that_someone_else_made(tmp_path: Path) -> None:
         verify_checkouts(held, {"torch": tmp_path / "empty"})
 
 
+def test_a_checkout_that_the_documented_scripts_made_before(bench: Bench) -> None:
+    """It has the tags and the hipify commit, but nothing recorded."""
+    (bench.path / ".git/rocwright/state.json").unlink()
+    bench.verify()
+    with pytest.raises(IntegrityError, match=f"is at {bench.upstream[:12]}, and aaaaaaaaaaaa is locked"):
+        bench.verify(bench.locked(commit=A))
+
+
 def test_every_project_is_told_and_a_missing_one_first(bench: Bench, tmp_path: Path) -> None:
     apex = commit(tmp_path / "apex", {})
     held = lock(msgspec.structs.replace(TORCH, commit=A), msgspec.structs.replace(APEX, commit=B), AUDIO)

@@ -21,7 +21,7 @@ A, B = "a" * 40, "b" * 40
 
 
 class Forge:
-    """Repositories of torch, audio, vision, triton and apex below one directory."""
+    """Repositories of torch, a fork of it, audio, vision, triton and apex below one directory."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -45,7 +45,10 @@ class Forge:
             if windows is not None and windows.origin is not None:
                 windows = msgspec.structs.replace(windows, origin=self.url(f"{row.name}-windows"))
             rows.append(msgspec.structs.replace(row, origin=self.url(row.alias or row.name), windows=windows))
-        lines = [msgspec.structs.replace(line, origin=self.url("torch")) for line in PROJECTS.lines]
+        lines = [
+            msgspec.structs.replace(line, origin=self.url("fork" if line.pinned else "torch"))
+            for line in PROJECTS.lines
+        ]
         return ProjectTable(tuple(rows), tuple(lines))
 
     def resolve(self, *requests: Request, **more: Any) -> SourceLock:
@@ -262,7 +265,7 @@ def test_a_torch_commit_that_is_nowhere(forge: Forge) -> None:
 
 
 def test_a_version_of_pytorch_names_torchs_repository_and_branch(forge: Forge) -> None:
-    tip = forge.add("torch", "release/2.9", files=pins(forge, B))
+    tip = forge.add("fork", "release/2.9", files=pins(forge, B))
     lock = forge.resolve(*requests_for(["all"], forge.table, line="2.9"))
     assert [(each.project, each.ref, each.commit, each.why) for each in lock.sources] == [
         ("torch", "refs/heads/release/2.9", tip, "line"),
@@ -288,7 +291,7 @@ def test_upstreams_branches_of_the_same_name(forge: Forge) -> None:
 
 
 def test_a_version_whose_pins_lack_a_project_never_takes_its_default(forge: Forge) -> None:
-    forge.add("torch", "release/2.9", files={"related_commits": ""})
+    forge.add("fork", "release/2.9", files={"related_commits": ""})
     forge.add("vision", "nightly")
     with pytest.raises(InvalidPin, match="no pin for torchvision was found in related_commits of file:"):
         forge.resolve(*requests_for(["torch", "vision"], forge.table, line="2.9"))
@@ -297,22 +300,45 @@ def test_a_version_whose_pins_lack_a_project_never_takes_its_default(forge: Forg
 def test_without_torch_the_pins_are_those_of_the_version_not_of_a_tree(
     forge: Forge, torch_tree: Path
 ) -> None:
-    tip = forge.add("torch", "release/2.9", files=pins(forge, B))
+    tip = forge.add("fork", "release/2.9", files=pins(forge, B))
     found = forge.resolve(*requests_for(["audio"], forge.table, line="2.9"), torch_dir=torch_tree)
     assert [(each.commit, each.pin) for each in found.sources] == [(B, f"related_commits:1 @ {tip}")]
 
 
 def test_flags_go_before_the_version_for_what_they_name(forge: Forge) -> None:
-    fork = forge.add("fork", "release/2.9", files=pins(forge, B))
+    mine = forge.add("mine", "release/2.9", files=pins(forge, B))
     by_origin = forge.resolve(
-        Request("torch", origin=forge.url("fork"), line="2.9"), Request("apex", line="2.9")
+        Request("torch", origin=forge.url("mine"), line="2.9"), Request("apex", line="2.9")
     )
     torch = by_origin.get("torch")
-    assert (torch.origin, torch.commit, torch.why) == (forge.url("fork"), fork, "line")
-    assert by_origin.get("apex").pin == f"related_commits:3 @ {fork}"
-    topic = forge.add("torch", "topic")
+    assert (torch.origin, torch.commit, torch.why) == (forge.url("mine"), mine, "line")
+    assert by_origin.get("apex").pin == f"related_commits:3 @ {mine}"
+    topic = forge.add("fork", "topic")
     torch = forge.one(Request("torch", ref="topic", line="2.9"))
-    assert (torch.origin, torch.commit, torch.why) == (forge.url("torch"), topic, "flag")
+    assert (torch.origin, torch.commit, torch.why) == (forge.url("fork"), topic, "flag")
+
+
+def test_the_release_branch_goes_before_what_a_version_names(forge: Forge) -> None:
+    forge.add("fork", "release/2.9", files=pins(forge))
+    forge.add("triton", "rocm")
+    tip = forge.add("triton", "release/3.5.x")
+    lines = [msgspec.structs.replace(each, refs={"triton": "rocm"}) for each in forge.table.lines]
+    table = ProjectTable(forge.table.project, tuple(lines))
+    request = Request("triton", line="2.9", release=True)
+    assert forge.one(request, projects=table).commit == tip
+    # In a tree that says nothing of the version no other commit is taken for it.
+    row = msgspec.structs.replace(forge.table.get("triton"), ref="rocm")
+    table = ProjectTable((*forge.table.project, row), ())
+    with pytest.raises(UsageError, match="check torch out first"):
+        forge.one(Request("triton", release=True), projects=table)
+
+
+def test_a_bad_commit_file_is_nothing_to_who_names_the_ref(forge: Forge, torch_tree: Path) -> None:
+    tip = forge.add("triton")
+    (torch_tree / ".ci/docker/ci_commit_pins/triton.txt").write_text("main\n")
+    assert forge.one(Request("triton", ref="main"), torch_dir=torch_tree).commit == tip
+    with pytest.raises(InvalidPin, match=r"triton\.txt:1: 'main' is no complete commit id"):
+        forge.one(Request("triton"), torch_dir=torch_tree)
 
 
 @pytest.mark.parametrize(
