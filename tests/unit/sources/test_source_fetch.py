@@ -13,6 +13,8 @@ from git_repos import git as plain
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, NotOffered, Unreachable
 from rocwright.sources import tree
+from rocwright.sources.checkout import checkout
+from rocwright.sources.lock import LockedSource
 from rocwright.sources.mirror import Mirrors
 from rocwright.system import git, remote
 from rocwright.system.git import Git
@@ -290,3 +292,73 @@ def test_a_remote_project_gets_no_files_of_this_machine(repository: Git, tmp_pat
     with pytest.raises(InvalidInput, match="of this machine"):
         tree.submodules(repository, head, "https://example.org/torch")
     assert tree.submodules(repository, head, "/srv/torch")[0].url == url
+
+
+class TestManySubmodules:
+    """A project with twelve submodules behind a server that takes its time."""
+
+    COUNT = 12
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def origins(cls, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+        """The repositories, and two commits of the project between which every submodule moves."""
+        root = tmp_path_factory.mktemp("many")
+        names = [f"sub{number}" for number in range(cls.COUNT)]
+        modules = "".join(
+            f'[submodule "{name}"]\n\tpath = third_party/{name}\n\turl = ../{name}\n' for name in names
+        )
+        commits = [commit(root / "torch", {".gitmodules": modules})]
+        for text in ("1\n", "2\n"):
+            pins = [f"160000,{commit(root / n, {'file': text})},third_party/{n}" for n in names]
+            for pin in pins:
+                plain(root / "torch", "update-index", "--add", "--cacheinfo", pin)
+            plain(root / "torch", "commit", "-q", "-m", "pins")
+            commits.append(plain(root / "torch", "rev-parse", "HEAD"))
+        return root, commits[1:]
+
+    @pytest.fixture
+    def server(self, origins: tuple[Path, list[str]]) -> Iterator[GitServer]:
+        with serving(origins[0]) as running:
+            yield running
+
+    @pytest.fixture
+    def locked(self, server: GitServer, origins: tuple[Path, list[str]]) -> list[LockedSource]:
+        return [
+            LockedSource(
+                project="torch",
+                origin=server.url("torch"),
+                ref="refs/heads/main",
+                commit=one,
+                why="flag",
+                directory="pytorch",
+                hipify=False,
+            )
+            for one in origins[1]
+        ]
+
+    @pytest.mark.parametrize("mirrored", [False, True])
+    def test_a_repin_fetches_them_side_by_side(
+        self, server: GitServer, locked: list[LockedSource], tmp_path: Path, mirrored: bool
+    ) -> None:
+        mirrors = Mirrors(tmp_path / "mirrors") if mirrored else None
+        checkout(locked[0], tmp_path / "pytorch", jobs=self.COUNT, mirrors=mirrors)
+        server.forget()
+        server.faults.latency_s = 0.3
+        checkout(locked[1], tmp_path / "pytorch", jobs=self.COUNT, mirrors=mirrors)
+        assert (tmp_path / "pytorch/third_party/sub11/file").read_text() == "2\n"
+        # One after the other they would be as many rounds as requests.
+        assert server.count() >= 2 * (self.COUNT + 1)
+        assert server.rounds() <= 8
+        assert server.peak() > self.COUNT / 2
+
+    def test_a_second_place_fetches_nothing(
+        self, server: GitServer, locked: list[LockedSource], tmp_path: Path
+    ) -> None:
+        mirrors = Mirrors(tmp_path / "mirrors")
+        checkout(locked[1], tmp_path / "one", mirrors=mirrors)
+        server.forget()
+        checkout(locked[1], tmp_path / "two", mirrors=mirrors)
+        checkout(locked[0], tmp_path / "two", mirrors=mirrors)
+        assert server.count() == 0
+        assert (tmp_path / "two/third_party/sub0/file").read_text() == "1\n"
