@@ -12,11 +12,13 @@ from rocwright.errors import InvalidPatch, RocwrightError
 from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout
+from rocwright.sources.move import blocked, in_the_way, move
 from rocwright.sources.patches import Patch
 from rocwright.sources.replay import replay
 from rocwright.sources.state import Head, State, Survey
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
+from rocwright.sources.work import REFUSE, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -44,6 +46,7 @@ def apply_patches(
     *,
     head: Head = "tip",
     jobs: int = 10,
+    work: Work = REFUSE,
     watch: Watch = NOBODY,
     log: Path | None = None,
 ) -> PatchedTree:
@@ -54,18 +57,24 @@ def apply_patches(
     the tree goes back to what it was before.
 
     Raises `InvalidPatch` for one that does not fit and `UnsavedWork` when the checkout holds work that is
-    not ours; the checkout is as it was then, because all commits are made before any file moves.
+    not ours and `work` does not say what becomes of it; the checkout is as it was then, because all commits
+    are made before any file moves.
     """
     place = Path(checkout.directory)
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        whole.refuse_foreign(place, whole.obstacles(surveys))
+        if set_aside(surveys, work, place, watch=watch):
+            surveys = whole.survey_tree(main, jobs=jobs)
         _refuse_elsewhere(checkout, surveys)
         _refuse_homeless(patches, surveys)
         if patches:
             watch.note(checkout.project, f"{len(patches)} patches")
         tips = _tips(surveys, patches)
+        blocking = _in_the_way(surveys, tips)
+        if blocking:
+            set_aside(blocking, work, place, watch=watch)
+            surveys = whole.survey_tree(main, jobs=jobs)
         changed = False
         # The project itself last: its commit names those of the submodules.
         for path in sorted(surveys, key=_depth, reverse=True):
@@ -170,6 +179,18 @@ def _move_submodules(repository: Git, base: str, moved: Mapping[str, str]) -> st
 # --- acting ---
 
 
+def _in_the_way(
+    surveys: Mapping[str, tuple[Node, Survey]], tips: Mapping[str, str]
+) -> dict[str, tuple[Node, Survey]]:
+    """The repositories where untracked files, ignored ones included, lie where the patches put theirs."""
+    found = {}
+    for path, (node, seen) in surveys.items():
+        blocking = in_the_way(node.git, tips[path]) if tips[path] != seen.state.tip else ()
+        if blocking:
+            found[path] = (node, blocked(seen, blocking))
+    return found
+
+
 def _settle(node: Node, seen: Survey, tip: str, head: Head) -> bool:
     """Bring one repository to its tip; returns whether anything changed."""
     state = seen.state
@@ -179,8 +200,4 @@ def _settle(node: Node, seen: Survey, tip: str, head: Head) -> bool:
         patched=tip if tip != base else None,
         head=head if tip != state.upstream else "tip",
     )
-    wanted = tip if after.head == "tip" else state.upstream
-    if state == after and seen.settled and seen.head == wanted:
-        return False
-    states.move(node.git, tip, after, seen.torn)
-    return True
+    return move(node.git, seen, after)

@@ -251,9 +251,10 @@ def _refuse_foreign_submodules(commits: _Commits, found: dict[str, _Commits]) ->
     after = states.gitlinks(repository, commits.top)
     for path, before in states.gitlinks(repository, commits.base).items():
         inside = found.get(f"{commits.node.path}/{path}" if commits.node.path else path)
-        held = {before, *((inside.base, *inside.ids) if inside is not None else ())}
-        if inside is not None and inside.base != before:
-            held.add(states.load(inside.node.git).upstream or before)
+        held = {before}
+        if inside is not None:
+            # Where HEAD stays upstream, the index names the upstream commits of submodules.
+            held |= {inside.base, *inside.ids, states.load(inside.node.git).upstream or before}
         if after.get(path) not in held:
             raise RocwrightError(
                 f"a local commit moves submodule {path}, which no patch can carry",

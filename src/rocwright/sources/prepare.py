@@ -106,7 +106,7 @@ def prepare(
     place = Path(done.directory)
     patched = None
     if wanted or has_patches(place):
-        patched = apply_patches(done, wanted, head=head, jobs=jobs, watch=watch, log=log)
+        patched = apply_patches(done, wanted, head=head, jobs=jobs, work=work, watch=watch, log=log)
     outcome = _outcome(place, hipified)
     if locked.outcome is not None:
         _compare(locked, outcome, place, patched=bool(wanted))

@@ -6,9 +6,7 @@ a run that is killed in between has lost nothing.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +17,7 @@ from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageEr
 from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.state import Survey
+from rocwright.sources.survey import behind_a_link
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files
@@ -32,6 +31,7 @@ _WHO = {
     for key, value in (("NAME", "rocwright"), ("EMAIL", "rocwright@localhost"))
 }
 _COMMITS_SHOWN = 20
+_BATCH = 400
 # What git keeps in its directory while a command of several steps waits for the user, and the way out.
 _UNFINISHED = {
     "rebase-merge": "git rebase --continue, or git rebase --abort",
@@ -105,20 +105,25 @@ def set_aside(
     """
     _refuse_unfinished(surveys, work, directory)
     affected = {path: item for path, item in surveys.items() if item[1].foreign}
-    left = tuple(note for path, (node, seen) in surveys.items() if (note := _left(path, node, seen)))
+    left = tuple(
+        Kept(path, "left", re.sub(r"^refs/(heads|tags|remotes)/", "", seen.held_by), seen.head, ())
+        for path, (_, seen) in surveys.items()
+        if seen.held_by is not None
+    )
     if not affected:
         return left
     if work == REFUSE:
         whole.refuse_foreign(directory, whole.obstacles(surveys))
-    untracked = {path: _untracked(node, surveys, directory) for path, (node, _) in affected.items()}
+    for path, (_, seen) in affected.items():
+        _refuse_repositories(path, seen, surveys, directory)
     if work.keep_branch is not None:
         done = _keep(surveys, affected, work.keep_branch, directory)
     else:
         done = tuple(_lost(path, node, seen) for path, (node, seen) in affected.items())
         for each in done:
             watch.note(each.repository or directory.name, each.said())
-    for path, (node, seen) in sorted(affected.items(), reverse=True):
-        _reset(node, _target(node, seen, directory), untracked[path])
+    for _, (node, seen) in sorted(affected.items(), reverse=True):
+        _reset(node, seen, _target(node, seen, directory))
     return (*left, *done)
 
 
@@ -142,30 +147,23 @@ def _refuse_unfinished(surveys: dict[str, tuple[Node, Survey]], work: Work, dire
             )
 
 
-def _left(path: str, node: Node, seen: Survey) -> Kept | None:
-    """The user's own branch or tag that HEAD was at, when it has commits of its own."""
-    known = {*seen.state.known, seen.upstream_tag, seen.hipify_tag, node.commit or None}
-    if seen.head is None or seen.head in known:
-        return None
-    places = ("refs/heads", "refs/tags", "refs/remotes")
-    found = node.git.run(
-        "for-each-ref", "--contains", seen.head, "--count=1", "--format=%(refname:short)", *places
-    )
-    return Kept(path, "left", found.strip(), seen.head, ()) if found.strip() else None
-
-
-def _untracked(node: Node, surveys: dict[str, tuple[Node, Survey]], directory: Path) -> tuple[str, ...]:
-    """New files that git does not ignore; raises for a repository of the user's among them."""
-    listed = node.git.records("ls-files", "-z", "--others", "--exclude-standard")
-    below = f"{node.path}/" if node.path else ""
-    inside = [name for name in listed if name.endswith("/") and below + name.rstrip("/") not in surveys]
+def _refuse_repositories(
+    path: str, seen: Survey, surveys: dict[str, tuple[Node, Survey]], directory: Path
+) -> None:
+    """Raise for a repository of the user's among the new files; git shows one as a directory."""
+    inside = [
+        name for name in seen.added if name.endswith("/") and _join(path, name.rstrip("/")) not in surveys
+    ]
     if inside:
         raise UnsavedWork(
             f"another repository lies in the checkout and is never touched: {', '.join(inside[:5])}",
-            where=directory / node.path,
+            where=directory / path,
             next_step="move it elsewhere, then run again",
         )
-    return tuple(name for name in listed if not name.endswith("/"))
+
+
+def _join(path: str, inner: str) -> str:
+    return f"{path}/{inner}" if path else inner
 
 
 # --- keeping ---
@@ -222,20 +220,17 @@ def _commit_work(
     directory: Path,
 ) -> str:
     """The commit that holds all work of one repository, made through an index of its own."""
-    known = seen.state.known
     # Above the tip a commit shows the user's changes alone, also where HEAD stays at the upstream commit.
-    base = seen.state.tip if seen.head in known or seen.head is None else seen.head
+    base = seen.state.tip if seen.head is None or seen.head in seen.state.known else seen.head
     area = node.git.git_dir / "rocwright" / "keep"
     files.remove_tree(area)
     area.mkdir(parents=True)
     try:
-        index = node.git.git_dir / "index"
-        if index.is_file():
-            shutil.copyfile(index, area / "index")
         scratch = Git(node.git.git_dir, node.git.work_tree, node.git.log, area / "index")
-        parent = _commit_staged(scratch, base)
-        scratch.run("add", "--all")
-        _add_dropped(scratch, base, area)
+        scratch.run("read-tree", base or "--empty")
+        _add_files(scratch, seen, area)
+        tree = scratch.run("write-tree").strip()
+        parent = _commit_staged(node.git, seen, base, tree, area)
         _name_submodules(scratch, node, base, surveys, commits)
         return _commit_index(scratch, parent, _SUBJECT)
     except CommandFailed as error:
@@ -257,21 +252,14 @@ def _commit_index(scratch: Git, parent: str | None, subject: str) -> str:
     return scratch.run("commit-tree", made, *above, "-m", subject, env=_WHO).strip()
 
 
-def _commit_staged(scratch: Git, base: str | None) -> str | None:
-    """A commit of its own for staged versions that the files have left behind; usually there are none."""
-    if base is None:
-        return None
-    staged = {*scratch.records("diff-index", "--cached", "--name-only", "--diff-filter=AMT", "-z", base)}
-    behind = staged & {*scratch.records("diff-files", "--name-only", "-z", "--ignore-submodules=all")}
-    return _commit_index(scratch, base, _STAGED_SUBJECT) if behind else base
-
-
-def _add_dropped(scratch: Git, base: str | None, area: Path) -> None:
-    """Add files that were taken out of the index and still lie there, where an ignore rule hides them."""
-    if base is None:
-        return
-    dropped = scratch.records("diff-index", "--cached", "--name-only", "--diff-filter=D", "-z", base)
-    there = [path for path in dropped if _is_file(scratch.work_tree / path)]
+def _add_files(scratch: Git, seen: Survey, area: Path) -> None:
+    """Put exactly the user's files into an index, as they lie there; whatever git is told to overlook."""
+    root = scratch.work_tree
+    paths = [path for path in (*seen.edited, *seen.added) if path.rstrip("/") not in seen.links]
+    there = [path for path in paths if not behind_a_link(root, path) and _is_file(root / path)]
+    gone = sorted({*paths} - {*there})
+    for start in range(0, len(gone), _BATCH):
+        scratch.run("update-index", "--force-remove", "--", *gone[start : start + _BATCH])
     if there:
         listing = area / "paths"
         files.write_text(listing, "".join(f"{path}\0" for path in there))
@@ -280,6 +268,30 @@ def _add_dropped(scratch: Git, base: str | None, area: Path) -> None:
 
 def _is_file(path: Path) -> bool:
     return path.is_symlink() or path.is_file()
+
+
+def _commit_staged(git: Git, seen: Survey, base: str | None, tree: str, area: Path) -> str | None:
+    """A commit of its own for staged versions that the files have left behind; usually there are none."""
+    if base is None or not seen.edited:
+        return base
+    touched = {*seen.edited, *seen.added}
+    staged = states.raw_changes(
+        git.records("diff-index", "--cached", "-z", "--raw", "--no-renames", "--ignore-submodules=all", base)
+    )
+    after = states.tree(git, tree)
+    behind = [
+        f"{new[0]},{new[1]},{path}"
+        for path, (_, new) in staged.items()
+        if new is not None and path in touched and path not in seen.links and after.get(path) != new
+    ]
+    if not behind:
+        return base
+    scratch = Git(git.git_dir, git.work_tree, git.log, area / "staged")
+    scratch.run("read-tree", base)
+    for start in range(0, len(behind), _BATCH):
+        words = [word for entry in behind[start : start + _BATCH] for word in ("--cacheinfo", entry)]
+        scratch.run("update-index", "--add", "--replace", *words)
+    return _commit_index(scratch, base, _STAGED_SUBJECT)
 
 
 def _name_submodules(
@@ -309,11 +321,10 @@ def _name_submodules(
 def _lost(path: str, node: Node, seen: Survey) -> Kept:
     """What discarding throws away: the changes, and the commits that nothing but HEAD holds."""
     commits: list[str] = []
-    if seen.head is not None and seen.head not in seen.state.known:
-        ours = [commit for commit in seen.state.known if node.git.has_commit(commit)]
+    if seen.commits and seen.head is not None:
         commits = node.git.run(
             "log", f"-{_COMMITS_SHOWN}", "--format=commit %h %s", seen.head,
-            "--not", *ours, "--branches", "--tags", "--remotes",
+            "--not", *seen.state.known, "--branches", "--tags", "--remotes",
         ).splitlines()  # fmt: skip
     return Kept(path, "discarded", None, seen.head if commits else None, (*seen.foreign, *commits))
 
@@ -339,13 +350,15 @@ def _target(node: Node, seen: Survey, directory: Path) -> str:
     )
 
 
-def _reset(node: Node, target: str, untracked: Iterable[str]) -> None:
-    for name in untracked:
+def _reset(node: Node, seen: Survey, target: str) -> None:
+    for name in seen.added:
         path = node.git.work_tree / name
-        if _is_file(path):
+        if _is_file(path) and not behind_a_link(node.git.work_tree, name):
             path.unlink()
             states.remove_empty_parents(path, node.git.work_tree)
+    if seen.hidden:
+        # Forget what git was told to overlook: it would go on overlooking the files that go.
+        node.git.run("config", "--local", "core.sparseCheckout", "false")
+        node.git.run("read-tree", target)
     # Detaching leaves the user's branch where it is.
     node.git.run("checkout", "--quiet", "--force", "--detach", target)
-    if not os.path.lexists(node.git.work_tree):
-        node.git.work_tree.mkdir()

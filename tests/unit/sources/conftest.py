@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from git_repos import Family, git
 
 from rocwright.sources.checkout import Checkout, checkout
+from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 
 
@@ -76,3 +78,39 @@ def bring(place: Path) -> Callable[..., Checkout]:
         return checkout(locked, directory or place, **choices)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def published(_family_template: Path) -> LockedSource:
+    """The generated project at a repository that no test changes."""
+    torch = _family_template / "torch"
+    return LockedSource(
+        project="torch",
+        origin=torch.as_uri(),
+        ref="refs/heads/main",
+        commit=git(torch, "rev-parse", "main"),
+        why="flag",
+        directory="pytorch",
+        hipify=True,
+    )
+
+
+@pytest.fixture(scope="session")
+def _standing(published: LockedSource, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkouts of `published` to copy, which is quicker than making them: `pristine` and `hipified`."""
+    root = tmp_path_factory.mktemp("standing")
+    checkout(msgspec.structs.replace(published, hipify=False), root / "pristine")
+    hipify(checkout(published, root / "hipified"))
+    return root
+
+
+@pytest.fixture
+def pristine(_standing: Path, place: Path) -> Path:
+    """A checkout of `published` at `place` that was never hipified."""
+    return Path(shutil.copytree(_standing / "pristine", place, symlinks=True))
+
+
+@pytest.fixture
+def hipified(_standing: Path, place: Path) -> Path:
+    """A hipified checkout of `published` at `place`."""
+    return Path(shutil.copytree(_standing / "hipified", place, symlinks=True))
