@@ -17,6 +17,7 @@ from rocwright.sources.changes import (
     verify_checkouts,
 )
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
+from rocwright.sources.prepare import prepare_family
 from rocwright.system.git import Git
 
 A, B = "a" * 40, "b" * 40
@@ -266,3 +267,22 @@ def test_submodules_have_to_be_where_the_commit_says(family: Family, tmp_path: P
     verify_checkouts(
         lock(msgspec.structs.replace(TORCH, commit=family.v1, submodules=False)), {"torch": clone}
     )
+
+
+@pytest.mark.parametrize("head", ["tip", "upstream"])
+def test_what_was_prepared_is_what_its_lock_says(
+    head: states.Head, published: LockedSource, place: Path
+) -> None:
+    held, _ = prepare_family(lock(published), {"torch": place}, head=head)
+    outcome = held.get("torch").outcome
+    assert outcome is not None and outcome.tip != published.commit
+    verify_checkouts(held, {"torch": place})
+    with pytest.raises(IntegrityError, match=f"and {'b' * 12} is locked"):
+        verify_checkouts(
+            lock(msgspec.structs.replace(published, outcome=msgspec.structs.replace(outcome, tip=B))),
+            {"torch": place},
+        )
+    git(place / "third_party/nest/deep/inner", "checkout", "-q", "--orphan", "mine")
+    mine = commit(place / "third_party/nest/deep/inner", {"x": "x"})
+    with pytest.raises(IntegrityError, match=f"its submodule third_party/nest/deep/inner at {mine[:12]}"):
+        verify_checkouts(held, {"torch": place})
