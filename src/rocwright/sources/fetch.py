@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from rocwright.errors import NotOffered, Unreachable
+from rocwright.errors import CommandFailed, NotOffered, Unreachable
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import git
 from rocwright.system.git import Git
@@ -28,7 +29,9 @@ def is_complete(repository: Git, commit: str) -> bool:
     # An object alone may come from an interrupted fetch; below a ref everything is complete.
     if not repository.run("for-each-ref", "--contains", commit, "--count=1"):
         return False
-    repository.set_ref(COMMITS + commit, commit)
+    # A mirror that this user may only read is as good without.
+    with suppress(CommandFailed):
+        repository.set_ref(COMMITS + commit, commit)
     return True
 
 

@@ -11,11 +11,20 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rocwright.errors import CommandFailed, NotOffered, RocwrightError, Unreachable
+from rocwright.errors import (
+    CommandFailed,
+    Interrupted,
+    InvalidInput,
+    NoSpace,
+    NotOffered,
+    RocwrightError,
+    Unreachable,
+)
 from rocwright.sources import mirror_key, packs
 from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, is_fetched, noting
 from rocwright.sources.watch import NOBODY, Watch
@@ -24,6 +33,16 @@ from rocwright.system.git import Git
 from rocwright.system.remote import PAUSES_S
 
 _LOCKS, _UNDER_WAY, _DAMAGED = ".locks", ".partial", ".damaged"
+_SETTINGS = {
+    "core.bare": "true",
+    "core.logAllRefUpdates": "false",
+    # Whoever runs git here by hand removes nothing that a run relies on.
+    "gc.auto": "0",
+    "gc.pruneExpire": "never",
+    "maintenance.auto": "false",
+    # Commits that no ref names are handed out too.
+    "uploadpack.allowAnySHA1InWant": "true",
+}
 # What git says of a repository that lost something, as opposed to a server that does not answer.
 _BROKEN = re.compile(
     r"^(?!remote:).*(?:not a git repository|bad object|corrupt|did not send all necessary|loose object"
@@ -139,13 +158,24 @@ class Mirrors:
         (self.root / key).rename(aside)
         files.remove_tree(aside)
 
-    def _turn(self, key: PurePosixPath, waiting: locks.Waiting = locks.silently) -> locks.Turn:
-        return locks.turn((self.root / _LOCKS / key).with_name(key.name + ".lock"), waiting)
+    @contextmanager
+    def _turn(self, key: PurePosixPath, waiting: locks.Waiting = locks.silently) -> Iterator[None]:
+        with ExitStack() as stack:
+            try:
+                path = (self.root / _LOCKS / key).with_name(key.name + ".lock")
+                stack.enter_context(locks.turn(path, waiting))
+            except InvalidInput as error:
+                raise InvalidInput(
+                    f"no mirror can be kept in {self.root}: {error.what}",
+                    where=self.root,
+                    next_step="make it writable, or give --mirror-dir DIR or --no-mirror",
+                ) from error
+            yield
 
     def share(self, mirror: Git, into: Git, commit: str) -> None:
         """Give a commit of a mirror, with its history, to a repository that will not depend on the mirror.
 
-        Raises `Unreachable` or `CommandFailed` when the mirror cannot give it.
+        Raises a `RocwrightError` when the mirror cannot give it.
         """
         _give(mirror, COMMITS + commit, commit, into)
 
@@ -171,7 +201,9 @@ class Mirrors:
             return None
         try:
             _give(mirror, ref, commit, into)
-        except (CommandFailed, Unreachable):
+        except (Interrupted, NoSpace):
+            raise
+        except RocwrightError:
             # Only a cache: what it cannot give is made again.
             return None
         return commit
@@ -189,9 +221,8 @@ def _said(error: RocwrightError) -> str:
 def _init(place: Path, log: Path | None) -> Git:
     files.make_directory(place)
     mirror = git.init(place, place, log=log)
-    mirror.run("config", "--local", "core.bare", "true")
-    # Whoever runs git here by hand removes nothing that a run relies on.
-    for setting, value in (("gc.auto", "0"), ("gc.pruneExpire", "never"), ("maintenance.auto", "false")):
+    mirror.run("config", "--local", "--unset", "core.worktree", ok=(0, 5))
+    for setting, value in _SETTINGS.items():
         mirror.run("config", "--local", setting, value)
     return mirror
 
@@ -203,7 +234,7 @@ def _give(mirror: Git, ref: str, commit: str, into: Git) -> None:
         into.set_ref(ref, commit)
     except (OSError, CommandFailed):
         # Another file system or owner, or a join of packs that removed what was being linked.
-        into.fetch(str(mirror.git_dir), f"{ref}:{ref}")
+        into.fetch(str(mirror.git_dir), f"{commit}:{ref}")
 
 
 def read_files(

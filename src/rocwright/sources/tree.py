@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from rocwright.errors import CommandFailed, InvalidInput, Unreachable
+from rocwright.errors import CommandFailed, Interrupted, InvalidInput, NoSpace, RocwrightError
 from rocwright.sources import state as states
 from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, noting
 from rocwright.sources.fetch import is_fetched as is_fetched
@@ -202,8 +202,10 @@ def _from_mirror(
         if depth is None:
             mirrors.share(mirror, repository, commit)
         else:
-            repository.fetch(str(mirror.git_dir), f"{COMMITS}{commit}:{COMMITS}{commit}", depth=depth)
-    except (CommandFailed, Unreachable):
+            repository.fetch(str(mirror.git_dir), f"{commit}:{COMMITS}{commit}", depth=depth)
+    except (Interrupted, NoSpace):
+        raise
+    except RocwrightError:
         watch.note(name, "its mirror cannot be read")
         return False
     return True

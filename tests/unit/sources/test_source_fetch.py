@@ -99,6 +99,12 @@ def test_a_dead_connection_ends(
     assert any("too slow" in note.lower() for note in notes)
 
 
+def test_connections_die_also_when_nobody_asked(server: GitServer, repository: Git, tmp_path: Path) -> None:
+    repository.fetch(server.url("torch"), MAIN)
+    log = (tmp_path / "log.txt").read_text()
+    assert "GIT_HTTP_LOW_SPEED_LIMIT=1 GIT_HTTP_LOW_SPEED_TIME=120" in log
+
+
 @pytest.mark.parametrize(
     ("status", "what", "help_"),
     [

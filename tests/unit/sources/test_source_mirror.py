@@ -204,6 +204,7 @@ def test_a_second_checkout_fetches_nothing_and_stands_alone(world: World) -> Non
     assert sound(second, world.commits[2])
     assert sound(older, world.commits[0])
     assert not (second.git_dir / "objects/info/alternates").exists()
+    assert str(world.mirrors.root) not in (second.git_dir / "config").read_text()
     assert plain(second.work_tree, "show", f"{world.commits[2]}:ci/pin.txt") == "three"
 
 
@@ -357,8 +358,9 @@ def test_a_mirror_that_git_calls_broken_is_made_anew(world: World) -> None:
 
 def test_a_mirror_out_of_reach_is_a_named_error(world: World) -> None:
     world.mirrors.root.write_text("a file\n")
-    with pytest.raises(InvalidInput, match="cannot write"):
+    with pytest.raises(InvalidInput, match="no mirror can be kept") as caught:
         world.checkout("one")
+    assert "--no-mirror" in str(caught.value)
 
 
 def test_an_origin_that_fails_leaves_no_mirror(world: World) -> None:
