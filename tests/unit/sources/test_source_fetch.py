@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -240,6 +242,20 @@ class TestLogins:
         tree.fetch_commit(repository, guarded, ref.commit, mirrors=mirrors)
         assert server.count() > 0
         assert self.leaks(tmp_path) == []
+
+    def test_no_command_line_has_it(
+        self, guarded: str, repository: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = tmp_path / "seen"
+        wrapper = tmp_path / "bin/git"
+        wrapper.parent.mkdir()
+        wrapper.write_text(f'#!/bin/sh\necho "$*" >> {seen}\nexec {shutil.which("git")} "$@"\n')
+        wrapper.chmod(0o755)
+        monkeypatch.setenv("PATH", str(wrapper.parent), prepend=os.pathsep)
+        git.list_remote(guarded)
+        repository.fetch(guarded, MAIN)
+        assert {"ls-remote", "fetch"} <= {*seen.read_text().split()}
+        assert SECRET not in seen.read_text()
 
     def test_a_wrong_one_is_named_nowhere(self, server: GitServer, repository: Git, tmp_path: Path) -> None:
         server.faults.login = "ann:other"
