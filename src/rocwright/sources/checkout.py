@@ -27,7 +27,7 @@ from rocwright.sources.survey import own_commits
 from rocwright.sources.tree import Node, Submodule
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.whole import Surveys
-from rocwright.sources.work import REFUSE, Work, set_aside
+from rocwright.sources.work import REFUSE, Kept, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -46,7 +46,7 @@ class Checkout(msgspec.Struct, frozen=True):
     """A project at its commit.
 
     `commit` and `tree` are upstream's, also where a hipify commit lies on top. `changed` is false when
-    everything was in place and only verified.
+    everything was in place and only verified. `kept` says what became of work that lay there.
     """
 
     project: str
@@ -56,6 +56,7 @@ class Checkout(msgspec.Struct, frozen=True):
     tree: str
     submodules: tuple[PinnedSubmodule, ...]
     changed: bool
+    kept: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,8 @@ def checkout(
     place = _usable(directory)
     with git.exclusive(place / ".git"):
         plan, surveys = _plan(locked, place, jobs, depth, log)
-        if surveys and set_aside(surveys, work, place, watch=watch):
+        kept = set_aside(surveys, work, place, watch=watch)
+        if kept:
             plan, surveys = _plan(locked, place, jobs, depth, log)
         main = Node(Git(place / ".git", place, log), "", locked.origin, locked.commit)
         if plan.action == "verify":
@@ -234,7 +236,8 @@ def checkout(
             targets = _fetch(main, plan, locked, surveys, mirrors, watch)
             if platform == "windows":
                 whole.refuse_long_paths(place, _paths(targets), hipify=locked.hipify)
-            targets = _cleared(targets, work, place, watch, jobs)
+            targets, more = _cleared(targets, work, place, watch, jobs)
+            kept += more
             nodes = _apply(targets, plan, locked)
         return Checkout(
             project=locked.project,
@@ -244,6 +247,7 @@ def checkout(
             tree=main.git.run("rev-parse", f"{locked.commit}^{{tree}}").strip(),
             submodules=tuple(PinnedSubmodule(n.path, n.url, n.commit) for n in nodes if n.path),
             changed=plan.action != "verify",
+            kept=kept,
         )
 
 
@@ -264,7 +268,10 @@ def _fetch(
 
     def bring(item: tuple[Node, str | None]) -> _Target:
         node, parent = item
-        name = "/".join(part for part in (locked.project, node.path) if part)
+        if not node.path:
+            # The project is a piece of whoever prepares it, from here to its patches.
+            return _fetch_one(node, parent, plan, surveys, mirrors, watch, locked.project)[0]
+        name = f"{locked.project}/{node.path}"
         watch.start(name)
         try:
             target, fetched = _fetch_one(node, parent, plan, surveys, mirrors, watch, name)
@@ -277,7 +284,7 @@ def _fetch(
     targets: list[_Target] = []
     frontier: list[tuple[Node, str | None]] = [(main, None)]
     while frontier:
-        watch.expect(len(frontier))
+        watch.expect(sum(bool(node.path) for node, _ in frontier))
         brought = tree.parallel(bring, frontier, plan.jobs)
         targets += brought
         frontier = [
@@ -298,8 +305,7 @@ def _fetch_one(
     name: str,
 ) -> tuple[_Target, bool]:
     seen = surveys[node.path][1] if node.path in surveys else None
-    # The work tree may not be there yet; nothing of it is needed.
-    bare = Git(node.git.git_dir, node.git.git_dir, node.git.log)
+    bare = _bare(node)
     if not (bare.git_dir / "HEAD").is_file():
         git.init(bare.git_dir, bare.git_dir, log=bare.log)
     if seen is None and parent is not None:
@@ -313,6 +319,11 @@ def _fetch_one(
         )
     wanted = tree.submodules(bare, node.commit, node.url) if plan.submodules else ()
     return _Target(node, seen, wanted, parent), missing
+
+
+def _bare(node: Node) -> Git:
+    """The repository alone: its work tree may not be there yet."""
+    return Git(node.git.git_dir, node.git.git_dir, node.git.log)
 
 
 def _place(parent: Node, sub: Submodule, surveys: Surveys) -> Node:
@@ -329,27 +340,30 @@ def _paths(targets: list[_Target]) -> list[str]:
     return [
         whole.join(target.node.path, path)
         for target in targets
-        for path in states.tree(target.node.git, target.node.commit)
+        for path in states.tree(_bare(target.node), target.node.commit)
     ]
 
 
 # --- moving ---
 
 
-def _cleared(targets: list[_Target], work: Work, place: Path, watch: Watch, jobs: int) -> list[_Target]:
+def _cleared(
+    targets: list[_Target], work: Work, place: Path, watch: Watch, jobs: int
+) -> tuple[list[_Target], tuple[Kept, ...]]:
     """See that nothing untracked would be overwritten, ignored files included."""
     there = [target for target in targets if target.node.git.work_tree.is_dir()]
     ahead = dict(tree.parallel(_look_ahead, there, jobs))
     targets = [replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets]
     surveys = {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
+    kept: tuple[Kept, ...] = ()
     if any(seen.foreign for _, seen in surveys.values()):
-        set_aside(surveys, work, place, watch=watch)
+        kept = set_aside(surveys, work, place, watch=watch)
         again = whole.survey_tree(targets[0].node, jobs=jobs)
         targets = [
             replace(target, seen=again[target.node.path][1] if target.node.path in again else None)
             for target in targets
         ]
-    return targets
+    return targets, kept
 
 
 def _look_ahead(target: _Target) -> tuple[str, Survey | None]:
@@ -417,7 +431,7 @@ def _attach(target: _Target, parent: Node) -> Node:
     work_tree = target.node.git.work_tree
     if work_tree.is_file() and not work_tree.is_symlink():
         raise InvalidInput(f"a file lies where submodule {target.node.path} belongs", where=work_tree)
-    bare = Git(target.node.git.git_dir, target.node.git.git_dir, target.node.git.log)
+    bare = _bare(target.node)
     head = bare.resolve("HEAD")
     if head is not None:
         before = states.load(bare)

@@ -27,7 +27,7 @@ from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Surve
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.whole import Surveys
-from rocwright.sources.work import REFUSE, Work, set_aside
+from rocwright.sources.work import REFUSE, Kept, Work, set_aside
 from rocwright.system import git, process
 from rocwright.system.git import Git
 
@@ -41,7 +41,8 @@ class HipifiedTree(msgspec.Struct, frozen=True):
     `hipify_commit` is `None` where there is none: because nothing changed, or because the project has no
     script (then `script`, `rules` and `python` are `None`, too). `changed_files` are paths from the top,
     those of submodules included. `rules` is the digest of the script and its modules, `hip_clang` the flag
-    it was told, `python` the version that ran it; `cached` says that an earlier result was found.
+    it was told, `python` the version that ran it; `cached` says that an earlier result was found, `kept`
+    what became of work that was in the way.
     """
 
     directory: str
@@ -54,6 +55,7 @@ class HipifiedTree(msgspec.Struct, frozen=True):
     hip_clang: bool = False
     python: str | None = None
     cached: bool = False
+    kept: tuple[Kept, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def hipify(
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        if set_aside(surveys, work, place, watch=watch):
+        kept = set_aside(surveys, work, place, watch=watch)
+        if kept:
             surveys = whole.survey_tree(main, jobs=jobs)
         nodes = _nodes(checkout, main, surveys)
         inputs = _inputs(checkout, main, nodes, hip_clang, python)
@@ -103,7 +106,7 @@ def hipify(
             top, cached = _outcome(checkout, nodes, surveys, inputs, python, mirrors, log)
         targets = whole.tips(nodes, top)
         afters = {node.path: _after(node, surveys[node.path][1], targets, head) for node in nodes}
-        surveys = _cleared(nodes, surveys, afters, work, place, watch, jobs)
+        surveys, more = _cleared(nodes, surveys, afters, work, place, watch, jobs)
         changed = False
         # The project itself last: its commit names those of the submodules.
         for node in reversed(nodes):
@@ -123,6 +126,7 @@ def hipify(
             hip_clang=hip_clang,
             python=inputs.python if inputs is not None else None,
             cached=cached,
+            kept=kept + more,
         )
 
 
@@ -258,7 +262,7 @@ def _cleared(
     place: Path,
     watch: Watch,
     jobs: int,
-) -> Surveys:
+) -> tuple[Surveys, tuple[Kept, ...]]:
     """See that the outputs overwrite nothing untracked, ignored files included."""
     moving = [node for node in nodes if surveys[node.path][1].state.tip != afters[node.path].tip]
     ahead = tree.parallel(
@@ -266,9 +270,9 @@ def _cleared(
     )
     surveys = surveys | {node.path: (node, seen) for node, seen in zip(moving, ahead, strict=True)}
     if any(seen.foreign for seen in ahead):
-        set_aside(surveys, work, place, watch=watch)
-        return whole.survey_tree(nodes[0], jobs=jobs)
-    return surveys
+        kept = set_aside(surveys, work, place, watch=watch)
+        return whole.survey_tree(nodes[0], jobs=jobs), kept
+    return surveys, ()
 
 
 def _settle(node: Node, seen: Survey, after: State) -> bool:

@@ -45,7 +45,7 @@ def move(git: Git, seen: Survey | None, after: State) -> bool:
         _look_at_everything(git, seen.head)
     # Where files are ours but not as promised, git must not insist on what its index says of them.
     untouched = seen is not None and seen.settled
-    git.run("read-tree", "-m" if untouched else "--reset", "-u", tip)
+    read_tree(git, "-m" if untouched else "--reset", "-u", tip)
     if seen is None or seen.head != at or seen.branch is not None:
         git.run("update-ref", "--no-deref", "-m", "rocwright", "HEAD", at)
     if after.head == "upstream" and after.upstream is not None:
@@ -53,16 +53,22 @@ def move(git: Git, seen: Survey | None, after: State) -> bool:
         words = [w for path, (old, _) in links.items() for w in ("--cacheinfo", f"{GITLINK},{old},{path}")]
         if words:
             git.run("update-index", *words)
-    if before.pending is not None:
+    if not untouched:
         _remove_leftovers(git, before.known, tip)
     states.save(git, after)
     return True
 
 
+def read_tree(git: Git, *words: str) -> None:
+    """`git read-tree` of everything, also in a clone that somebody made sparse."""
+    git.run("-c", "core.sparseCheckout=false", "read-tree", *words)
+
+
 def _look_at_everything(git: Git, head: str) -> None:
     """Forget which files git was told to overlook or leave out; other tools hide changes this way."""
-    git.run("config", "--local", "core.sparseCheckout", "false")
-    git.run("read-tree", head)
+    # A sparse clone says so in a configuration of the work tree.
+    git.run("config", "--worktree", "core.sparseCheckout", "false")
+    read_tree(git, head)
 
 
 def _keep_torn(git: Git, torn: Iterable[str]) -> None:
@@ -76,17 +82,26 @@ def _keep_torn(git: Git, torn: Iterable[str]) -> None:
             shutil.copyfile(source, target)
 
 
+def _leftovers(git: Git, known: Iterable[str], target: str) -> dict[str, bool]:
+    """Files of known commits that lie there and that `target` does not have; whether they are unchanged."""
+    trees = [states.tree(git, commit) for commit in known]
+    paths = {path for entries in trees for path in entries} - states.tree(git, target).keys()
+    there = sorted(path for path in paths if _is_file(git.work_tree, path))
+    found = contents(git, there, (target,))
+    return {path: any(entries.get(path) == found[path] for entries in trees) for path in there}
+
+
+def _is_file(root: Path, path: str) -> bool:
+    file = root / path
+    return (file.is_symlink() or file.is_file()) and not behind_a_link(root, path)
+
+
 def _remove_leftovers(git: Git, known: Iterable[str], target: str) -> None:
-    """Remove files that an interrupted move had already written and that `target` does not have."""
-    for path in {path for commit in known for path in states.tree(git, commit)} - states.tree(
-        git, target
-    ).keys():
+    """Remove what an interrupted move had written, or an index did not list, and `target` does not have."""
+    for path in _leftovers(git, known, target):
         file = git.work_tree / path
-        if behind_a_link(git.work_tree, path):
-            continue
-        if file.is_symlink() or file.is_file():
-            file.unlink()
-            remove_empty_parents(file, git.work_tree)
+        file.unlink()
+        remove_empty_parents(file, git.work_tree)
 
 
 def in_the_way(git: Git, target: str) -> tuple[str, ...]:
@@ -142,11 +157,14 @@ def _files_below(directory: Path, path: str) -> Iterable[str]:
 
 
 def look_ahead(git: Git, seen: Survey, target: str) -> Survey:
-    """A survey that counts what lies in the way of a target as foreign, too.
+    """A survey that counts what going to `target` would overwrite or remove as foreign, too.
 
     After a killed move it is what that was writing.
     """
     lying = in_the_way(git, target)
+    if not seen.settled:
+        left = _leftovers(git, seen.state.known, target)
+        lying += tuple(path for path, ours in left.items() if not ours)
     under_way = states.tree(git, seen.state.pending) if lying and seen.state.pending is not None else {}
     torn = tuple(path for path in lying if path in under_way)
     paths = tuple(path for path in lying if path not in under_way)

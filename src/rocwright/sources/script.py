@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput, RocwrightError
 from rocwright.sources import state as states
+from rocwright.sources.move import read_tree
 from rocwright.sources.survey import batches, same_file
 from rocwright.sources.tree import Node
 from rocwright.sources.whole import join
@@ -86,7 +87,7 @@ def _export(node: Node, root: Path, index: Path) -> Git:
     work_tree = root / node.path
     work_tree.mkdir(parents=True, exist_ok=True)
     exported = Git(node.git.git_dir, work_tree, node.git.log, index)
-    exported.run("read-tree", "--reset", "-u", node.commit)
+    read_tree(exported, "--reset", "-u", node.commit)
     return exported
 
 
@@ -121,17 +122,18 @@ def _refuse_repositories(root: Path, main: Node) -> None:
     for here, names, plain in os.walk(root):
         if ".git" in names or ".git" in plain:
             where = Path(here).relative_to(root).as_posix()
-            raise RocwrightError(
-                f"{SCRIPT} made a git repository at {where}; no commit can hold it",
-                where=main.git.work_tree,
-                next_step="the checkout is unchanged; correct the script in the project and run again",
-            )
+            raise _unusable(f"{SCRIPT} made a git repository at {where}; no commit can hold it", main)
+
+
+def _unusable(what: str, node: Node) -> RocwrightError:
+    advice = "the checkout is unchanged; correct the script in the project and run again"
+    return RocwrightError(what, where=node.git.work_tree, next_step=advice)
 
 
 def _record(node: Node, exported: Git, commits: dict[str, str], area: Path, body: str) -> str:
     """Commit what the script changed in one exported repository; the upstream commit when nothing."""
     if not exported.work_tree.is_dir():
-        raise RocwrightError(f"{SCRIPT} removed submodule {node.path}", where=node.git.work_tree)
+        raise _unusable(f"{SCRIPT} removed submodule {node.path}", node)
     links = states.gitlinks(node.git, node.commit)
     paths = _touched(node, exported, links, area)
     if paths:
@@ -158,11 +160,7 @@ def _touched(node: Node, exported: Git, links: dict[str, str], area: Path) -> li
     try:
         listed = exported.records("ls-files", "-z", "--modified", "--deleted", "--others")
     except InvalidInput as error:
-        raise RocwrightError(
-            f"{SCRIPT} wrote a file whose name is not UTF-8",
-            where=node.git.work_tree,
-            next_step="the checkout is unchanged; correct the script in the project and run again",
-        ) from error
+        raise _unusable(f"{SCRIPT} wrote a file whose name is not UTF-8", node) from error
     below = tuple(f"{path}/" for path in links)
     paths = sorted({path for path in listed if path not in links and not path.startswith(below)})
     # A file whose stored line ends contradict .gitattributes looks modified, sometimes: committing it

@@ -172,7 +172,9 @@ def _foreign_paths(
     found = contents(git, looked_at, known)
     staged = {path for path, record in odd.items() if record.index not in {None, *wanted[path]}}
     strange = {path for path, entry in found.items() if _is_strange(path, entry, wanted[path], seen)}
-    strange -= _as_written(git, sorted(p for p in strange - staged if odd[p].index is not None))
+    strange -= _as_written(
+        git, sorted(p for p in strange - staged if odd[p].index is not None and found[p] is not None)
+    )
     edited, added, torn = [], [], []
     for path in odd:
         if path not in staged and path not in strange:
