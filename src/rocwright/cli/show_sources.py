@@ -103,6 +103,8 @@ def show_prepared(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path
         console.out(f"  upstream  {done.checkout.commit}{named}{submodules}")
         if done.hipified is not None:
             console.out(f"  hipify    {hipified_line(done.hipified)}")
+        for each in done.kept:
+            console.out(f"  work      {each.said()}")
         if done.patched is not None:
             many = len(done.patched.patches)
             console.out(f"  patches   {done.patched.commit}, {many} patch{'' if many == 1 else 'es'}")

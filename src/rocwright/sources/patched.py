@@ -12,13 +12,13 @@ from rocwright.errors import InvalidPatch, RocwrightError
 from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout
-from rocwright.sources.move import blocked, in_the_way, move
+from rocwright.sources.move import look_ahead, move
 from rocwright.sources.patches import Patch
 from rocwright.sources.replay import replay
 from rocwright.sources.state import Head, State, Survey
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work import REFUSE, Work, set_aside
+from rocwright.sources.work import REFUSE, Kept, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -30,7 +30,8 @@ class PatchedTree(msgspec.Struct, frozen=True):
     """A checkout with patches.
 
     `base_commit` is the hipify commit, or the upstream commit where there is none, `commit` the last commit
-    on top of it (the same when there are no patches). `changed` is false when all was in place.
+    on top of it (the same when there are no patches). `changed` is false when all was in place, `kept` what
+    became of work that was in the way.
     """
 
     directory: str
@@ -38,6 +39,7 @@ class PatchedTree(msgspec.Struct, frozen=True):
     commit: str
     patches: tuple[Patch, ...]
     changed: bool
+    kept: tuple[Kept, ...] = ()
 
 
 def apply_patches(
@@ -64,16 +66,17 @@ def apply_patches(
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
-        if set_aside(surveys, work, place, watch=watch):
+        kept = set_aside(surveys, work, place, watch=watch)
+        if kept:
             surveys = whole.survey_tree(main, jobs=jobs)
         _refuse_elsewhere(checkout, surveys)
         _refuse_homeless(patches, surveys)
         if patches:
             watch.note(checkout.project, f"{len(patches)} patches")
         tips = _tips(surveys, patches)
-        blocking = _in_the_way(surveys, tips)
-        if blocking:
-            set_aside(blocking, work, place, watch=watch)
+        surveys = _look_ahead(surveys, tips)
+        more = set_aside(surveys, work, place, watch=watch)
+        if more:
             surveys = whole.survey_tree(main, jobs=jobs)
         changed = False
         # The project itself last: its commit names those of the submodules.
@@ -85,6 +88,7 @@ def apply_patches(
             commit=tips[""],
             patches=tuple(patches),
             changed=changed,
+            kept=kept + more,
         )
 
 
@@ -179,16 +183,14 @@ def _move_submodules(repository: Git, base: str, moved: Mapping[str, str]) -> st
 # --- acting ---
 
 
-def _in_the_way(
+def _look_ahead(
     surveys: Mapping[str, tuple[Node, Survey]], tips: Mapping[str, str]
 ) -> dict[str, tuple[Node, Survey]]:
-    """The repositories where untracked files, ignored ones included, lie where the patches put theirs."""
-    found = {}
-    for path, (node, seen) in surveys.items():
-        blocking = in_the_way(node.git, tips[path]) if tips[path] != seen.state.tip else ()
-        if blocking:
-            found[path] = (node, blocked(seen, blocking))
-    return found
+    """The surveys, counting untracked files, ignored ones included, where the patches put theirs."""
+    return {
+        path: (node, seen if tips[path] == seen.state.tip else look_ahead(node.git, seen, tips[path]))
+        for path, (node, seen) in surveys.items()
+    }
 
 
 def _settle(node: Node, seen: Survey, tip: str, head: Head) -> bool:

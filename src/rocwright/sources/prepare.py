@@ -19,20 +19,22 @@ from rocwright.sources.patched import PatchedTree, apply_patches, has_patches
 from rocwright.sources.patches import Patch, read_patches
 from rocwright.sources.state import Head
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work import REFUSE, Work
+from rocwright.sources.work import REFUSE, Kept, Work
 from rocwright.system.git import Git
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """A project whose sources are as locked.
 
-    `hipified` is `None` where the lock does not want hipify, `patched` where there are no patches.
+    `hipified` is `None` where the lock does not want hipify, `patched` where there are no patches. `kept` is
+    what became of work that was in the way.
     """
 
     checkout: Checkout
     hipified: HipifiedTree | None
     patched: PatchedTree | None
     outcome: Outcome
+    kept: tuple[Kept, ...]
 
 
 class FamilyFailed(RocwrightError):
@@ -110,7 +112,8 @@ def prepare(
     outcome = _outcome(place, hipified)
     if locked.outcome is not None:
         _compare(locked, outcome, place, patched=bool(wanted))
-    return Prepared(done, hipified, patched if wanted else None, outcome)
+    kept = tuple(each for part in (done, hipified, patched) if part is not None for each in part.kept)
+    return Prepared(done, hipified, patched if wanted else None, outcome, kept)
 
 
 def _patches_for(locked: LockedSource, directory: Path, patches: Path) -> tuple[Patch, ...]:

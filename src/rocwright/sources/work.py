@@ -7,7 +7,7 @@ a run that is killed in between has lost nothing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -50,12 +50,14 @@ _DISCARDABLE = {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
 class Work:
     """What to do with changes and commits that are not ours; by default they stop everything.
 
-    `keep_branch` names the branch that gets them, `discard` throws them away. Raises `UsageError` for both,
-    and for a name that no branch can have.
+    `keep_branch` names the branch that gets them, `discard` throws them away. More may turn out to be in the
+    way later in the same run; that is kept on `keep_branch`-2 and so on (`kept` counts, by directory).
+    Raises `UsageError` for both.
     """
 
     keep_branch: str | None = None
     discard: bool = False
+    kept: dict[Path, int] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.keep_branch is not None and self.discard:
@@ -117,7 +119,10 @@ def set_aside(
     for path, (_, seen) in affected.items():
         _refuse_repositories(path, seen, surveys, directory)
     if work.keep_branch is not None:
-        done = _keep(surveys, affected, work.keep_branch, directory)
+        earlier = work.kept.get(directory, 0)
+        branch = f"{work.keep_branch}-{earlier + 1}" if earlier else work.keep_branch
+        done = _keep(surveys, affected, branch, directory)
+        work.kept[directory] = earlier + 1
     else:
         done = tuple(_lost(path, node, seen) for path, (node, seen) in affected.items())
         for each in done:

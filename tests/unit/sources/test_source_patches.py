@@ -12,6 +12,7 @@ from rocwright.errors import InvalidPatch, RocwrightError, UnsavedWork, UsageErr
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.patches import read_patches, save_patches
 from rocwright.sources.prepare import Prepared, prepare
+from rocwright.sources.work import Work
 
 # Every test has a hipified checkout at `place`.
 pytestmark = pytest.mark.usefixtures("hipified")
@@ -392,3 +393,24 @@ def test_saving_needs_a_checkout_with_tags(family: Family, patches: Path, tmp_pa
         save_patches(tmp_path / "none", patches)
     with pytest.raises(UsageError, match="THEROCK_UPSTREAM_DIFFBASE"):
         save_patches(family.torch, patches)
+
+
+def test_an_ignored_file_where_a_patch_puts_its_own(
+    published: LockedSource, place: Path, patches: Path
+) -> None:
+    (place / "build").mkdir()
+    (place / "build/notes").write_text("mine\n")
+    write(
+        patches,
+        "1.patch",
+        README[: README.index("diff")]
+        + "diff --git a/build/notes b/build/notes\nnew file mode 100644\n--- /dev/null\n+++ b/build/notes\n"
+        "@@ -0,0 +1 @@\n+theirs\n",
+    )
+    with pytest.raises(UnsavedWork, match="in the way: build/notes"):
+        prepare(published, place, patches=patches)
+    assert (place / "build/notes").read_text() == "mine\n"
+    done = prepare(published, place, patches=patches, work=Work(keep_branch="mine"))
+    assert [each.branch for each in done.kept] == ["mine"]
+    assert git(place, "show", "mine:build/notes") == "mine"
+    assert (place / "build/notes").read_text() == "theirs\n"

@@ -293,3 +293,39 @@ def test_the_door_keeps_and_then_moves(
     (hipified / "readme").write_text("again\n")
     hipify(done, work=Work(discard=True))
     assert (hipified / "readme").read_text() == "one\n"
+
+
+def test_what_turns_up_later_in_a_run_gets_a_branch_of_its_own(
+    family: Family, lock: Lock, bring: Bring, place: Path
+) -> None:
+    hipify(bring(lock()))
+    (family.torch / "build").mkdir()
+    (family.torch / "build/config").write_text("upstream's\n")
+    git(family.torch, "add", "--force", "build/config")
+    commit(family.torch, {}, "a file where products lie")
+    (place / "build").mkdir()
+    (place / "build/config").write_text("mine, ignored by git\n")
+    (place / "readme").write_text("mine\n")
+    with pytest.raises(UnsavedWork, match="readme"):
+        bring(lock())
+    done = checkout(lock(), place, work=Work(keep_branch="mine"))
+    assert [(each.branch, each.items) for each in done.kept] == [
+        ("mine", ("changed: readme",)),
+        ("mine-2", ("in the way: build/config",)),
+    ]
+    assert git(place, "show", "mine:readme") == "mine"
+    assert git(place, "show", "mine-2:build/config") == "mine, ignored by git"
+    assert (place / "build/config").read_text() == "upstream's\n"
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_edits_that_git_was_told_to_overlook_are_kept(pristine: Path, flag: str) -> None:
+    git(pristine, "update-index", flag, "readme")
+    (pristine / "readme").write_text("mine\n")
+    assert git(pristine, "status", "--porcelain") == ""
+    with pytest.raises(UnsavedWork, match="readme"):
+        aside(pristine, REFUSE)
+    aside(pristine, Work(keep_branch="mine"))
+    assert git(pristine, "show", "mine:readme") == "mine"
+    assert (pristine / "readme").read_text() == "one\n"
+    assert aside(pristine, REFUSE) == ()
