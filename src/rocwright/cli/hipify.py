@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
-from rocwright.cli.show_sources import hipified_line
+from rocwright.cli.show_sources import show_hipified
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
 from rocwright.sources.checkout import checkout
 from rocwright.sources.found import found
@@ -46,11 +47,7 @@ def hipify(
         Print the result as JSON.
     """
     tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-    if json:
-        console.out_json(tree)
-        return
-    console.out(f"{tree.directory}: {tree.upstream_commit}")
-    console.out(f"  hipify    {hipified_line(tree)}")
+    show_hipified(tree, json=json)
 
 
 def hipified(
@@ -61,7 +58,7 @@ def hipified(
     locked = found(directory, project_table())
     with console.Progress(total=0).shown() as progress:
         tree = checkout(locked, directory, jobs=jobs, mirrors=mirrors, work=work, watch=progress)
-        return hipify_tree(
+        done = hipify_tree(
             tree,
             head=head.stays(),
             hip_clang=hip_clang,
@@ -70,3 +67,4 @@ def hipified(
             work=work,
             watch=progress,
         )
+    return msgspec.structs.replace(done, kept=tree.kept + done.kept)

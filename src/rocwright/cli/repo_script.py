@@ -125,11 +125,7 @@ class Script:
             )
         directory = place.directory(self.directory, self.project.directory)
         tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-        if json:
-            console.out_json(tree)
-            return
-        console.out(f"{tree.directory}: {tree.upstream_commit}")
-        console.out(f"  hipify    {show_sources.hipified_line(tree)}")
+        show_sources.show_hipified(tree, json=json)
 
     def save_patches(
         self,

@@ -119,6 +119,17 @@ def lock_hint(done: Prepared) -> str:
     return f"'{directory}'" if " " in directory else directory
 
 
+def show_hipified(tree: HipifiedTree, *, json: bool) -> None:
+    """A checkout that was hipified where it lies."""
+    if json:
+        console.out_json(tree)
+        return
+    console.out(f"{tree.directory}: {tree.upstream_commit}")
+    for each in tree.kept:
+        console.out(f"  work      {each.said()}")
+    console.out(f"  hipify    {hipified_line(tree)}")
+
+
 def hipified_line(tree: HipifiedTree) -> str:
     """What hipify made, in a line."""
     if tree.script is None:

@@ -148,11 +148,17 @@ def test_work_stops_a_checkout_until_somebody_decides(place: Path, call: Call, g
     assert "--keep-branch NAME" in err and "--discard" in err and "another directory" in err
     assert readme.read_text() == "mine"
     assert call("checkout", "torch", "--keep-branch", "a", "--discard")[0] == 2
-    ok(call("checkout", "torch", "--keep-branch", "kept"))
+    out = ok(call("checkout", "torch", "--keep-branch", "kept"))
+    assert "work      kept on branch kept: changed: readme" in out
     assert readme.read_text() == "pytorch"
     assert git(place / "pytorch", "show", "kept:readme") == "mine"
-    readme.write_text("again")
-    ok(call("checkout", "torch", "--discard"))
+    mine = commit(place / "pytorch", "mine", {"readme": "again"}, branch="mine")
+    git(place / "pytorch", "checkout", "-q", "--detach")
+    git(place / "pytorch", "branch", "-q", "-D", "mine")
+    out = ok(call("checkout", "torch", "--discard"))
+    # A commit that nothing names any more can only be found by its id.
+    assert "work      discarded: " in out
+    assert mine in out
     assert readme.read_text() == "pytorch"
 
 
@@ -180,6 +186,11 @@ def test_any_clone_can_be_hipified(place: Path, call: Call, github: Github) -> N
     assert git(clone, "rev-parse", "HEAD~1", "THEROCK_UPSTREAM_DIFFBASE").split() == [upstream] * 2
     assert list((clone / "third_party/fmt").iterdir()) == []
     assert ok(call("hipify", "clone")).splitlines()[0] == f"{clone}: {upstream}"
+    (clone / "readme").write_text("mine")
+    assert call("hipify", "clone")[0] == 11
+    out = ok(call("hipify", "clone", "--keep-branch", "mine"))
+    assert "work      kept on branch mine: changed: readme" in out
+    assert git(clone, "show", "mine:readme") == "mine"
     code, _, err = call("hipify", ".")
     assert code == 2
     assert "is no git checkout" in err
