@@ -285,11 +285,11 @@ def _settle(node: Node, seen: Survey, after: State) -> bool:
     states.tag(node.git, UPSTREAM_TAG, node.commit, seen.upstream_tag)
     states.tag(node.git, HIPIFY_TAG, wanted, seen.hipify_tag)
     if changed and seen.links:
-        _quieten(node, after)
+        quieten(node, after)
     return changed or seen.hipify_tag != wanted
 
 
-def _quieten(node: Node, after: State) -> None:
+def quieten(node: Node, after: State) -> None:
     """Where HEAD stays upstream, let git not report submodules for being hipified like everything else."""
     names: frozenset[str] = frozenset()
     if after.head == "upstream" and after.tip is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from rocwright.errors import InvalidPatch, RocwrightError
 from rocwright.sources import state as states
 from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout
+from rocwright.sources.hipify import quieten
 from rocwright.sources.move import look_ahead, move
 from rocwright.sources.patches import Patch
 from rocwright.sources.replay import replay
@@ -78,10 +80,13 @@ def apply_patches(
         more = set_aside(surveys, work, place, watch=watch)
         if more:
             surveys = whole.survey_tree(main, jobs=jobs)
+        origins = {"": checkout.origin} | {sub.path: sub.origin for sub in checkout.submodules}
+        commits = {"": checkout.commit} | {sub.path: sub.commit for sub in checkout.submodules}
         changed = False
         # The project itself last: its commit names those of the submodules.
         for path in sorted(surveys, key=_depth, reverse=True):
-            changed |= _settle(*surveys[path], tips[path], head)
+            node, seen = surveys[path]
+            changed |= _settle(replace(node, url=origins[path], commit=commits[path]), seen, tips[path], head)
         return PatchedTree(
             directory=checkout.directory,
             base_commit=_base(surveys[""][1].state),
@@ -202,4 +207,7 @@ def _settle(node: Node, seen: Survey, tip: str, head: Head) -> bool:
         patched=tip if tip != base else None,
         head=head if tip != state.upstream else "tip",
     )
-    return move(node.git, seen, after)
+    changed = move(node.git, seen, after)
+    if changed and seen.links:
+        quieten(node, after)
+    return changed

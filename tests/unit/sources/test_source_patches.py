@@ -150,10 +150,13 @@ def test_another_list_replaces_the_one_before(published: LockedSource, place: Pa
 
 def test_head_can_stay_upstream_under_patches(published: LockedSource, place: Path, patches: Path) -> None:
     write(patches, "1.patch", README)
+    write(patches, f"{NEST}/1.patch", README.replace("readme", "nest.txt").replace("one", "nest"))
     patched = prepare(published, place, patches=patches, head="upstream")
     assert git(place, "rev-parse", "HEAD") == published.commit
     assert (place / "readme").read_text() == "two\n"
-    assert git(place, "diff", "--name-only") == ""
+    assert git(place / NEST, "rev-parse", "HEAD") == git(place, "ls-tree", published.commit, NEST).split()[2]
+    assert (place / NEST / "nest.txt").read_text() == "two\n"
+    assert [git(place / path, "diff", "--name-only") for path in ("", NEST)] == ["", ""]
     assert prepare(published, place, patches=patches).outcome == patched.outcome
     assert git(place, "rev-parse", "HEAD") == patched.outcome.tip
 
