@@ -32,6 +32,7 @@ _WHO = {
 }
 _COMMITS_SHOWN = 20
 _BATCH = 400
+_SHOWN = 10
 # What git keeps in its directory while a command of several steps waits for the user, and the way out.
 _UNFINISHED = {
     "rebase-merge": "git rebase --continue, or git rebase --abort",
@@ -82,14 +83,16 @@ class Kept(msgspec.Struct, frozen=True):
     items: tuple[str, ...]
 
     def said(self) -> str:
-        """In one line, for a log or a user."""
+        """In one line, for a log or a user; of many items the first."""
+        more = f"; and {len(self.items) - _SHOWN} more" if len(self.items) > _SHOWN else ""
+        items = "; ".join(self.items[:_SHOWN]) + more
         where = f"{self.repository}: " if self.repository else ""
         if self.fate == "kept":
-            return f"{where}kept on branch {self.branch}: {'; '.join(self.items) or 'its submodules'}"
+            return f"{where}kept on branch {self.branch}: {items or 'its submodules'}"
         if self.fate == "left":
             return f"{where}HEAD was at {str(self.commit)[:12]}, which stays in {self.branch}"
         found = f" (git branch NAME {self.commit} brings the commits back)" if self.commit else ""
-        return f"{where}discarded: {'; '.join(self.items)}{found}"
+        return f"{where}discarded: {items}{found}"
 
 
 def set_aside(
@@ -331,7 +334,7 @@ def _lost(path: str, node: Node, seen: Survey) -> Kept:
             "log", f"-{_COMMITS_SHOWN}", "--format=commit %h %s", seen.head,
             "--not", *seen.state.known, "--branches", "--tags", "--remotes",
         ).splitlines()  # fmt: skip
-    return Kept(path, "discarded", None, seen.head if commits else None, (*seen.foreign, *commits))
+    return Kept(path, "discarded", None, seen.head if commits else None, (*commits, *seen.foreign))
 
 
 def _target(node: Node, seen: Survey, directory: Path) -> str:

@@ -329,3 +329,9 @@ def test_edits_that_git_was_told_to_overlook_are_kept(pristine: Path, flag: str)
     assert git(pristine, "show", "mine:readme") == "mine"
     assert (pristine / "readme").read_text() == "one\n"
     assert aside(pristine, REFUSE) == ()
+
+
+def test_much_work_is_told_in_short() -> None:
+    kept = Kept("", "kept", "mine", "1" * 40, tuple(f"changed: {n}" for n in range(12)))
+    assert kept.said().startswith("kept on branch mine: changed: 0; changed: 1; ")
+    assert kept.said().endswith("; changed: 9; and 2 more")
