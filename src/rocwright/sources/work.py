@@ -13,25 +13,17 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
+from rocwright.errors import UnsavedWork, UsageError
 from rocwright.sources import state as states
 from rocwright.sources import whole
+from rocwright.sources.keeping import is_file, keep
 from rocwright.sources.state import Survey
 from rocwright.sources.survey import behind_a_link
 from rocwright.sources.tree import Node
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.system import files
-from rocwright.system.git import Git
+from rocwright.sources.whole import Surveys
 
-_SUBJECT = "Work in progress, kept by rocwright"
-_STAGED_SUBJECT = "Staged work in progress, kept by rocwright"
-_WHO = {
-    f"GIT_{role}_{key}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for key, value in (("NAME", "rocwright"), ("EMAIL", "rocwright@localhost"))
-}
 _COMMITS_SHOWN = 20
-_BATCH = 400
 _SHOWN = 10
 # What git keeps in its directory while a command of several steps waits for the user, and the way out.
 _UNFINISHED = {
@@ -95,9 +87,7 @@ class Kept(msgspec.Struct, frozen=True):
         return f"{where}discarded: {items}{found}"
 
 
-def set_aside(
-    surveys: dict[str, tuple[Node, Survey]], work: Work, directory: Path, *, watch: Watch = NOBODY
-) -> tuple[Kept, ...]:
+def set_aside(surveys: Surveys, work: Work, directory: Path, *, watch: Watch = NOBODY) -> tuple[Kept, ...]:
     """Clear foreign work out of the way of a move, as `work` says; nothing to do is the usual case.
 
     With `keep_branch` every repository with work, and those around it, gets that branch: the commits of
@@ -124,7 +114,11 @@ def set_aside(
     if work.keep_branch is not None:
         earlier = work.kept.get(directory, 0)
         branch = f"{work.keep_branch}-{earlier + 1}" if earlier else work.keep_branch
-        done = _keep(surveys, affected, branch, directory)
+        commits = keep(surveys, affected, branch, directory)
+        done = tuple(
+            Kept(path, "kept", branch, commit, surveys[path][1].foreign)
+            for path, commit in reversed(commits.items())
+        )
         work.kept[directory] = earlier + 1
     else:
         done = tuple(_lost(path, node, seen) for path, (node, seen) in affected.items())
@@ -135,7 +129,7 @@ def set_aside(
     return (*left, *done)
 
 
-def _refuse_unfinished(surveys: dict[str, tuple[Node, Survey]], work: Work, directory: Path) -> None:
+def _refuse_unfinished(surveys: Surveys, work: Work, directory: Path) -> None:
     for path, (node, seen) in surveys.items():
         for name, way_out in _UNFINISHED.items():
             if (node.git.git_dir / name).exists() and not (work.discard and name in _DISCARDABLE):
@@ -155,9 +149,7 @@ def _refuse_unfinished(surveys: dict[str, tuple[Node, Survey]], work: Work, dire
             )
 
 
-def _refuse_repositories(
-    path: str, seen: Survey, surveys: dict[str, tuple[Node, Survey]], directory: Path
-) -> None:
+def _refuse_repositories(path: str, seen: Survey, surveys: Surveys, directory: Path) -> None:
     """Raise for a repository of the user's among the new files; git shows one as a directory."""
     inside = [
         name for name in seen.added if name.endswith("/") and _join(path, name.rstrip("/")) not in surveys
@@ -172,158 +164,6 @@ def _refuse_repositories(
 
 def _join(path: str, inner: str) -> str:
     return f"{path}/{inner}" if path else inner
-
-
-# --- keeping ---
-
-
-def _keep(
-    surveys: dict[str, tuple[Node, Survey]],
-    affected: dict[str, tuple[Node, Survey]],
-    branch: str,
-    directory: Path,
-) -> tuple[Kept, ...]:
-    """Put the work on `branch` everywhere; the repositories around one get it too and name its commit."""
-    around = {path for path in surveys for inner in affected if inner.startswith(f"{path}/" if path else "")}
-    places = sorted({*affected, *around}, key=lambda path: (-path.count("/"), path == "", path))
-    for path in places:
-        _refuse_name(surveys[path][0].git, branch, path)
-    commits: dict[str, str] = {}
-    for path in places:
-        node, seen = surveys[path]
-        commits[path] = _commit_work(node, seen, surveys, commits, directory)
-    for path in places:
-        # Nothing has moved so far. An empty old value: the branch must still be absent.
-        surveys[path][0].git.run(
-            "update-ref", f"refs/heads/{branch}", commits[path], "0" * len(commits[path])
-        )
-    return tuple(Kept(path, "kept", branch, commits[path], surveys[path][1].foreign) for path in places[::-1])
-
-
-def _refuse_name(git: Git, branch: str, path: str) -> None:
-    where = f" of {path}" if path else ""
-    ref = f"refs/heads/{branch}"
-    try:
-        git.run("check-ref-format", ref)
-    except CommandFailed as error:
-        raise UsageError(f"{branch!r} cannot be the name of a branch") from error
-    if branch.startswith("-") or branch == "HEAD":
-        raise UsageError(f"{branch!r} cannot be the name of a branch")
-    above = [f"refs/heads/{'/'.join(branch.split('/')[:n])}" for n in range(1, branch.count("/") + 1)]
-    taken = git.run("for-each-ref", "--format=%(refname:short)", ref).split()
-    taken += [name.removeprefix("refs/heads/") for name in git.refs(*above)] if above else []
-    if taken:
-        raise UsageError(
-            f"branch {taken[0]}{where} exists; work is kept on a new branch, here {branch!r}",
-            where=git.work_tree,
-            next_step="choose another name",
-        )
-
-
-def _commit_work(
-    node: Node,
-    seen: Survey,
-    surveys: dict[str, tuple[Node, Survey]],
-    commits: dict[str, str],
-    directory: Path,
-) -> str:
-    """The commit that holds all work of one repository, made through an index of its own."""
-    # Above the tip a commit shows the user's changes alone, also where HEAD stays at the upstream commit.
-    base = seen.state.tip if seen.head is None or seen.head in seen.state.known else seen.head
-    area = node.git.git_dir / "rocwright" / "keep"
-    files.remove_tree(area)
-    area.mkdir(parents=True)
-    try:
-        scratch = Git(node.git.git_dir, node.git.work_tree, node.git.log, area / "index")
-        scratch.run("read-tree", base or "--empty")
-        _add_files(scratch, seen, area)
-        tree = scratch.run("write-tree").strip()
-        parent = _commit_staged(node.git, seen, base, tree, area)
-        _name_submodules(scratch, node, base, surveys, commits)
-        return _commit_index(scratch, parent, _SUBJECT)
-    except CommandFailed as error:
-        reason = next((line for line in error.tail.splitlines() if line.strip()), "")
-        raise RocwrightError(
-            f"the work in {node.git.work_tree} cannot be kept; nothing was changed: {reason}",
-            where=directory,
-            next_step="see that all files can be read, or move them elsewhere",
-        ) from error
-    finally:
-        files.remove_tree(area)
-
-
-def _commit_index(scratch: Git, parent: str | None, subject: str) -> str:
-    made = scratch.run("write-tree").strip()
-    if parent is not None and made == scratch.run("rev-parse", f"{parent}^{{tree}}").strip():
-        return parent
-    above = ("-p", parent) if parent is not None else ()
-    return scratch.run("commit-tree", made, *above, "-m", subject, env=_WHO).strip()
-
-
-def _add_files(scratch: Git, seen: Survey, area: Path) -> None:
-    """Put exactly the user's files into an index, as they lie there; whatever git is told to overlook."""
-    root = scratch.work_tree
-    paths = [path for path in (*seen.edited, *seen.added) if path.rstrip("/") not in seen.links]
-    there = [path for path in paths if not behind_a_link(root, path) and _is_file(root / path)]
-    gone = sorted({*paths} - {*there})
-    for start in range(0, len(gone), _BATCH):
-        scratch.run("update-index", "--force-remove", "--", *gone[start : start + _BATCH])
-    if there:
-        listing = area / "paths"
-        files.write_text(listing, "".join(f"{path}\0" for path in there))
-        scratch.run("add", "--force", f"--pathspec-from-file={listing}", "--pathspec-file-nul")
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_symlink() or path.is_file()
-
-
-def _commit_staged(git: Git, seen: Survey, base: str | None, tree: str, area: Path) -> str | None:
-    """A commit of its own for staged versions that the files have left behind; usually there are none."""
-    if base is None or not seen.edited:
-        return base
-    touched = {*seen.edited, *seen.added}
-    staged = states.raw_changes(
-        git.records("diff-index", "--cached", "-z", "--raw", "--no-renames", "--ignore-submodules=all", base)
-    )
-    after = states.tree(git, tree)
-    behind = [
-        f"{new[0]},{new[1]},{path}"
-        for path, (_, new) in staged.items()
-        if new is not None and path in touched and path not in seen.links and after.get(path) != new
-    ]
-    if not behind:
-        return base
-    scratch = Git(git.git_dir, git.work_tree, git.log, area / "staged")
-    scratch.run("read-tree", base)
-    for start in range(0, len(behind), _BATCH):
-        words = [word for entry in behind[start : start + _BATCH] for word in ("--cacheinfo", entry)]
-        scratch.run("update-index", "--add", "--replace", *words)
-    return _commit_index(scratch, base, _STAGED_SUBJECT)
-
-
-def _name_submodules(
-    scratch: Git,
-    node: Node,
-    base: str | None,
-    surveys: dict[str, tuple[Node, Survey]],
-    commits: dict[str, str],
-) -> None:
-    """Let the kept commit name the kept commits of its submodules, and ours where the user did nothing."""
-    named = states.gitlinks(scratch, base) if base is not None else {}
-    for path, (child, seen) in surveys.items():
-        inner = path.removeprefix(f"{node.path}/" if node.path else "")
-        if path == node.path or not path.startswith(f"{node.path}/" if node.path else ""):
-            continue
-        if any(inner.startswith(f"{other}/") for other in named):
-            continue  # a submodule of a submodule
-        moved = seen.head if seen.head not in seen.state.known else named.get(inner)
-        target = commits.get(child.path, moved)
-        if target is not None:
-            scratch.run("update-index", "--add", "--cacheinfo", f"160000,{target},{inner}")
-
-
-# --- going back to the tip ---
 
 
 def _lost(path: str, node: Node, seen: Survey) -> Kept:
@@ -361,7 +201,7 @@ def _target(node: Node, seen: Survey, directory: Path) -> str:
 def _reset(node: Node, seen: Survey, target: str) -> None:
     for name in seen.added:
         path = node.git.work_tree / name
-        if _is_file(path) and not behind_a_link(node.git.work_tree, name):
+        if is_file(path) and not behind_a_link(node.git.work_tree, name):
             path.unlink()
             states.remove_empty_parents(path, node.git.work_tree)
     if seen.hidden:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from git_repos import Family, commit, git
 
-from rocwright.errors import RocwrightError, UnsavedWork, UsageError
+from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
 from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
@@ -329,6 +329,16 @@ def test_edits_that_git_was_told_to_overlook_are_kept(pristine: Path, flag: str)
     assert git(pristine, "show", "mine:readme") == "mine"
     assert (pristine / "readme").read_text() == "one\n"
     assert aside(pristine, REFUSE) == ()
+
+
+def test_the_branch_is_there_before_files_go(pristine: Path) -> None:
+    (pristine / "readme").write_text("mine\n")
+    (pristine / "new").write_text("mine, too\n")
+    (pristine / ".git/index.lock").touch()  # no command can move files now
+    with pytest.raises(CommandFailed, match="checkout"):
+        aside(pristine, Work(keep_branch="mine"))
+    assert git(pristine, "show", "mine:readme") == "mine"
+    assert git(pristine, "show", "mine:new") == "mine, too"
 
 
 def test_much_work_is_told_in_short() -> None:
