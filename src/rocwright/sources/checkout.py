@@ -317,7 +317,8 @@ def _fetch_one(
         tree.fetch_commit(
             bare, node.url, node.commit, ref=ref, depth=plan.depth, mirrors=mirrors, watch=watch, name=name
         )
-    wanted = tree.submodules(bare, node.commit, node.url) if plan.submodules else ()
+    look = plan.submodules and whole.has_submodules(node, seen)
+    wanted = tree.submodules(bare, node.commit, node.url) if look else ()
     return _Target(node, seen, wanted, parent), missing
 
 
@@ -412,9 +413,9 @@ def _move(target: _Target, around: Mapping[str, Node]) -> Node:
     states.tag(node.git, HIPIFY_TAG, None, refs.get(HIPIFY_TAG))
     move(node.git, seen, State(upstream=node.commit))
     states.tag(node.git, UPSTREAM_TAG, node.commit, refs.get(UPSTREAM_TAG))
-    show_submodules(node.git)
+    if seen is not None and (seen.links or not seen.settled):
+        show_submodules(node.git)
     settings = {f"submodule.{sub.name}.url": git.without_login(sub.url) for sub in target.submodules}
-    settings |= {f"submodule.{sub.name}.active": "true" for sub in target.submodules}
     if settings:
         tree.configure(node.git, settings)
     return node

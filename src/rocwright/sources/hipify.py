@@ -203,12 +203,12 @@ def _outcome(
     commits = script.make_commits(
         nodes, hip_clang=inputs.hip_clang, python=python, rules=inputs.rules, log=log
     )
-    # The project last: its ref stands for all of them.
+    # The project last: its ref stands for all of them. It keeps a commit from being collected.
     for node in reversed(nodes):
-        # Keeps the commit from being collected, and finds it again.
-        node.git.set_ref(inputs.ref, commits[node.path])
-        if mirrors is not None and (node is main or commits[node.path] != node.commit):
-            mirrors.keep(node.url, commits[node.path], inputs.ref, node.git)
+        if node is main or commits[node.path] != node.commit:
+            node.git.set_ref(inputs.ref, commits[node.path])
+            if mirrors is not None:
+                mirrors.keep(node.url, commits[node.path], inputs.ref, node.git)
     return commits[""], False
 
 

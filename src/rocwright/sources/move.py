@@ -84,7 +84,9 @@ def _keep_torn(git: Git, torn: Iterable[str]) -> None:
 
 def _leftovers(git: Git, known: Iterable[str], target: str) -> dict[str, bool]:
     """Files of known commits that lie there and that `target` does not have; whether they are unchanged."""
-    trees = [states.tree(git, commit) for commit in known]
+    trees = [states.tree(git, commit) for commit in known if commit != target]
+    if not trees:
+        return {}
     paths = {path for entries in trees for path in entries} - states.tree(git, target).keys()
     there = sorted(path for path in paths if _is_file(git.work_tree, path))
     found = contents(git, there, (target,))
@@ -161,6 +163,8 @@ def look_ahead(git: Git, seen: Survey, target: str) -> Survey:
 
     After a killed move it is what that was writing.
     """
+    if seen.settled and seen.state.tip == target:
+        return seen
     lying = in_the_way(git, target)
     if not seen.settled:
         left = _leftovers(git, seen.state.known, target)

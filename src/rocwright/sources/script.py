@@ -149,6 +149,8 @@ def _record(node: Node, exported: Git, commits: dict[str, str], area: Path, body
     ]
     if words:
         exported.run("update-index", *words)
+    if not paths and not words:
+        return node.commit
     made = exported.run("write-tree").strip()
     if made == exported.run("rev-parse", f"{node.commit}^{{tree}}").strip():
         return node.commit
@@ -163,6 +165,8 @@ def _touched(node: Node, exported: Git, links: dict[str, str], area: Path) -> li
         raise _unusable(f"{SCRIPT} wrote a file whose name is not UTF-8", node) from error
     below = tuple(f"{path}/" for path in links)
     paths = sorted({path for path in listed if path not in links and not path.startswith(below)})
+    if not paths:
+        return []
     # A file whose stored line ends contradict .gitattributes looks modified, sometimes: committing it
     # would make the result depend on the clock.
     originals = area / "original"

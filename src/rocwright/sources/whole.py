@@ -89,7 +89,7 @@ def descendants(main: Node, surveys: Surveys) -> list[Node]:
         following = []
         for node in frontier:
             seen = surveys[node.path][1] if node.path in surveys else None
-            if seen is None or not _has_submodules(node, seen):
+            if seen is None or not has_submodules(node, seen):
                 continue
             for sub in tree.submodules(node.git, node.commit, node.url):
                 path = join(node.path, sub.path)
@@ -103,10 +103,10 @@ def descendants(main: Node, surveys: Surveys) -> list[Node]:
     return found
 
 
-def _has_submodules(node: Node, seen: Survey) -> bool:
+def has_submodules(node: Node, seen: Survey | None) -> bool:
     """Whether the commit of a repository has submodules; its index says so where it is in order."""
     # Hipify and patches move submodules; neither adds nor removes one of ours.
-    return bool(seen.links) or not (seen.settled and seen.state.upstream == node.commit)
+    return seen is None or bool(seen.links) or not (seen.settled and seen.state.upstream == node.commit)
 
 
 def tips(nodes: Sequence[Node], top: str | None) -> dict[str, str | None]:

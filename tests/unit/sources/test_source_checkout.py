@@ -288,19 +288,15 @@ TORN = "printf cud > c.cu; printf 'cu' > b.h; touch .git/index.lock"
     ("start", "word", "nth", "before"),
     [
         ("nothing", "fetch", 3, ":"),
-        ("nothing", "init", 2, ":"),
         ("nothing", "read-tree", 1, TORN),
-        ("nothing", "read-tree", 3, '{git} "$@"'),
         ("tip", "read-tree", 1, TORN),
         ("tip", "read-tree", 2, '{git} "$@"'),
-        ("tip", "update-ref", 1, ":"),
         ("tip", "update-ref", 2, '{git} "$@"'),
-        ("tip", "update-ref", 3, ":"),
         ("tip", "update-ref", 6, ":"),
-        ("upstream", "read-tree", 1, TORN),
         ("upstream", "read-tree", 4, '{git} "$@"'),
-        ("upstream", "update-ref", 2, ":"),
+        ("upstream", "update-ref", 3, ":"),
     ],
+    ids=["fetching", "first", "torn", "project", "head", "tags", "submodule", "between"],
 )
 def test_a_killed_run_is_resumed_and_leaves_nothing_stale(
     family: Family,

@@ -98,19 +98,18 @@ def test_python_is_an_input_and_not_part_of_the_commit(
     assert one.hipify_commit == two.hipify_commit
 
 
-@pytest.mark.parametrize("head", ["tip", "upstream"])
 @pytest.mark.parametrize(
-    ("word", "nth", "before"),
+    ("head", "word", "nth", "before"),
     [
-        ("read-tree", 2, '{git} "$@"'),  # exporting
-        ("commit-tree", 2, '{git} "$@"'),  # some made
-        ("update-ref", 2, '{git} "$@"'),  # some kept
-        ("read-tree", 5, "printf half > third_party/nest/deep/inner/hip.tmp; touch .git/index.lock"),
-        ("read-tree", 6, '{git} "$@"'),  # one submodule moved, its HEAD not
-        ("update-index", 2, '{git} "$@"'),
-        ("read-tree", 8, "mkdir -p hip; printf h > hip/a.hip; printf x > b.h"),  # the project, torn
-        ("read-tree", 8, '{git} "$@"'),
+        ("tip", "read-tree", 2, '{git} "$@"'),  # exporting
+        ("upstream", "update-ref", 2, '{git} "$@"'),  # some results kept
+        ("upstream", "read-tree", 5, "printf half > third_party/nest/deep/inner/hip.tmp"),
+        ("tip", "read-tree", 6, '{git} "$@"'),  # one submodule moved, its HEAD not
+        ("upstream", "update-index", 2, '{git} "$@"'),
+        ("tip", "read-tree", 8, "mkdir -p hip; printf h > hip/a.hip; touch .git/index.lock"),  # torn
+        ("upstream", "read-tree", 8, '{git} "$@"'),
     ],
+    ids=["exporting", "keeping", "stray", "submodule", "entries", "torn", "project"],
 )
 def test_a_killed_hipify_is_resumed(
     family: Family,
@@ -148,8 +147,7 @@ def test_a_killed_hipify_is_resumed(
     died = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, cwd=place
     )
-    assert died.returncode in (-9, 0), died.stderr
-    assert died.returncode == -9, (tmp_path / "count").read_text()
+    assert died.returncode == -9, died.stderr
     stray = place / "third_party/nest/deep/inner/hip.tmp"
     stray.unlink(missing_ok=True)
     hipify(bring(locked), head=head)
