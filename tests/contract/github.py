@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -138,3 +139,13 @@ class Desk:
         return self.run(
             "python", "-c", "from rocwright.cli import main; main()", *words, cwd=cwd or self.home
         )
+
+
+_MADE: list[Github] = []
+
+
+def shared(directory: Callable[[], Path]) -> Github:
+    """The repositories, made once in a process; who changes a branch brings it back."""
+    if not _MADE:
+        _MADE.append(Github(directory()).make())
+    return _MADE[0]

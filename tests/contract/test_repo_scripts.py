@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from contract.github import Desk, Github, commit, git
+from contract.github import Desk, Github, commit, git, shared
 
 
 @pytest.fixture(scope="module")
 def github(tmp_path_factory: pytest.TempPathFactory) -> Github:
-    return Github(tmp_path_factory.mktemp("github")).make()
+    return shared(lambda: tmp_path_factory.mktemp("github"))
 
 
 @pytest.fixture

@@ -54,7 +54,11 @@ class What:
         return tuple(name for name, is_given in given.items() if is_given)
 
     def of(self, request: Request, *, release: bool = False) -> Request:
-        """The request with these options; what is not given stays."""
+        """The request with these options; what is not given stays. Raises `UsageError` for empty ones."""
+        for name, value in (("--repo-hashtag", self.repo_hashtag), ("--gitrepo-origin", self.gitrepo_origin)):
+            if value is not None and not value.strip():
+                # A script's variable was empty; the default is hardly what was meant.
+                raise UsageError(f"{name} is empty", next_step="give it a value, or leave it out")
         return replace(
             request,
             ref=self.repo_hashtag or request.ref,

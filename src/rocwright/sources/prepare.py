@@ -11,7 +11,7 @@ import msgspec
 
 from rocwright.errors import IntegrityError, Interrupted, RocwrightError, UsageError
 from rocwright.sources import state as states
-from rocwright.sources.checkout import Checkout, checkout
+from rocwright.sources.checkout import PLATFORM, Checkout, checkout
 from rocwright.sources.hipify import HipifiedTree, hipify
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
 from rocwright.sources.mirror import Mirrors
@@ -78,6 +78,7 @@ def prepare(
     python: Path | None = None,
     watch: Watch = NOBODY,
     log: Path | None = None,
+    platform: str = PLATFORM,
 ) -> Prepared:
     """Bring one project to its locked commit, hipify it as locked, apply the patches below `patches`.
 
@@ -90,8 +91,9 @@ def prepare(
     # Patches that cannot be read stop everything before anything is touched.
     wanted = _patches_for(locked, directory, patches) if patches is not None else ()
     done = checkout(
-        locked, directory, jobs=jobs, depth=depth, mirrors=mirrors, work=work, watch=watch, log=log
-    )
+        locked, directory, jobs=jobs, depth=depth, mirrors=mirrors, work=work, watch=watch, log=log,
+        platform=platform,
+    )  # fmt: skip
     hipified = None
     if locked.hipify:
         hipified = hipify(
@@ -191,6 +193,8 @@ def prepare_family(
     every = partial(
         prepare, head=head, patches=patches, depth=depth, mirrors=mirrors, work=work, python=python,
         watch=watch, log=log,
+        # Paths have to fit where the sources are meant for, and here.
+        platform="windows" if "windows" in (lock.platform, PLATFORM) else "linux",
     )  # fmt: skip
     shares = [max(1, jobs - side_by_side + 1), *([1] * len(lock.sources))]
     tasks = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contract.github import ADDRESS, Github, commit, git
+from contract.github import ADDRESS, Github, commit, git, shared
 from rocwright import cli
 
 Call = Callable[..., tuple[int, str, str]]
@@ -18,7 +18,7 @@ LOCK = "sources.lock.json"
 
 @pytest.fixture(scope="module")
 def github(tmp_path_factory: pytest.TempPathFactory) -> Github:
-    return Github(tmp_path_factory.mktemp("github")).make()
+    return shared(lambda: tmp_path_factory.mktemp("github"))
 
 
 @pytest.fixture
@@ -288,6 +288,7 @@ def test_what_failed_is_told_and_what_succeeded_is_kept(place: Path, call: Call,
         (["checkout", "torch", "--no-mirror", "--mirror-dir", "m"], 2, "contradict each other"),
         (["checkout", "torch", "--patches", "nowhere"], 2, "no directory nowhere"),
         (["checkout", "torch", "--release"], 2, "torch"),
+        (["checkout", "torch", "--repo-hashtag="], 2, "--repo-hashtag is empty"),
         (["checkout", "torch", "--repo-hashtag", "no/such"], 5, "no/such"),
         (["checkout", "triton"], 2, ".ci/docker/ci_commit_pins/triton.txt"),
         (["checkout", "torch", "--config", "nowhere.toml"], 3, "nowhere.toml"),
