@@ -108,7 +108,12 @@ def updated(path: Path, lock: SourceLock) -> SourceLock:
     """
     if not path.exists():
         return lock
-    return read_lock(path).updated(lock)
+    earlier = read_lock(path)
+    projects = {source.project for source in lock.sources}
+    if earlier.platform != lock.platform and {source.project for source in earlier.sources} <= projects:
+        # Every word of it is being said anew.
+        return lock
+    return earlier.updated(lock)
 
 
 @dataclass(frozen=True)

@@ -316,6 +316,9 @@ def test_a_lock_of_another_platform_or_a_damaged_one_is_not_replayed(place: Path
     assert code == 2
     assert "made for windows" in err
     ok(call("checkout", "audio", "--locked", "--platform", "windows"))
+    # Where nothing else stands in it, another platform's lock makes room.
+    ok(call("checkout", "audio", "--repo-hashtag", "main", "--platform", "linux"))
+    assert json.loads((place / LOCK).read_text())["platform"] == "linux"
     (place / LOCK).write_text("{}")
     code, _, err = call("checkout", "audio", "--repo-hashtag", "main")
     assert code == 3
