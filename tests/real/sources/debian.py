@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -134,13 +133,14 @@ def run_script(tree: Path, hip: Path, python: Path | str) -> None:
     )
 
 
-def tree_of(directory: Path, scratch: Path) -> str:
-    """The id of the git tree that a directory's files make, whatever repository is around it."""
-    scratch.mkdir()
-    git(scratch, "init", "-q", "--bare", "--template=", ".")
-    git(scratch, "config", "core.compression", "0")
-    where = (f"--git-dir={scratch}", f"--work-tree={directory}")
-    git(scratch, *where, "add", "--all", "--force")
-    tree = git(scratch, *where, "write-tree")
-    shutil.rmtree(scratch)
-    return tree
+def tree_of(directory: Path, repository: Path) -> str:
+    """The id of the git tree that a directory's files make, whatever git says of the directory itself.
+
+    Every file is read; objects that `repository` has are not written again.
+    """
+    with tempfile.TemporaryDirectory() as area:
+        git(Path(area), "init", "-q", "--bare", "--template=", ".")
+        where = (f"--git-dir={area}", f"--work-tree={directory}")
+        known = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(repository / ".git/objects")}
+        git(Path(area), *where, "-c", "core.compression=0", "add", "--all", "--force", **known)
+        return git(Path(area), *where, "write-tree", **known)

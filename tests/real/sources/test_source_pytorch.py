@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,12 +34,35 @@ def desk(newcomer, pytorch) -> Iterator[Desk]:
     shutil.rmtree(place)
 
 
-def test_the_tree_is_the_one_the_script_makes_by_hand(desk, pytorch, tmp_path):
-    by_hand = debian.export(pytorch.repository, pytorch.commit, tmp_path / "by-hand")
-    debian.run_script(by_hand, debian.hip_path(tmp_path / "hip", clang=False), sys.executable)
-    assert debian.tree_of(by_hand, tmp_path / "scratch") == debian.HIPIFIED
-    assert desk.git("rev-parse", "HEAD^{tree}") == debian.HIPIFIED, "the committed tree"
-    assert debian.tree_of(desk.place / "pytorch", tmp_path / "scratch") == debian.HIPIFIED, "the files"
+@pytest.fixture(scope="module")
+def by_hand(pytorch, tmp_path_factory) -> dict[str, str]:
+    """The trees that the script makes, run as its authors run it, in exports of the commit."""
+    root = tmp_path_factory.mktemp("by-hand")
+    trees = {}
+    for compiler in ("other", "clang"):
+        export = debian.export(pytorch.repository, pytorch.commit, root / "tree")
+        hip = debian.hip_path(root / f"hip-{compiler}", clang=compiler == "clang")
+        debian.run_script(export, hip, sys.executable)
+        trees[compiler] = debian.tree_of(export, pytorch.repository)
+        if compiler == "other":
+            debian.run_script(export, hip, sys.executable)
+            trees["twice"] = debian.tree_of(export, pytorch.repository)
+        shutil.rmtree(export)
+    return trees
+
+
+def test_the_script_by_hand_makes_the_frozen_trees(by_hand):
+    """Run over its own outputs it makes another one, so that it always has to start from upstream's tree."""
+    assert by_hand == {
+        "other": debian.HIPIFIED,
+        "twice": debian.HIPIFIED_TWICE,
+        "clang": debian.HIPIFIED_CLANG,
+    }
+
+
+def test_the_tree_is_the_one_the_script_makes_by_hand(desk, pytorch, by_hand):
+    assert desk.git("rev-parse", "HEAD^{tree}") == by_hand["other"], "the committed tree"
+    assert debian.tree_of(desk.place / "pytorch", pytorch.repository) == by_hand["other"], "the files"
 
 
 def test_the_log_is_the_documented_one(desk, pytorch):
@@ -70,14 +94,11 @@ def test_again_is_nothing_to_do(desk, pytorch):
     assert desk.git("status", "--porcelain") == ""
 
 
-def test_script_run_twice_over_its_outputs_would_be_another_tree(desk, tmp_path):
-    """Not idempotent: so `rocwright hipify` has to start from the upstream tree, whatever lies there."""
-    twice = tmp_path / "twice"
-    shutil.copytree(desk.place / "pytorch", twice, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-    debian.run_script(twice, debian.hip_path(tmp_path / "hip", clang=False), sys.executable)
-    assert debian.tree_of(twice, tmp_path / "scratch") == debian.HIPIFIED_TWICE
+def test_hipifying_what_is_hipified_changes_nothing(desk, by_hand):
+    before = desk.ref("HEAD")
     desk.run("hipify", "pytorch")
-    assert desk.git("rev-parse", "HEAD^{tree}") == debian.HIPIFIED
+    assert desk.ref("HEAD") == before
+    assert desk.git("rev-parse", "HEAD^{tree}") == by_hand["other"]
 
 
 def test_another_folder_home_locale_and_rocm_make_the_same_commit(desk, pytorch, newcomer):
@@ -99,57 +120,58 @@ def test_another_folder_home_locale_and_rocm_make_the_same_commit(desk, pytorch,
 
 def test_documented_script_makes_the_same_commit(desk, pytorch, newcomer):
     asked = ["--gitrepo-origin", pytorch.url, "--repo-hashtag", debian.BRANCH]
-    desk.script("torch", "checkout", "--checkout-dir", desk.place / "by-script", *asked, "--no-hipify")
-    assert desk.ref("HEAD", at="by-script") == pytorch.commit
-    assert desk.ref(HIPIFY, at="by-script") == ""
-    desk.script("torch", "hipify", "--checkout-dir", desk.place / "by-script")
-    assert desk.ref("HEAD", at="by-script") == desk.ref("HEAD")
+    desk.script("torch", "checkout", "--checkout-dir", desk.place / "scripts/pytorch", *asked, "--no-hipify")
+    assert desk.ref("HEAD", at="scripts/pytorch") == pytorch.commit
+    assert desk.ref(HIPIFY, at="scripts/pytorch") == ""
+    desk.script("torch", "hipify", "--checkout-dir", desk.place / "scripts/pytorch")
+    assert desk.ref("HEAD", at="scripts/pytorch") == desk.ref("HEAD")
 
 
-def test_head_stays_upstream(desk, pytorch, tmp_path):
-    """`torch.version.git_version` is what HEAD says: a commit that somebody else can look up."""
-    desk.run("checkout", "torch", "--locked", "--lock-file", desk.place / "sources.lock.json",
-             "--directory", desk.place / "upstream", "--head-stays-upstream")  # fmt: skip
-    at = "upstream/pytorch"
-    assert desk.git("rev-parse", "HEAD", at=at) == pytorch.commit
-    assert desk.git("diff", "--stat", at=at) == ""
-    assert desk.ref(HIPIFY, at=at) == desk.ref(HIPIFY)
-    assert debian.tree_of(desk.place / at, tmp_path / "scratch") == debian.HIPIFIED
-    desk.write(f"{at}/setup.py", "edited\n")
-    assert desk.git("diff", "--name-only", at=at) == "setup.py", "only the user's own edit shows"
-    desk.git("checkout", "-q", "--", "setup.py", at=at)
-    desk.run("checkout", "torch", "--locked", "--lock-file", desk.place / "sources.lock.json",
-             "--directory", desk.place / "upstream")  # fmt: skip
-    assert desk.ref("HEAD", at=at) == desk.ref("HEAD"), "back to the hipify commit"
+def replay(desk, directory, *more):
+    """The locked checkout in another directory."""
+    lock = desk.place / "sources.lock.json"
+    desk.run("checkout", "torch", "--locked", "--lock-file", lock, "--directory", directory, *more)
 
 
-def test_hip_clang_is_said_by_the_user_not_by_the_machine(desk, pytorch, tmp_path):
-    by_hand = debian.export(pytorch.repository, pytorch.commit, tmp_path / "by-hand")
-    debian.run_script(by_hand, debian.hip_path(tmp_path / "hip", clang=True), sys.executable)
-    assert debian.tree_of(by_hand, tmp_path / "scratch") == debian.HIPIFIED_CLANG
-    desk.checkout("--hip-clang", "--directory", desk.place / "clang", ref=debian.BRANCH)
-    at = "clang/pytorch"
-    assert desk.git("rev-parse", "HEAD^{tree}", at=at) == debian.HIPIFIED_CLANG
-    (locked,) = desk.lock("clang")["sources"]
-    assert locked["hip_clang"] is True
-    # The other tree comes into the same repository by a fetch of its commit from the first checkout.
-    desk.git("fetch", "-q", desk.place / "pytorch", HIPIFY, at=at)
-    differ = desk.git("diff", "--name-only", debian.HIPIFIED, debian.HIPIFIED_CLANG, at=at)
-    assert len(differ.splitlines()) == debian.DIFFER_WITH_CLANG
+# One more checkout is taken through the modes, by these tests in turn.
 
 
 def test_second_checkout_takes_the_hipified_tree_from_the_cache(desk):
-    report = json.loads(
-        desk.checkout("--directory", desk.place / "cached", "--json", ref=debian.BRANCH).stdout
-    )
+    report = json.loads(desk.checkout("--directory", "other", "--json", ref=debian.BRANCH).stdout)
     assert said(report, "cached") == [True]
-    assert desk.ref("HEAD", at="cached/pytorch") == desk.ref("HEAD")
+    assert desk.ref("HEAD", at="other/pytorch") == desk.ref("HEAD")
+
+
+def test_head_stays_upstream(desk, pytorch, by_hand):
+    """`torch.version.git_version` is what HEAD says: a commit that somebody else can look up."""
+    at = "other/pytorch"
+    replay(desk, "other", "--head-stays-upstream")
+    assert desk.git("rev-parse", "HEAD", at=at) == pytorch.commit
+    assert desk.git("diff", "--stat", at=at) == ""
+    assert desk.ref(HIPIFY, at=at) == desk.ref(HIPIFY)
+    assert debian.tree_of(desk.place / at, pytorch.repository) == by_hand["other"]
+    desk.write(f"{at}/setup.py", "edited\n")
+    assert desk.git("diff", "--name-only", at=at) == "setup.py", "only the user's own edit shows"
+    desk.git("checkout", "-q", "--", "setup.py", at=at)
+    replay(desk, "other")
+    assert desk.ref("HEAD", at=at) == desk.ref("HEAD"), "back to the hipify commit"
+
+
+def test_hip_clang_is_said_by_the_user_not_by_the_machine(desk, by_hand):
+    at = "other/pytorch"
+    desk.checkout("--hip-clang", "--directory", "other", ref=debian.BRANCH)
+    assert desk.git("rev-parse", "HEAD^{tree}", at=at) == by_hand["clang"]
+    (locked,) = desk.lock("other")["sources"]
+    assert locked["hip_clang"] is True
+    # The other tree comes into the same repository by a fetch of its commit from the first checkout.
+    desk.git("fetch", "-q", str(desk.place / "pytorch"), HIPIFY, at=at)
+    differ = desk.git("diff", "--name-only", "FETCH_HEAD", "HEAD", at=at).splitlines()
+    assert len(differ) == debian.DIFFER_WITH_CLANG
 
 
 def test_patches_on_hipified_files_come_back_as_the_same_commits(desk):
-    asked = ["--directory", desk.place / "patched"]
-    desk.checkout(*asked, ref=debian.BRANCH)
-    at = "patched/pytorch"
+    desk.checkout("--directory", "other", ref=debian.BRANCH)
+    at = "other/pytorch"
     assert (desk.place / at / EDITED).is_file()
     desk.write(f"{at}/{EDITED}", (desk.place / at / EDITED).read_bytes() + b"// patched\n")
     desk.git("commit", "-qam", "Patch a hipified file", at=at)
@@ -172,6 +194,12 @@ def test_patches_on_hipified_files_come_back_as_the_same_commits(desk):
     assert desk.ref("HEAD", at=again) == tip
 
 
+def _minor(python: str) -> str:
+    code = "import sys; print(sys.version_info[1])"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def _pythons() -> list[str]:
     """Interpreters on PATH of other versions than ours that run."""
     mine = sys.version_info[1]
@@ -182,14 +210,20 @@ def _pythons() -> list[str]:
     return others or [path for path in found if path]
 
 
+@pytest.fixture(scope="module")
+def library_checkout(pytorch, tmp_path_factory) -> checkouts.Checkout:
+    """The same commit through the library, which takes any interpreter."""
+    request = Request("torch", origin=pytorch.url, ref=debian.BRANCH)
+    locked = resolve([request], projects=load_table("projects", ProjectTable)).get("torch")
+    return checkouts.checkout(locked, tmp_path_factory.mktemp("pythons") / "pytorch", depth=1)
+
+
 @pytest.mark.parametrize("python", _pythons() or [None])
-def test_another_python_makes_the_same_commit(desk, pytorch, tmp_path, python):
-    """Through the library, which takes the interpreter; the first commit was made by the newcomer's."""
+def test_another_python_makes_the_same_commit(desk, library_checkout, python):
+    """The first commit was made by the newcomer's interpreter."""
     if python is None:
         pytest.skip("no second Python here")
-    table = load_table("projects", ProjectTable)
-    request = Request("torch", origin=pytorch.url, ref=debian.BRANCH)
-    locked = resolve([request], projects=table).get("torch")
-    tree = checkouts.checkout(locked, tmp_path / "pytorch", depth=1)
-    hipified = hipifying.hipify(tree, python=Path(python))
+    hipified = hipifying.hipify(library_checkout, python=Path(python))
+    assert hipified.python == f"3.{_minor(python)}"
+    assert not hipified.cached
     assert hipified.hipify_commit == desk.ref("HEAD")
