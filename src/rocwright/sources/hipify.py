@@ -19,9 +19,10 @@ import msgspec
 from rocwright.errors import RocwrightError
 from rocwright.sources import script, tree, whole
 from rocwright.sources import state as states
-from rocwright.sources.checkout import Checkout, show_submodules
+from rocwright.sources.checkout import Checkout
 from rocwright.sources.mirror import Mirrors
 from rocwright.sources.move import look_ahead, move
+from rocwright.sources.populate import show_submodules
 from rocwright.sources.script import SCRIPT
 from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
 from rocwright.sources.tree import Node

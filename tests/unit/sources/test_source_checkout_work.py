@@ -64,7 +64,7 @@ def test_an_ignored_file_in_the_way_stops_the_checkout(
 
 def test_an_ignored_file_where_hipify_writes(family: Family, lock: Lock, bring: Bring, place: Path) -> None:
     commit(family.torch, {"secret.cu": "cuda s\n"})
-    done = bring(lock())
+    done = bring(lock(submodules=False))
     mine = place / "hip/secret.hip"
     mine.parent.mkdir()
     mine.write_text("precious\n")
@@ -79,16 +79,16 @@ def test_an_ignored_file_where_hipify_writes(family: Family, lock: Lock, bring: 
 def test_edits_that_git_was_told_to_overlook_are_seen(
     lock: Lock, bring: Bring, place: Path, flag: str
 ) -> None:
-    bring(lock())
+    bring(lock(submodules=False))
     git(place, "update-index", flag, "readme")
     (place / "readme").write_text("precious\n")
     assert git(place, "status", "--porcelain") == ""
-    refused(lambda: bring(lock()), "changed: readme")
+    refused(lambda: bring(lock(submodules=False)), "changed: readme")
     assert (place / "readme").read_text() == "precious\n"
     (place / "readme").write_text("one\n")
-    bring(lock())
+    bring(lock(submodules=False))
     assert git(place, "ls-files", "-v", "readme") == "H readme"
-    assert not bring(lock()).changed
+    assert not bring(lock(submodules=False)).changed
 
 
 def test_a_sparse_checkout_becomes_whole(family: Family, lock: Lock, bring: Bring, place: Path) -> None:
@@ -115,23 +115,23 @@ def test_files_directories_links_and_modes_change_places(
     (family.torch / "run").chmod(0o755)
     second = commit(family.torch, {})
     for target in (first, second, first, second):
-        hipify(bring(lock(target)))
+        hipify(bring(lock(target, submodules=False)))
         assert (place / "swap").is_file() == (target == first)
         assert (place / "folder").is_symlink() == (target == second)
         assert bool((place / "run").stat().st_mode & 0o100) == (target == second)
         assert git(place, "status", "--porcelain", "--ignored") == ""
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"inside.txt": "not ours\n"}
     (place / "run").chmod(0o644)
-    refused(lambda: bring(lock(first)), "changed: run")
+    refused(lambda: bring(lock(first, submodules=False)), "changed: run")
 
 
 def test_a_directory_replaced_by_a_link_is_not_followed(
     lock: Lock, bring: Bring, place: Path, tmp_path: Path
 ) -> None:
-    bring(lock())
+    bring(lock(submodules=False))
     shutil.move(place / "tools", tmp_path / "tools")
     (place / "tools").symlink_to(tmp_path / "tools")
-    refused(lambda: bring(lock()), "changed: tools/amd_build/build_amd.py", "added: tools")
+    refused(lambda: bring(lock(submodules=False)), "changed: tools/amd_build/build_amd.py", "added: tools")
     assert (tmp_path / "tools/amd_build/build_amd.py").is_file()
 
 
@@ -191,7 +191,7 @@ def test_commits_in_a_submodule_that_went_and_came_back(
 def test_a_state_of_an_earlier_version(family: Family, lock: Lock, bring: Bring, place: Path) -> None:
     # Then files alone were hipified, index and HEAD upstream's.
     commit(family.torch, {"secret.cu": "cuda s\n"})
-    locked = lock()
+    locked = lock(submodules=False)
     tip = hipify(bring(locked), head="upstream").hipify_commit
     git(place, "reset", "-q", "--mixed", locked.commit)
     state = place / ".git/rocwright/state.json"
@@ -209,10 +209,10 @@ def test_a_state_of_an_earlier_version(family: Family, lock: Lock, bring: Bring,
     [("{", "is damaged"), ('{"schema":9}', "has schema 9"), ('{"schema":2,"mine":1}', "is damaged")],
 )
 def test_a_state_that_cannot_be_read(lock: Lock, bring: Bring, place: Path, text: str, said: str) -> None:
-    bring(lock())
+    bring(lock(submodules=False))
     (place / ".git/rocwright/state.json").write_text(text)
     with pytest.raises(InvalidData, match=said) as caught:
-        bring(lock())
+        bring(lock(submodules=False))
     assert caught.value.next_step is not None
 
 
@@ -229,7 +229,7 @@ def test_a_file_where_a_submodule_belongs(lock: Lock, bring: Bring, place: Path)
 
 
 def test_a_copied_checkout_is_in_place(lock: Lock, bring: Bring, place: Path, tmp_path: Path) -> None:
-    locked = lock()
+    locked = lock(submodules=False)
     hipify(bring(locked))
     shutil.copytree(place, tmp_path / "copy", symlinks=True, copy_function=shutil.copyfile)
     done = bring(locked, tmp_path / "copy")

@@ -1,0 +1,248 @@
+"""Fetches the repositories of a checkout, then moves them; nothing moves before everything is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from rocwright.errors import InvalidInput
+from rocwright.sources import build_env, tree, whole
+from rocwright.sources import state as states
+from rocwright.sources.checkout_plan import CheckoutPlan, address
+from rocwright.sources.fetch import COMMITS
+from rocwright.sources.lock import LockedSource
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.move import in_the_way, look_ahead, move
+from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
+from rocwright.sources.survey import own_commits
+from rocwright.sources.tree import Node, Submodule
+from rocwright.sources.watch import Watch
+from rocwright.sources.whole import Surveys
+from rocwright.sources.work import Kept, Work, set_aside
+from rocwright.system import git
+from rocwright.system.git import Git
+
+
+@dataclass(frozen=True)
+class Target:
+    """A repository to bring to `node.commit`, with its submodules there; `seen`: it has files already..
+
+    `parent` is the path of the repository it is a submodule of.
+    """
+
+    node: Node
+    seen: Survey | None
+    submodules: tuple[Submodule, ...]
+    parent: str | None
+
+
+# --- fetching ---
+
+
+def fetch(
+    main: Node,
+    plan: CheckoutPlan,
+    locked: LockedSource,
+    surveys: Surveys,
+    mirrors: Mirrors | None,
+    watch: Watch,
+) -> list[Target]:
+    """Fetch every repository of the checkout, parents before children; touches no file of a work tree."""
+    if not (main.git.git_dir / "HEAD").is_file():
+        git.init(main.git.git_dir, main.git.work_tree, log=main.git.log)
+
+    def bring(item: tuple[Node, str | None]) -> Target:
+        node, parent = item
+        if not node.path:
+            # The project is a piece of whoever prepares it, from here to its patches.
+            return _fetch_one(node, parent, plan, surveys, mirrors, watch, locked.project)[0]
+        name = f"{locked.project}/{node.path}"
+        watch.start(name)
+        try:
+            target, fetched = _fetch_one(node, parent, plan, surveys, mirrors, watch, name)
+        except BaseException:
+            watch.end(name, "failed")
+            raise
+        watch.end(name, "done" if fetched else "cached")
+        return target
+
+    targets: list[Target] = []
+    frontier: list[tuple[Node, str | None]] = [(main, None)]
+    while frontier:
+        watch.expect(sum(bool(node.path) for node, _ in frontier))
+        brought = tree.parallel(bring, frontier, plan.jobs)
+        targets += brought
+        frontier = [
+            (_place(target.node, sub, surveys), target.node.path)
+            for target in brought
+            for sub in target.submodules
+        ]
+    return targets
+
+
+def _fetch_one(
+    node: Node,
+    parent: str | None,
+    plan: CheckoutPlan,
+    surveys: Surveys,
+    mirrors: Mirrors | None,
+    watch: Watch,
+    name: str,
+) -> tuple[Target, bool]:
+    seen = surveys[node.path][1] if node.path in surveys else None
+    bare = _bare(node)
+    if not (bare.git_dir / "HEAD").is_file():
+        git.init(bare.git_dir, bare.git_dir, log=bare.log)
+    if seen is None and parent is not None:
+        # Its files went earlier; what an index says of them would only mislead.
+        (bare.git_dir / "index").unlink(missing_ok=True)
+    missing = seen is None or COMMITS + node.commit not in seen.refs
+    if missing:
+        ref = plan.ref if not node.path else None
+        tree.fetch_commit(
+            bare, node.url, node.commit, ref=ref, depth=plan.depth, mirrors=mirrors, watch=watch, name=name
+        )
+    look = plan.submodules and whole.has_submodules(node, seen)
+    wanted = tree.submodules(bare, node.commit, node.url) if look else ()
+    return Target(node, seen, wanted, parent), missing
+
+
+def _bare(node: Node) -> Git:
+    """The repository alone: its work tree may not be there yet."""
+    return Git(node.git.git_dir, node.git.git_dir, node.git.log)
+
+
+def _place(parent: Node, sub: Submodule, surveys: Surveys) -> Node:
+    """Where the repository of a submodule is, or will be."""
+    path = whole.join(parent.path, sub.path)
+    work_tree = parent.git.work_tree / sub.path
+    git_dir = parent.git.git_dir / "modules" / sub.name
+    if path in surveys:
+        git_dir = surveys[path][0].git.git_dir
+    return Node(Git(git_dir, work_tree, parent.git.log), path, sub.url, sub.commit)
+
+
+def paths(targets: list[Target]) -> list[str]:
+    """Every path that the checkout is going to have, from its top."""
+    return [
+        whole.join(target.node.path, path)
+        for target in targets
+        for path in states.tree(_bare(target.node), target.node.commit)
+    ]
+
+
+# --- moving ---
+
+
+def cleared(
+    targets: list[Target], work: Work, place: Path, watch: Watch, jobs: int
+) -> tuple[list[Target], tuple[Kept, ...]]:
+    """See that nothing untracked would be overwritten, ignored files included."""
+    there = [target for target in targets if target.node.git.work_tree.is_dir()]
+    ahead = dict(tree.parallel(_look_ahead, there, jobs))
+    targets = [replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets]
+    surveys = {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
+    kept: tuple[Kept, ...] = ()
+    if any(seen.foreign for _, seen in surveys.values()):
+        kept = set_aside(surveys, work, place, watch=watch)
+        again = whole.survey_tree(targets[0].node, jobs=jobs)
+        targets = [
+            replace(target, seen=again[target.node.path][1] if target.node.path in again else None)
+            for target in targets
+        ]
+    return targets, kept
+
+
+def _look_ahead(target: Target) -> tuple[str, Survey | None]:
+    node = target.node
+    if target.seen is not None:
+        return node.path, look_ahead(node.git, target.seen, node.commit)
+    # A submodule that has no files yet, and a directory there that has some.
+    lying = in_the_way(node.git, node.commit)
+    whole.refuse_foreign(
+        node.git.work_tree, tuple(f"in the way: {whole.join(node.path, path)}" for path in lying)
+    )
+    return node.path, None
+
+
+def apply(targets: list[Target], plan: CheckoutPlan, locked: LockedSource) -> list[Node]:
+    """Move every repository to its commit, parents before children; at most `plan.jobs` at a time."""
+    main = targets[0].node
+    settings = {
+        "remote.origin.url": address(locked),
+        "remote.origin.fetch": "+refs/heads/*:refs/remotes/origin/*",
+    }
+    tree.configure(main.git, settings)
+    nodes: dict[str, Node] = {}
+    waiting = targets
+    while waiting:
+        # A submodule has its place once the repository around it has moved.
+        ready = [target for target in waiting if target.parent is None or target.parent in nodes]
+        moved = tree.parallel(partial(_move, around=nodes), ready, plan.jobs)
+        nodes |= {node.path: node for node in moved}
+        waiting = [target for target in waiting if target.node.path not in nodes]
+    if locked.ref.startswith("refs/heads/") and locked.why != "pin":
+        main.git.set_ref("refs/remotes/origin/" + locked.ref.removeprefix("refs/heads/"), locked.commit)
+    build_env.write(main.git, locked)
+    return [nodes[target.node.path] for target in targets]
+
+
+def _move(target: Target, around: Mapping[str, Node]) -> Node:
+    """Bring one repository to its commit, which is here."""
+    node, seen = target.node, target.seen
+    if seen is None and target.parent is not None:
+        node = _attach(target, around[target.parent])
+    if seen is not None and (seen.links or not seen.settled):
+        known = (*seen.state.known, *([seen.head] if seen.head else []))
+        tree.remove_unwanted_submodules(node, dict.fromkeys(known), [sub.path for sub in target.submodules])
+    refs = seen.refs if seen is not None else node.git.refs(UPSTREAM_TAG, HIPIFY_TAG)
+    # Not the tag of another commit at any moment: hipify sets it again.
+    states.tag(node.git, HIPIFY_TAG, None, refs.get(HIPIFY_TAG))
+    move(node.git, seen, State(upstream=node.commit))
+    states.tag(node.git, UPSTREAM_TAG, node.commit, refs.get(UPSTREAM_TAG))
+    if seen is not None and (seen.links or not seen.settled):
+        show_submodules(node.git)
+    settings = {f"submodule.{sub.name}.url": git.without_login(sub.url) for sub in target.submodules}
+    if settings:
+        tree.configure(node.git, settings)
+    return node
+
+
+def _attach(target: Target, parent: Node) -> Node:
+    """Give a submodule without files its work tree; its repository may be left from an earlier time."""
+    sub = Submodule(
+        target.node.git.git_dir.relative_to(parent.git.git_dir / "modules").as_posix(),
+        target.node.git.work_tree.relative_to(parent.git.work_tree).as_posix(),
+        target.node.url,
+        target.node.commit,
+    )
+    work_tree = target.node.git.work_tree
+    if work_tree.is_file() and not work_tree.is_symlink():
+        raise InvalidInput(f"a file lies where submodule {target.node.path} belongs", where=work_tree)
+    bare = _bare(target.node)
+    head = bare.resolve("HEAD")
+    if head is not None:
+        before = states.load(bare)
+        if head not in before.known and own_commits(bare, head, [*before.known, target.node.commit])[0]:
+            # Left when its files went; going on would leave it to the reflog.
+            bare.set_ref(f"refs/heads/left-{head[:12]}", head)
+        states.save(bare, State())
+    return tree.set_up_submodule(parent, sub)
+
+
+def show_submodules(repository: Git, but: frozenset[str] = frozenset()) -> None:
+    """Undo what hides changed submodules from git; those in `but` (names) show their commit alone."""
+    found: dict[str, str] = {}
+    listed = repository.run("config", "--local", "-z", "--get-regexp", r"^submodule\..*\.ignore$", ok=(0, 1))
+    for record in listed.split("\0"):
+        key, _, value = record.partition("\n")
+        if key:
+            found[key] = value
+    wanted = {f"submodule.{name}.ignore" for name in but}
+    for key in found.keys() - wanted:
+        repository.run("config", "--local", "--unset-all", key)
+    for key in sorted(wanted):
+        if found.get(key) != "dirty":
+            repository.run("config", "--local", key, "dirty")
