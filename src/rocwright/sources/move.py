@@ -67,7 +67,8 @@ def read_tree(git: Git, *words: str) -> None:
 def _look_at_everything(git: Git, head: str) -> None:
     """Forget which files git was told to overlook or leave out; other tools hide changes this way."""
     # A sparse clone says so in a configuration of the work tree.
-    git.run("config", "--worktree", "core.sparseCheckout", "false")
+    # Refused where several work trees share one configuration; what counts is said to every read-tree.
+    git.run("config", "--worktree", "core.sparseCheckout", "false", ok=(0, 128))
     read_tree(git, head)
 
 
