@@ -308,7 +308,7 @@ def _set_severity(rule: SetRule) -> str:
 
 
 def render_versions() -> str:
-    """The versions of PyTorch: where torch and the other projects come from, how far they are looked after."""
+    """The versions of PyTorch: where their sources come from, and how far each is looked after."""
     known = load_table("projects", ProjectTable)
     head = ("Version", "torch", "Other projects", "Linux", "Windows")
     rows = []
