@@ -15,11 +15,11 @@ from rocwright.cli.source_options import Head, How, What, canonical, torch_direc
 from rocwright.errors import UsageError
 from rocwright.model.project import ProjectTable
 from rocwright.sources.checkout import plan_checkout
+from rocwright.sources.decide.resolve import Request, requests_for, resolve
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, write_lock
-from rocwright.sources.mirror import Mirrors
 from rocwright.sources.prepare import FamilyFailed, prepare_family
-from rocwright.sources.resolve import Request, requests_for, resolve
-from rocwright.sources.work import Work
+from rocwright.sources.work.aside import Work
 from rocwright.system import console
 
 

@@ -20,7 +20,7 @@ from rocwright.cli.source_options import (
 from rocwright.errors import UsageError
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, write_lock
-from rocwright.sources.patches import save_patches
+from rocwright.sources.patch.files import save_patches
 from rocwright.system import console
 from rocwright.system.git import Git
 

@@ -10,9 +10,9 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import CommandFailed, IntegrityError, UsageError
-from rocwright.sources import state as states
-from rocwright.sources import tree
 from rocwright.sources.lock import LockedSource, SourceLock
+from rocwright.sources.tree import repos
+from rocwright.sources.tree import state as states
 from rocwright.system.git import Git
 
 _SUBJECTS = 10
@@ -138,7 +138,7 @@ def verify_checkouts(lock: SourceLock, directories: Mapping[str, Path]) -> None:
         locked = lock.get(project)
         # git is started in the work tree, where a relative path means something else.
         directory = directory.expanduser().resolve()
-        git_dir = tree.git_dir_of(directory)
+        git_dir = repos.git_dir_of(directory)
         if git_dir is None:
             missing.append(f"{project} is not checked out in {directory}")
             continue
@@ -179,7 +179,7 @@ def _departure(locked: LockedSource, repository: Git) -> str | None:
 def _submodule_departure(repository: Git, commit: str, above: str = "") -> str | None:
     """How the submodules of a commit differ from what it names, all the way down."""
     for path, pinned in states.gitlinks(repository, commit).items():
-        git_dir = tree.git_dir_of(repository.work_tree / path)
+        git_dir = repos.git_dir_of(repository.work_tree / path)
         if git_dir is None:
             return f"lacks its submodule {above}{path}"
         inner = Git(git_dir, repository.work_tree / path)

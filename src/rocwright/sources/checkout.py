@@ -10,17 +10,18 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.sources import populate, whole
-from rocwright.sources.checkout_plan import PLATFORM as PLATFORM
-from rocwright.sources.checkout_plan import CheckoutPlan as CheckoutPlan
-from rocwright.sources.checkout_plan import decide, usable
-from rocwright.sources.checkout_plan import plan_checkout as plan_checkout
+from rocwright.sources.bring import populate
+from rocwright.sources.bring.plan import PLATFORM as PLATFORM
+from rocwright.sources.bring.plan import CheckoutPlan as CheckoutPlan
+from rocwright.sources.bring.plan import decide, usable
+from rocwright.sources.bring.plan import plan_checkout as plan_checkout
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.mirror import Mirrors
-from rocwright.sources.tree import Node
+from rocwright.sources.tree import whole
+from rocwright.sources.tree.repos import Node
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work import REFUSE, Work, set_aside
-from rocwright.sources.work import Kept as Kept
+from rocwright.sources.work.aside import REFUSE, Work, set_aside
+from rocwright.sources.work.aside import Kept as Kept
 from rocwright.system import git
 from rocwright.system.git import Git
 

@@ -8,9 +8,9 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.project import Project, ProjectTable
-from rocwright.sources import state as states
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.state import UPSTREAM_TAG
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.state import UPSTREAM_TAG
 from rocwright.system.git import Git
 
 

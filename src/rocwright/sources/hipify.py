@@ -17,18 +17,19 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import RocwrightError
-from rocwright.sources import script, tree, whole
-from rocwright.sources import state as states
+from rocwright.sources import script
+from rocwright.sources.bring.populate import show_submodules
 from rocwright.sources.checkout import Checkout
-from rocwright.sources.mirror import Mirrors
-from rocwright.sources.move import look_ahead, move
-from rocwright.sources.populate import show_submodules
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.script import SCRIPT
-from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
-from rocwright.sources.tree import Node
+from rocwright.sources.tree import repos, whole
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.move import look_ahead, move
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
+from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.whole import Surveys
-from rocwright.sources.work import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
 from rocwright.system import git, process
 from rocwright.system.git import Git
 
@@ -266,7 +267,7 @@ def _cleared(
 ) -> tuple[Surveys, tuple[Kept, ...]]:
     """See that the outputs overwrite nothing untracked, ignored files included."""
     moving = [node for node in nodes if surveys[node.path][1].state.tip != afters[node.path].tip]
-    ahead = tree.parallel(
+    ahead = repos.parallel(
         lambda node: look_ahead(node.git, surveys[node.path][1], afters[node.path].tip or ""), moving, jobs
     )
     surveys = surveys | {node.path: (node, seen) for node, seen in zip(moving, ahead, strict=True)}
@@ -295,6 +296,6 @@ def quieten(node: Node, after: State) -> None:
     names: frozenset[str] = frozenset()
     if after.head == "upstream" and after.tip is not None:
         moved = states.moved_links(node.git, node.commit, after.tip)
-        listed = tree.submodules(node.git, node.commit, node.url) if moved else ()
+        listed = repos.submodules(node.git, node.commit, node.url) if moved else ()
         names = frozenset(sub.name for sub in listed if sub.path in moved)
     show_submodules(node.git, names)

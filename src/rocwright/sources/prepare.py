@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import IntegrityError, Interrupted, RocwrightError, UsageError
-from rocwright.sources import state as states
 from rocwright.sources.checkout import PLATFORM, Checkout, checkout
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import HipifiedTree, hipify
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
-from rocwright.sources.mirror import Mirrors
-from rocwright.sources.patched import PatchedTree, apply_patches, has_patches
-from rocwright.sources.patches import Patch, read_patches
-from rocwright.sources.state import Head
+from rocwright.sources.patch.apply import PatchedTree, apply_patches, has_patches
+from rocwright.sources.patch.files import Patch, read_patches
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.state import Head
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work import REFUSE, Kept, Work
+from rocwright.sources.work.aside import REFUSE, Kept, Work
 from rocwright.system.git import Git
 
 

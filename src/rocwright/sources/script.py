@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rocwright.errors import InvalidInput, RocwrightError
-from rocwright.sources import state as states
-from rocwright.sources.move import read_tree
-from rocwright.sources.survey import batches, same_file
-from rocwright.sources.tree import Node
-from rocwright.sources.whole import join
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.move import read_tree
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.survey import batches, same_file
+from rocwright.sources.tree.whole import join
 from rocwright.system import files, process
 from rocwright.system.git import Git
 

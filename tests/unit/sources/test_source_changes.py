@@ -9,7 +9,6 @@ import pytest
 from git_repos import Family, commit, git
 
 from rocwright.errors import IntegrityError, UsageError
-from rocwright.sources import state as states
 from rocwright.sources.changes import (
     commits_between,
     compare,
@@ -18,6 +17,7 @@ from rocwright.sources.changes import (
 )
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
 from rocwright.sources.prepare import prepare_family
+from rocwright.sources.tree import state as states
 from rocwright.system.git import Git
 
 A, B = "a" * 40, "b" * 40

@@ -15,8 +15,8 @@ from rocwright.errors import InvalidData, Unreachable, UnsavedWork, UsageError
 from rocwright.sources.checkout import Checkout, checkout, plan_checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.whole import long_paths
-from rocwright.sources.work import Work
+from rocwright.sources.tree.whole import long_paths
+from rocwright.sources.work.aside import Work
 
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]

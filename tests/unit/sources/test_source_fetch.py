@@ -14,10 +14,10 @@ from git_repos import git as plain
 
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, NotOffered, Unreachable
-from rocwright.sources import tree
 from rocwright.sources.checkout import checkout
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.mirror import Mirrors
+from rocwright.sources.tree import repos
 from rocwright.system import git, remote
 from rocwright.system.git import Git
 
@@ -217,7 +217,7 @@ def test_progress_is_told_and_not_logged(server: GitServer, repository: Git, tmp
         commit(tmp_path / "origins/torch", {f"file{number}": f"{number}\n"})
     told = Told()
     head = plain(tmp_path / "origins/torch", "rev-parse", "HEAD")
-    tree.fetch_commit(repository, server.url("torch"), head, watch=told, name="pytorch")
+    repos.fetch_commit(repository, server.url("torch"), head, watch=told, name="pytorch")
     assert {name for name, _ in told.notes} == {"pytorch"}
     assert ("pytorch", "receiving 100 %") in told.notes
     assert len(told.notes) > 20
@@ -239,7 +239,7 @@ class TestLogins:
     ) -> None:
         ref = git.resolve_remote(guarded, "main", log=tmp_path / "log.txt")
         mirrors = Mirrors(tmp_path / "mirrors")
-        tree.fetch_commit(repository, guarded, ref.commit, mirrors=mirrors)
+        repos.fetch_commit(repository, guarded, ref.commit, mirrors=mirrors)
         assert server.count() > 0
         assert self.leaks(tmp_path) == []
 
@@ -271,7 +271,9 @@ class TestLogins:
         plain(where, "add", ".gitmodules")
         plain(where, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},fmt")
         plain(where, "commit", "-q", "-m", "x")
-        (submodule,) = tree.submodules(repository, plain(where, "rev-parse", "HEAD"), "https://example.org/a")
+        (submodule,) = repos.submodules(
+            repository, plain(where, "rev-parse", "HEAD"), "https://example.org/a"
+        )
         assert submodule.url == "https://example.org/fmt.git"
 
     @staticmethod
@@ -312,8 +314,8 @@ def test_a_remote_project_gets_no_files_of_this_machine(repository: Git, tmp_pat
     plain(where, "commit", "-q", "-m", "x")
     head = plain(where, "rev-parse", "HEAD")
     with pytest.raises(InvalidInput, match="of this machine"):
-        tree.submodules(repository, head, "https://example.org/torch")
-    assert tree.submodules(repository, head, "/srv/torch")[0].url == url
+        repos.submodules(repository, head, "https://example.org/torch")
+    assert repos.submodules(repository, head, "/srv/torch")[0].url == url
 
 
 class TestManySubmodules:

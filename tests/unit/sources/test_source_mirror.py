@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.sources import packs, tree
-from rocwright.sources.mirror import Mirrors, default_root, read_files
+from rocwright.sources.fetch import packs
+from rocwright.sources.fetch.mirror import Mirrors, default_root, read_files
+from rocwright.sources.tree import repos
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -47,7 +48,7 @@ class World:
         """A new repository with one of the commits."""
         repository = git.init(self.root / where / ".git", self.root / where)
         options = {"mirrors": self.mirrors, "ref": "refs/heads/main", **options}
-        tree.fetch_commit(repository, self.url, self.commits[which], **options)  # type: ignore[arg-type]
+        repos.fetch_commit(repository, self.url, self.commits[which], **options)  # type: ignore[arg-type]
         return repository
 
 
@@ -244,12 +245,12 @@ def test_at_the_same_time_one_fetches_and_the_others_wait(world: World) -> None:
 FETCH = """
 import sys
 from pathlib import Path
-from rocwright.sources import tree
-from rocwright.sources.mirror import Mirrors
+from rocwright.sources.tree import repos
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.system import git
 place, root, url, commit = sys.argv[1:]
 repository = git.init(Path(place, ".git"), Path(place))
-tree.fetch_commit(repository, url, commit, mirrors=Mirrors(Path(root)))
+repos.fetch_commit(repository, url, commit, mirrors=Mirrors(Path(root)))
 """
 
 
@@ -380,7 +381,7 @@ def test_on_another_file_system_objects_are_copied(world: World) -> None:
     place = shm / f"rocwright-test-{os.getpid()}"
     try:
         repository = git.init(place / ".git", place)
-        tree.fetch_commit(repository, world.url, world.commits[2], mirrors=world.mirrors)
+        repos.fetch_commit(repository, world.url, world.commits[2], mirrors=world.mirrors)
         assert world.server.count() == 0
         shutil.rmtree(world.mirrors.root)
         assert sound(repository, world.commits[2])
@@ -391,7 +392,7 @@ def test_on_another_file_system_objects_are_copied(world: World) -> None:
 def test_into_a_shallow_repository(world: World) -> None:
     repository = world.checkout("one", 1, depth=1, mirrors=None)
     assert plain(repository.work_tree, "rev-list", "--count", world.commits[1]) == "1"
-    tree.fetch_commit(repository, world.url, world.commits[2], mirrors=world.mirrors)
+    repos.fetch_commit(repository, world.url, world.commits[2], mirrors=world.mirrors)
     assert sound(repository, world.commits[2])
     assert plain(repository.work_tree, "show", f"{world.commits[2]}:ci/pin.txt") == "three"
 
@@ -420,7 +421,7 @@ def test_a_server_that_hands_out_only_tips(world: World, which: int) -> None:
 
 def test_a_repository_of_this_machine_needs_no_mirror(world: World) -> None:
     repository = git.init(world.root / "one/.git", world.root / "one")
-    tree.fetch_commit(repository, world.origin.as_uri(), world.commits[2], mirrors=world.mirrors)
+    repos.fetch_commit(repository, world.origin.as_uri(), world.commits[2], mirrors=world.mirrors)
     assert sound(repository, world.commits[2])
     assert not world.mirrors.root.exists()
 

@@ -10,8 +10,8 @@ import pytest
 from git_repos import commit, git
 
 from rocwright.errors import InvalidPin
-from rocwright.sources import state as states
-from rocwright.sources.pin_files import CommitPins, TreePins, read_checkout
+from rocwright.sources.decide.pin_files import CommitPins, TreePins, read_checkout
+from rocwright.sources.tree import state as states
 from rocwright.system.git import Git
 
 TEXT = "one\ntwo\n"

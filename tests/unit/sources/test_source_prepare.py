@@ -20,7 +20,7 @@ from rocwright.errors import (
 from rocwright.sources import prepare as whole_way
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
 from rocwright.sources.prepare import FamilyFailed, Prepared, prepare, prepare_family
-from rocwright.sources.work import Work
+from rocwright.sources.work.aside import Work
 
 Lock = Callable[..., LockedSource]
 PATCH = """\

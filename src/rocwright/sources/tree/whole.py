@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from rocwright.errors import UnsavedWork, UsageError
-from rocwright.sources import state as states
-from rocwright.sources import tree
-from rocwright.sources.state import Survey
-from rocwright.sources.survey import survey
-from rocwright.sources.tree import Node
+from rocwright.sources.tree import repos
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Survey
+from rocwright.sources.tree.survey import survey
 from rocwright.system.git import Git
 
 _SHOWN = 10
@@ -28,7 +28,7 @@ def survey_tree(main: Node, *, jobs: int) -> Surveys:
     found: Surveys = {}
     frontier: list[tuple[Node, tuple[str, ...]]] = [(main, ())]
     while frontier:
-        surveys = tree.parallel(lambda item: survey(item[0].git, item[1]), frontier, jobs)
+        surveys = repos.parallel(lambda item: survey(item[0].git, item[1]), frontier, jobs)
         following: list[tuple[Node, tuple[str, ...]]] = []
         for (node, _), seen in zip(frontier, surveys, strict=True):
             found[node.path] = (node, seen)
@@ -47,7 +47,7 @@ def _populated(node: Node, seen: Survey) -> list[Node]:
     found = []
     for path, oid in sorted(links.items()):
         work_tree = node.git.work_tree / path
-        git_dir = tree.git_dir_of(work_tree)
+        git_dir = repos.git_dir_of(work_tree)
         if git_dir is not None:
             found.append(Node(Git(git_dir, work_tree, node.git.log), join(node.path, path), "", oid))
     return found
@@ -91,7 +91,7 @@ def descendants(main: Node, surveys: Surveys) -> list[Node]:
             seen = surveys[node.path][1] if node.path in surveys else None
             if seen is None or not has_submodules(node, seen):
                 continue
-            for sub in tree.submodules(node.git, node.commit, node.url):
+            for sub in repos.submodules(node.git, node.commit, node.url):
                 path = join(node.path, sub.path)
                 work_tree = node.git.work_tree / sub.path
                 git_dir = surveys[path][0].git.git_dir if path in surveys else work_tree / ".git"

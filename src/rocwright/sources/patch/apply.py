@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidPatch, RocwrightError
-from rocwright.sources import state as states
-from rocwright.sources import whole
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import quieten
-from rocwright.sources.move import look_ahead, move
-from rocwright.sources.patches import Patch
-from rocwright.sources.replay import replay
-from rocwright.sources.state import Head, State, Survey
-from rocwright.sources.tree import Node
+from rocwright.sources.patch.files import Patch
+from rocwright.sources.patch.replay import replay
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree import whole
+from rocwright.sources.tree.move import look_ahead, move
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Head, State, Survey
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.sources import state as states
-from rocwright.sources.state import GITLINK, State, Survey
-from rocwright.sources.state import remove_empty_parents as remove_empty_parents
-from rocwright.sources.survey import behind_a_link, contents
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.state import GITLINK, State, Survey
+from rocwright.sources.tree.state import remove_empty_parents as remove_empty_parents
+from rocwright.sources.tree.survey import behind_a_link, contents
 from rocwright.system.git import Git
 
 _LOCKS = ("index.lock", "HEAD.lock", "shallow.lock", "config.lock", "packed-refs.lock")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocwright.sources import state as states
-from rocwright.sources.state import GITLINK, HIPIFY_TAG, UPSTREAM_TAG, Entry, Survey
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.state import GITLINK, HIPIFY_TAG, UPSTREAM_TAG, Entry, Survey
 from rocwright.system import files
 from rocwright.system.git import Git
 

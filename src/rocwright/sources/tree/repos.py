@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from rocwright.errors import CommandFailed, Interrupted, InvalidInput, NoSpace, RocwrightError
-from rocwright.sources import state as states
-from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, noting
-from rocwright.sources.fetch import is_fetched as is_fetched
-from rocwright.sources.mirror import Mirrors
+from rocwright.sources.fetch.commit import COMMITS, fetch_from, is_complete, noting
+from rocwright.sources.fetch.commit import is_fetched as is_fetched
+from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.sources.tree import state as states
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git
 from rocwright.system.git import Git

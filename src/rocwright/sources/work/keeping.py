@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, RocwrightError, UsageError
-from rocwright.sources import state as states
-from rocwright.sources.state import Survey
-from rocwright.sources.survey import behind_a_link
-from rocwright.sources.tree import Node
-from rocwright.sources.whole import Surveys
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Survey
+from rocwright.sources.tree.survey import behind_a_link
+from rocwright.sources.tree.whole import Surveys
 from rocwright.system import files
 from rocwright.system.git import Git
 

@@ -25,8 +25,8 @@ from rocwright.errors import (
     RocwrightError,
     Unreachable,
 )
-from rocwright.sources import mirror_key, packs
-from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, is_fetched, noting
+from rocwright.sources.fetch import mirror_key, packs
+from rocwright.sources.fetch.commit import COMMITS, fetch_from, is_complete, is_fetched, noting
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git, locks
 from rocwright.system.git import Git

@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Protocol
 
 from rocwright.errors import CommandFailed, InvalidInput, InvalidPin
-from rocwright.sources import state as states
-from rocwright.sources import tree
+from rocwright.sources.tree import repos
+from rocwright.sources.tree import state as states
 from rocwright.system.git import Git, shown
 
 # The real files hold some lines; whoever meets more took hold of something else.
@@ -72,7 +72,7 @@ class TreePins:
     def _repository(self) -> Git | None:
         # git is started in the work tree, where a relative path means something else.
         work_tree = self.torch_dir.resolve()
-        git_dir = tree.git_dir_of(work_tree)
+        git_dir = repos.git_dir_of(work_tree)
         return None if git_dir is None else Git(git_dir, work_tree)
 
     @cached_property
@@ -130,7 +130,7 @@ def read_checkout(torch_dir: Path, commit: str, names: Sequence[str]) -> dict[st
     Read are the objects of the commit, so that edits do not count; nothing is asked of a server.
     """
     work_tree = torch_dir.resolve()
-    git_dir = tree.git_dir_of(work_tree)
+    git_dir = repos.git_dir_of(work_tree)
     if git_dir is None:
         return None
     repository = Git(git_dir, work_tree)

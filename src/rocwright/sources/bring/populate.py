@@ -8,19 +8,20 @@ from functools import partial
 from pathlib import Path
 
 from rocwright.errors import InvalidInput
-from rocwright.sources import build_env, tree, whole
-from rocwright.sources import state as states
-from rocwright.sources.checkout_plan import CheckoutPlan, address
-from rocwright.sources.fetch import COMMITS
+from rocwright.sources.bring import build_env
+from rocwright.sources.bring.plan import CheckoutPlan, address
+from rocwright.sources.fetch.commit import COMMITS
+from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.mirror import Mirrors
-from rocwright.sources.move import in_the_way, look_ahead, move
-from rocwright.sources.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
-from rocwright.sources.survey import own_commits
-from rocwright.sources.tree import Node, Submodule
+from rocwright.sources.tree import repos, whole
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree.move import in_the_way, look_ahead, move
+from rocwright.sources.tree.repos import Node, Submodule
+from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
+from rocwright.sources.tree.survey import own_commits
+from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import Watch
-from rocwright.sources.whole import Surveys
-from rocwright.sources.work import Kept, Work, set_aside
+from rocwright.sources.work.aside import Kept, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -72,7 +73,7 @@ def fetch(
     frontier: list[tuple[Node, str | None]] = [(main, None)]
     while frontier:
         watch.expect(sum(bool(node.path) for node, _ in frontier))
-        brought = tree.parallel(bring, frontier, plan.jobs)
+        brought = repos.parallel(bring, frontier, plan.jobs)
         targets += brought
         frontier = [
             (_place(target.node, sub, surveys), target.node.path)
@@ -101,11 +102,11 @@ def _fetch_one(
     missing = seen is None or COMMITS + node.commit not in seen.refs
     if missing:
         ref = plan.ref if not node.path else None
-        tree.fetch_commit(
+        repos.fetch_commit(
             bare, node.url, node.commit, ref=ref, depth=plan.depth, mirrors=mirrors, watch=watch, name=name
         )
     look = plan.submodules and whole.has_submodules(node, seen)
-    wanted = tree.submodules(bare, node.commit, node.url) if look else ()
+    wanted = repos.submodules(bare, node.commit, node.url) if look else ()
     return Target(node, seen, wanted, parent), missing
 
 
@@ -141,7 +142,7 @@ def cleared(
 ) -> tuple[list[Target], tuple[Kept, ...]]:
     """See that nothing untracked would be overwritten, ignored files included."""
     there = [target for target in targets if target.node.git.work_tree.is_dir()]
-    ahead = dict(tree.parallel(_look_ahead, there, jobs))
+    ahead = dict(repos.parallel(_look_ahead, there, jobs))
     targets = [replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets]
     surveys = {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
     kept: tuple[Kept, ...] = ()
@@ -174,13 +175,13 @@ def apply(targets: list[Target], plan: CheckoutPlan, locked: LockedSource) -> li
         "remote.origin.url": address(locked),
         "remote.origin.fetch": "+refs/heads/*:refs/remotes/origin/*",
     }
-    tree.configure(main.git, settings)
+    repos.configure(main.git, settings)
     nodes: dict[str, Node] = {}
     waiting = targets
     while waiting:
         # A submodule has its place once the repository around it has moved.
         ready = [target for target in waiting if target.parent is None or target.parent in nodes]
-        moved = tree.parallel(partial(_move, around=nodes), ready, plan.jobs)
+        moved = repos.parallel(partial(_move, around=nodes), ready, plan.jobs)
         nodes |= {node.path: node for node in moved}
         waiting = [target for target in waiting if target.node.path not in nodes]
     if locked.ref.startswith("refs/heads/") and locked.why != "pin":
@@ -196,7 +197,7 @@ def _move(target: Target, around: Mapping[str, Node]) -> Node:
         node = _attach(target, around[target.parent])
     if seen is not None and (seen.links or not seen.settled):
         known = (*seen.state.known, *([seen.head] if seen.head else []))
-        tree.remove_unwanted_submodules(node, dict.fromkeys(known), [sub.path for sub in target.submodules])
+        repos.remove_unwanted_submodules(node, dict.fromkeys(known), [sub.path for sub in target.submodules])
     refs = seen.refs if seen is not None else node.git.refs(UPSTREAM_TAG, HIPIFY_TAG)
     # Not the tag of another commit at any moment: hipify sets it again.
     states.tag(node.git, HIPIFY_TAG, None, refs.get(HIPIFY_TAG))
@@ -206,7 +207,7 @@ def _move(target: Target, around: Mapping[str, Node]) -> Node:
         show_submodules(node.git)
     settings = {f"submodule.{sub.name}.url": git.without_login(sub.url) for sub in target.submodules}
     if settings:
-        tree.configure(node.git, settings)
+        repos.configure(node.git, settings)
     return node
 
 
@@ -229,7 +230,7 @@ def _attach(target: Target, parent: Node) -> Node:
             # Left when its files went; going on would leave it to the reflog.
             bare.set_ref(f"refs/heads/left-{head[:12]}", head)
         states.save(bare, State())
-    return tree.set_up_submodule(parent, sub)
+    return repos.set_up_submodule(parent, sub)
 
 
 def show_submodules(repository: Git, but: frozenset[str] = frozenset()) -> None:

@@ -14,14 +14,14 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import UnsavedWork, UsageError
-from rocwright.sources import state as states
-from rocwright.sources import whole
-from rocwright.sources.keeping import is_file, keep
-from rocwright.sources.state import Survey
-from rocwright.sources.survey import behind_a_link
-from rocwright.sources.tree import Node
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree import whole
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Survey
+from rocwright.sources.tree.survey import behind_a_link
+from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.whole import Surveys
+from rocwright.sources.work.keeping import is_file, keep
 
 _COMMITS_SHOWN = 20
 _SHOWN = 10

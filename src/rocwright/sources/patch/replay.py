@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, InvalidPatch
-from rocwright.sources import state as states
+from rocwright.sources.tree import state as states
 from rocwright.system import files, git
 from rocwright.system.git import Git
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from rocwright.errors import RocwrightError
-from rocwright.sources import state as states
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.tree import state as states
 from rocwright.system import files
 from rocwright.system.git import Git
 

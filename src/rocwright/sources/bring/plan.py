@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Literal
 
 from rocwright.errors import UsageError
-from rocwright.sources import build_env, whole
-from rocwright.sources import state as states
+from rocwright.sources.bring import build_env
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.state import Survey
-from rocwright.sources.tree import Node
-from rocwright.sources.whole import Surveys
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree import whole
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Survey
+from rocwright.sources.tree.whole import Surveys
 from rocwright.system import git
 from rocwright.system.git import Git
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidPatch, RocwrightError, UsageError
-from rocwright.sources import state as states
-from rocwright.sources import whole
-from rocwright.sources.replay import replay
-from rocwright.sources.state import Survey
-from rocwright.sources.tree import Node
+from rocwright.sources.patch.replay import replay
+from rocwright.sources.tree import state as states
+from rocwright.sources.tree import whole
+from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import Survey
 from rocwright.system import files, git
 from rocwright.system.git import Git
 

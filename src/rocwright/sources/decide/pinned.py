@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from rocwright.errors import InvalidPin
 from rocwright.model.project import CommitFilePin, RelatedCommitsPin
-from rocwright.sources import pins
-from rocwright.sources.pin_files import Pins
+from rocwright.sources.decide import pins
+from rocwright.sources.decide.pin_files import Pins
 
 # Every door to this has the option.
 TORCH_FIRST = "check torch out first, or name its checkout with --torch-dir, or give the ref explicitly"

@@ -1,0 +1,1 @@
+"""How a checkout gets to its commit."""

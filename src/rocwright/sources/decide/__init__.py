@@ -1,0 +1,1 @@
+"""Decides which commit of which repository is meant."""

@@ -1,0 +1,1 @@
+"""Brings commits from servers and keeps them in mirrors."""

@@ -1,0 +1,1 @@
+"""Patches on top of a checkout."""
