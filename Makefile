@@ -22,9 +22,10 @@ demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
 	@$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(TESTS)
 
-real: $(VENV)/.dev  ## the tests on real ROCm, with a real compiler and real installers (minutes)
+real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
+	$(BIN)/python -m pytest -n 2 -m slow tests/unit tests/contract
 	$(BIN)/python -m pytest -m real tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation

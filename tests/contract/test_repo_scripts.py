@@ -9,6 +9,8 @@ import pytest
 
 from contract.github import Desk, Github, commit, git, shared
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def github(tmp_path_factory: pytest.TempPathFactory) -> Github:

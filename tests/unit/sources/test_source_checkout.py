@@ -298,6 +298,7 @@ TORN = "printf cud > c.cu; printf 'cu' > b.h; touch .git/index.lock"
     ],
     ids=["fetching", "first", "torn", "project", "head", "tags", "submodule", "between"],
 )
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_and_leaves_nothing_stale(
     family: Family,
     lock: Lock,

@@ -90,6 +90,7 @@ def test_asking_for_refs_is_tried_again_too(server: GitServer) -> None:
     assert "refs/heads/main" in git.list_remote(server.url("torch"), pauses_s=(0, 0))
 
 
+@pytest.mark.slow
 def test_a_dead_connection_ends(
     server: GitServer, repository: Git, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -318,6 +319,7 @@ def test_a_remote_project_gets_no_files_of_this_machine(repository: Git, tmp_pat
     assert repos.submodules(repository, head, "/srv/torch")[0].url == url
 
 
+@pytest.mark.slow
 class TestManySubmodules:
     """A project with twelve submodules behind a server that takes its time."""
 

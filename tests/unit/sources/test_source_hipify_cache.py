@@ -111,6 +111,7 @@ def test_python_is_an_input_and_not_part_of_the_commit(
     ],
     ids=["exporting", "keeping", "stray", "submodule", "entries", "torn", "project"],
 )
+@pytest.mark.slow
 def test_a_killed_hipify_is_resumed(
     family: Family,
     lock: Lock,

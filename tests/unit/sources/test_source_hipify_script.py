@@ -85,6 +85,7 @@ def test_what_a_script_does_elsewhere_does_not_reach_the_commit(
     assert not list((place / ".git/rocwright").glob("hipify*"))
 
 
+@pytest.mark.slow
 def test_ten_thousand_outputs_and_odd_kinds_of_files(
     small: Family, lock: Lock, bring: Bring, place: Path
 ) -> None:
