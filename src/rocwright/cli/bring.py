@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.cli import show_sources
-from rocwright.cli.source_options import Head, How, What, canonical, torch_directory
+from rocwright.cli.source_options import Head, How, What, canonical, torch_directory, with_outcomes
 from rocwright.errors import UsageError
 from rocwright.model.project import ProjectTable
 from rocwright.sources.checkout import plan_checkout
@@ -20,7 +20,7 @@ from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, write_lock
 from rocwright.sources.prepare import FamilyFailed, prepare_family
 from rocwright.sources.work.aside import Work
-from rocwright.system import console
+from rocwright.system import console, files, locks
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,14 @@ class Wanted:
     def resolved(self, table: ProjectTable, places: Places, mirrors: Mirrors | None) -> SourceLock:
         """Every project at an exact commit; asks the repositories, checks nothing out."""
         requests = self.requests(table)
-        # Where no terminal is, the table of what was resolved says it all.
-        with console.Progress(total=0, quiet=not sys.stderr.isatty()).shown() as progress:
+        if self.torch_dir is not None and not self.torch_dir.is_dir():
+            # Without pins some projects would silently come from their default branches.
+            raise UsageError(
+                f"there is no directory {self.torch_dir} to read torch's pins in",
+                next_step="name a checkout of torch with --torch-dir, or leave the option out",
+            )
+        # What was resolved is told afterwards, with its reasons.
+        with console.Progress(total=0, quiet=not sys.stderr.isatty(), ends=False).shown() as progress:
             return resolve(
                 requests,
                 projects=table,
@@ -116,6 +122,20 @@ def updated(path: Path, lock: SourceLock) -> SourceLock:
     return earlier.updated(lock)
 
 
+def record_lock(lock: SourceLock, path: Path, *, keep_outcomes: bool = False) -> SourceLock:
+    """Write these projects into the lock at `path`, beside those it holds already; returns the whole.
+
+    With `keep_outcomes` a project that is said to be the same keeps what a checkout made of it.
+    """
+    files.make_directory(path.parent)
+    with locks.turn_in(path.parent):
+        whole = updated(path, lock)
+        if keep_outcomes and path.exists():
+            whole = with_outcomes(whole, read_lock(path))
+        write_lock(whole, path)
+    return whole
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of a door: what `prepare_family` takes, and how the result is shown."""
@@ -150,8 +170,7 @@ class Run:
         path = self.places.lock
         if record:
             # Before anything happens: whatever becomes of the run, what was meant is written down.
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_lock(updated(path, lock), path)
+            record_lock(lock, path)
         try:
             with console.Progress(total=0).shown() as progress:
                 done, prepared = prepare_family(
@@ -167,12 +186,12 @@ class Run:
                 )
         except FamilyFailed as failed:
             if record:
-                write_lock(updated(path, failed.lock), path)
+                record_lock(failed.lock, path)
             if len(failed.errors) > 1:
                 raise
             # Of a single problem its own class and exit code tell more.
             (problem,) = failed.errors.values()
             raise problem from None
         if record:
-            write_lock(updated(path, done), path)
+            record_lock(done, path)
         show_sources.show_prepared(done, prepared, path, json=self.json)

@@ -82,7 +82,7 @@ class Script:
             (self.project.name,),
             what,
             host_platform(),
-            torch_dir=torch_dir or self.directory / "pytorch",
+            torch_dir=torch_dir,
             require_related_commit=require_related_commit,
             release=release,
         )

@@ -27,10 +27,14 @@ def short_ref(ref: str) -> str:
     return ref if ref.startswith("refs/") else short(ref)
 
 
+# What a person gave, where a lock has a word of its own for it.
+_GIVEN = {"flag": "--repo-hashtag", "line": "--pytorch-version"}
+
+
 def _reason(source: LockedSource) -> str:
-    """Who said so: an option, the version of PyTorch, a pin with its place, or the project's default."""
+    """Who said so: an option, a pin with its place, or the project's default."""
     if source.pin is None:
-        return source.why
+        return _GIVEN.get(source.why, source.why)
     place, at, commit = source.pin.partition(" @ ")
     return f"{source.why} {place}{at}{commit[:12]}{commit[40:]}" if at else f"{source.why} {place}"
 
@@ -52,13 +56,25 @@ def say_lock(lock: SourceLock) -> None:
 
 
 def show_lock(lock: SourceLock, path: Path) -> None:
-    """A lock as a table."""
-    rows = []
-    for each, row in zip(lock.sources, lock_rows(lock), strict=True):
-        outcome = "" if each.outcome is None else short(each.outcome.tip)
-        rows.append((*row, "yes" if each.hipify else "no", outcome))
-    head = ("project", "repository", "ref", "commit", "why", "hipify", "became")
-    console.table(f"{path}: sources for {lock.platform}", head, rows)
+    """A lock, a few short lines for each project: commits stay whole where a terminal is narrow."""
+    console.out(f"{path}: sources for {lock.platform}")
+    for each in lock.sources:
+        console.out(f"{each.project}: {shown(each.origin)}")
+        named = "" if each.ref == each.commit else f" {short_ref(each.ref)}"
+        console.out(f"  upstream  {each.commit}{named}")
+        console.out(f"  why       {_reason(each)}")
+        console.out(f"  hipify    {_became(each)}")
+
+
+def _became(source: LockedSource) -> str:
+    """Whether a project is hipified, and what a checkout became."""
+    wanted = "yes" if source.hipify else "no"
+    outcome = source.outcome
+    if outcome is None:
+        return f"{wanted}; not checked out yet"
+    made = f"{wanted}, {outcome.hipify_commit}" if outcome.hipify_commit else wanted
+    tip = outcome.hipify_commit or source.commit
+    return made if outcome.tip == tip else f"{made}; with patches {outcome.tip}"
 
 
 def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None, json: bool) -> None:
@@ -165,9 +181,13 @@ def _change_line(change: Change) -> str:
     if change.kind == "removed":
         return f"{change.project}: removed, was at {short(change.old_commit or '')}"
     # What became of another commit is another outcome; that needs no saying.
-    silent = {"commit", "outcome"} if change.old_commit != change.new_commit else {"commit"}
-    others = [name for name in change.fields if name not in silent]
+    others = [name for name in change.fields if name not in ("commit", "outcome")]
     also = f"; other {', '.join(others)}" if others else ""
+    if "outcome" in change.fields and change.old_commit == change.new_commit:
+        known = (
+            change.old is not None and change.old.outcome and change.new is not None and change.new.outcome
+        )
+        also += "; became another commit" if known else "; checked out for one of the two only"
     if change.old_commit == change.new_commit:
         return f"{change.project}: stays at {short(change.new_commit or '')}{also}"
     return f"{change.project}: {short(change.old_commit or '')} -> {short(change.new_commit or '')}{also}"

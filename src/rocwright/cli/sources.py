@@ -8,18 +8,17 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Wanted, updated
+from rocwright.cli.bring import Places, Wanted, record_lock
 from rocwright.cli.source_options import (
     Cache,
     Platform,
     What,
     host_platform,
     project_table,
-    with_outcomes,
 )
 from rocwright.errors import UsageError
 from rocwright.sources.changes import Change, Log, commits_between, compare
-from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, write_lock
+from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock
 from rocwright.sources.patch.files import save_patches
 from rocwright.system import console
 from rocwright.system.git import Git
@@ -82,11 +81,7 @@ def lock(
         release=release,
     )
     resolved = wanted.resolved(project_table(config), places, cache.mirrors())
-    whole = updated(places.lock, resolved)
-    if places.lock.exists():
-        whole = with_outcomes(whole, read_lock(places.lock))
-    places.lock.parent.mkdir(parents=True, exist_ok=True)
-    write_lock(whole, places.lock)
+    whole = record_lock(resolved, places.lock, keep_outcomes=True)
     if json:
         console.out_json(whole)
     else:

@@ -125,13 +125,15 @@ class Progress:
     """Shows which steps run and for how long.
 
     On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
-    ones) and one when it ends, and what it is doing every `every_s` seconds, so that a log of a long step is
-    not silent. Safe to call from several threads.
+    ones), and what it is doing every `every_s` seconds, so that a log of a long step is not silent. On both
+    a line when one ends (unless `ends` is false, where the result tells of all of them).
+    Safe to call from several threads.
     """
 
     total: int
     quiet: bool = False
     starts: bool = True
+    ends: bool = True
     every_s: float = 30.0
     _active: dict[str, tuple[float, str]] = field(default_factory=dict)
     _told: dict[str, float] = field(default_factory=dict)
@@ -201,9 +203,8 @@ class Progress:
             self._told.pop(name, None)
             self._done += 1
             count = self._done
-        if not self.quiet:
+        if not self.quiet and self.ends:
             seconds = time.monotonic() - began
             position = f"[{count}/{self.total}]"
-            self._console.print(
-                _Text(f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}")
-            )
+            line = f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}"
+            self._console.print(_Text(line.rstrip()))

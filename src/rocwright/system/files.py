@@ -129,7 +129,7 @@ def disk_error(error: OSError, path: Path) -> RocwrightError:
         return NoSpace(
             f"no space left while writing {path.name}",
             where=path,
-            next_step="free some space (or choose another --work-dir) and run again; finished steps are kept",
+            next_step="free some space (or choose another directory) and run again; finished steps are kept",
         )
     return InvalidInput(f"cannot write {path.name}: {error.strerror or error}", where=path)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -90,3 +92,22 @@ def turn(path: Path, waiting: Waiting = silently) -> Iterator[None]:
                 told = True
             process.pause(_POLL_S)
         yield
+
+
+@contextmanager
+def turn_in(directory: Path) -> Iterator[None]:
+    """Run the block when no other run is in such a block for this directory; leaves no file there.
+
+    Where the system locks no directories (Windows, some network file systems) nobody is waited for.
+    """
+    if sys.platform == "win32":  # pragma: no cover
+        yield
+        return
+    held = os.open(directory, os.O_RDONLY)
+    try:
+        # Closing releases it; nothing is started inside that could inherit it.
+        with contextlib.suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)

@@ -203,8 +203,19 @@ def test_locks_are_made_shown_and_compared_without_a_checkout(
     ok(call("sources", "lock", *FAMILY, "--pytorch-version", "main", "--output", "new.json"))
     assert sorted(path.name for path in place.iterdir()) == ["new.json", "old.json"]
     shown = ok(call("sources", "show", "old.json"))
-    (row,) = [line.split() for line in shown.splitlines() if line.startswith("torchaudio ")]
-    assert row[2:5] == ["main", github.at["audio pinned"][:12], "pin"]
+    # Short lines with whole commits, wherever they are read.
+    lines = shown.splitlines()
+    at = lines.index("torchaudio: https://github.com/pytorch/audio")
+    torch = github.at["ROCm release/2.9"][:12]
+    assert lines[at + 1 : at + 4] == [
+        f"  upstream  {github.at['audio pinned']} main",
+        f"  why       pin related_commits:1 @ {torch}",
+        "  hipify    yes; not checked out yet",
+    ]
+    assert (
+        lines[lines.index("torch: https://github.com/ROCm/pytorch.git") + 2]
+        == "  why       --pytorch-version"
+    )
     assert json.loads(ok(call("sources", "show", "old.json", "--json"))) == json.loads(
         (place / "old.json").read_text()
     )
@@ -338,3 +349,30 @@ def test_build_takes_only_what_the_lock_says(place: Path, call: Call) -> None:
     assert code == 2
     assert "pytorch_audio" in err
     assert not (place / "wheels").exists()
+
+
+def test_a_lock_shows_what_a_checkout_became(place: Path, call: Call, github: Github) -> None:
+    ok(call("sources", "lock", "torch", "--pytorch-version", "2.9", "-o", "before.json"))
+    ok(call("checkout", "torch", "--pytorch-version", "2.9"))
+    tip = git(place / "pytorch", "rev-parse", "HEAD")
+    assert f"  hipify    yes, {tip}\n" in ok(call("sources", "show"))
+    at = github.at["ROCm release/2.9"][:12]
+    assert ok(call("sources", "diff", "before.json", LOCK)) == (
+        f"torch: stays at {at}; checked out for one of the two only\n"
+    )
+
+
+def test_a_place_for_pins_that_is_not_there_is_no_default(place: Path, call: Call, github: Github) -> None:
+    code, out, err = call("checkout", "audio", "--torch-dir", "pytroch")
+    assert (code, out) == (2, "")
+    assert "there is no directory pytroch to read torch's pins in" in err
+    assert list(place.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_made_is_named(place: Path, call: Call, github: Github) -> None:
+    (place / "file").write_text("")
+    for words in (("checkout", "audio"), ("sources", "lock", "audio")):
+        code, _, err = call(*words, "--directory", "file/below")
+        assert code == 3
+        assert "error (InvalidInput)" in err
+        assert "file/below" in err

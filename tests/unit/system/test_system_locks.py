@@ -103,3 +103,21 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InvalidInput, match="cannot write"):
         locks.turn(tmp_path / "file" / "lock").__enter__()
+
+
+def test_a_turn_in_a_directory_is_one_at_a_time_and_leaves_nothing(tmp_path: Path) -> None:
+    """Two processes count up in one file; without turns they would overwrite each other's numbers."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    code = """
+import pathlib, sys
+from rocwright.system import locks
+counter = pathlib.Path("counter")
+for _ in range(300):
+    with locks.turn_in(pathlib.Path()):
+        counter.write_text(str(int(counter.read_text()) + 1))
+"""
+    runs = [subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) for _ in range(3)]
+    assert [run.wait() for run in runs] == [0, 0, 0]
+    assert counter.read_text() == "900"
+    assert list(tmp_path.iterdir()) == [counter]
