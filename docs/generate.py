@@ -40,6 +40,10 @@ from rocwright.model.project import ProjectTable
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
+from rocwright.sources.changes import Change, Log
+from rocwright.sources.hipify import HipifiedTree
+from rocwright.sources.lock import SourceLock
+from rocwright.sources.prepare import Prepared
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -249,6 +253,24 @@ def _fields(struct: type[msgspec.Struct]) -> str:
     return table(("Field", "Value", "Required"), rows)
 
 
+def _json_text(hint: object) -> str:
+    """A type as a reader of JSON would say it."""
+    return _type_text(hint) + (" or null" if type(None) in typing.get_args(hint) else "")
+
+
+def _values(*roots: type[msgspec.Struct], known: type[msgspec.Struct]) -> str:
+    """What commands print as JSON: each value once, without those that `known` is made of."""
+    told = set(_structs(known))
+    parts = []
+    for struct in dict.fromkeys(each for root in roots for each in _structs(root)):
+        if struct in told:
+            continue
+        text = " ".join((struct.__doc__ or "").split()).replace("`None`", "null")
+        rows = ((code(field.encode_name), _json_text(field.type)) for field in msgspec.structs.fields(struct))
+        parts.append(f"### {struct.__name__}\n\n{text}\n\n{table(('Field', 'Value'), rows)}")
+    return "\n".join(parts)
+
+
 def _schema(root: type[msgspec.Struct]) -> str:
     """Field lists of a table; the root itself only lists what the file holds at its top."""
     parts = [f"At the top of the file:\n\n{_fields(root)}"]
@@ -307,15 +329,25 @@ def _set_severity(rule: SetRule) -> str:
     return f"{rule.severity}{without}"
 
 
+def _repository(origin: str) -> str:
+    """A repository of GitHub by its short name, as a link; any other by its address."""
+    address = origin.removesuffix(".git")
+    name = address.removeprefix("https://github.com/")
+    return address if name == address else f"[{name}]({address})"
+
+
 def render_versions() -> str:
     """The versions of PyTorch: where their sources come from, and how far each is looked after."""
     known = load_table("projects", ProjectTable)
     head = ("Version", "torch", "Other projects", "Linux", "Windows")
     rows = []
     for line in known.lines:
-        branches = [f"{project} {code(ref)}" for project, ref in line.refs.items()]
-        others = "; ".join([*branches, "the rest by its pins"]) if branches else "by its pins"
-        torch = f"{code(line.ref)} of {line.origin.removesuffix('.git')}"
+        branches: dict[str, list[str]] = {}
+        for project, ref in line.refs.items():
+            branches.setdefault(ref, []).append(project)
+        named = [f"{code(ref)} for {' and '.join(projects)}" for ref, projects in branches.items()]
+        others = "; ".join([*named, "the rest by its pins"]) if named else "by its pins"
+        torch = f"{code(line.ref)} of {_repository(line.origin)}"
         rows.append((code(line.name), torch, others, line.linux, line.windows))
     return table(head, rows)
 
@@ -327,13 +359,11 @@ def render_projects() -> str:
         names = " ".join(map(code, filter(None, (row.name, row.alias))))
         pin = "" if row.pin is None else code(row.pin.file)
         windows = row.on("windows")
-        other = f"{windows.origin.removesuffix('.git')}, {code(windows.ref or '')}"
+        other = f"{code(windows.ref or '')} of {_repository(windows.origin)}"
         elsewhere = other if (windows.origin, windows.ref) != (row.origin, row.ref) else "the same"
         optional = "; may be left out" if row.optional("windows") else ""
         default = "" if row.ref is None else code(row.ref)
-        rows.append(
-            (names, code(row.directory), row.origin.removesuffix(".git"), pin, default, elsewhere + optional)
-        )
+        rows.append((names, code(row.directory), _repository(row.origin), pin, default, elsewhere + optional))
     return table(("Project", "Folder", "Repository", "Pinned in", "Without a pin", "On Windows"), rows)
 
 
@@ -371,6 +401,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "versions": render_versions,
     "projects": render_projects,
     "families": render_family_names,
+    "source-lock": lambda: _schema(SourceLock),
+    "source-values": lambda: _values(Prepared, HipifiedTree, Change, Log, known=SourceLock),
     "data-contract": lambda: _schema(ContractTable),
     "data-families": lambda: _schema(Families),
     "data-packages": lambda: _schema(PackageTable),

@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.cli import show_sources
 from rocwright.cli.source_options import Head, How, What, canonical, torch_directory, with_outcomes
-from rocwright.errors import UsageError
+from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.project import ProjectTable
 from rocwright.sources.checkout import plan_checkout
 from rocwright.sources.decide.resolve import Request, requests_for, resolve
@@ -136,6 +136,14 @@ def record_lock(lock: SourceLock, path: Path, *, keep_outcomes: bool = False) ->
     return whole
 
 
+def _record_what_came(lock: SourceLock, path: Path) -> None:
+    """Record what succeeded beside a failure; where even that fails, the first failure is the one to tell."""
+    try:
+        record_lock(lock, path)
+    except RocwrightError as error:
+        console.say(f"warning: {path} does not hold what succeeded: {error.what}")
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of a door: what `prepare_family` takes, and how the result is shown."""
@@ -186,7 +194,7 @@ class Run:
                 )
         except FamilyFailed as failed:
             if record:
-                record_lock(failed.lock, path)
+                _record_what_came(failed.lock, path)
             if len(failed.errors) > 1:
                 raise
             # Of a single problem its own class and exit code tell more.

@@ -24,7 +24,7 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a checkout of a locked commit became; a replay has to become the same.
 
     `tip` is the commit whose files lie in the directory: the last patch, else `hipify_commit`, else the
-    upstream commit. `hipify_commit` is None where hipify was not wanted, not there, or changed nothing;
+    upstream commit. `hipify_commit` is null where hipify was not wanted, not there, or changed nothing;
     `rules` is the digest of the script and its modules, `python` the version that ran it.
     """
 
