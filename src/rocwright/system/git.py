@@ -88,7 +88,11 @@ def _call(
         )
     except CommandFailed as error:
         if "No space left on device" in error.tail:
-            raise NoSpace("no space left while git was writing", where=cwd) from error
+            raise NoSpace(
+                "no space left while git was writing",
+                where=cwd,
+                next_step="free some space and run again; what is complete is kept",
+            ) from error
         if "dubious ownership" in error.tail:
             raise RocwrightError(
                 "git refuses a repository that belongs to another user",
