@@ -87,7 +87,7 @@ def checkout(
             targets = populate.fetch(main, plan, locked, surveys, mirrors, watch)
             if platform == "windows":
                 whole.refuse_long_paths(place, populate.paths(targets), hipify=locked.hipify)
-            targets, more = populate.cleared(targets, work, place, watch, jobs)
+            targets, more = populate.cleared(targets, surveys, work, place, watch, jobs)
             kept += more
             nodes = populate.apply(targets, plan, locked)
         return Checkout(

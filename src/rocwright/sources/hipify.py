@@ -266,11 +266,10 @@ def _cleared(
     jobs: int,
 ) -> tuple[Surveys, tuple[Kept, ...]]:
     """See that the outputs overwrite nothing untracked, ignored files included."""
-    moving = [node for node in nodes if surveys[node.path][1].state.tip != afters[node.path].tip]
     ahead = repos.parallel(
-        lambda node: look_ahead(node.git, surveys[node.path][1], afters[node.path].tip or ""), moving, jobs
+        lambda node: look_ahead(node.git, surveys[node.path][1], afters[node.path].tip or ""), nodes, jobs
     )
-    surveys = surveys | {node.path: (node, seen) for node, seen in zip(moving, ahead, strict=True)}
+    surveys = surveys | {node.path: (node, seen) for node, seen in zip(nodes, ahead, strict=True)}
     if any(seen.foreign for seen in ahead):
         kept = set_aside(surveys, work, place, watch=watch)
         return whole.survey_tree(nodes[0], jobs=jobs), kept

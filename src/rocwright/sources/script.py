@@ -8,13 +8,14 @@ they are a fence against accidents, not against a hostile script: that runs with
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rocwright.errors import InvalidInput, RocwrightError
+from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.move import read_tree
 from rocwright.sources.tree.repos import Node
@@ -57,7 +58,11 @@ def make_commits(
     with _area(main) as area:
         root = area / "source"
         exports = [_export(node, root, area / f"index.{n}") for n, node in enumerate(nodes)]
-        _run(root, area, hip_clang, python, log)
+        try:
+            _run(root, area, hip_clang, python, log)
+        except CommandFailed as error:
+            error.next_step = _next_step(nodes) or error.next_step
+            raise
         _refuse_repositories(root, main)
         body = f"Hipify-Rules: {rules}\nHipify-Hip-Clang: {'true' if hip_clang else 'false'}"
         commits: dict[str, str] = {}
@@ -113,7 +118,21 @@ def _run(root: Path, area: Path, hip_clang: bool, python: Path | None, log: Path
         env={**passed, **PINNED_ENV, **own},
         clean_env=True,
         log=log,
-        next_step="the checkout is unchanged; correct the script or its inputs in the project and run again",
+        next_step="no file of the checkout was changed; correct the script or its inputs and run again",
+    )
+
+
+def _next_step(nodes: Sequence[Node]) -> str | None:
+    """What to do about a failure where submodules are missing: the script may have wanted their files."""
+    main, present = nodes[0], {node.path for node in nodes}
+    missing = [path for path in states.gitlinks(main.git, main.commit) if path not in present]
+    if not missing:
+        return None
+    directory = shlex.quote(str(main.git.work_tree))
+    return (
+        f"no file of the checkout was changed; {len(missing)} of its submodules are not populated ({missing[0]}"
+        f"{', …' if len(missing) > 1 else ''}): run `git -C {directory} submodule update --init --recursive`"
+        " and hipify again"
     )
 
 

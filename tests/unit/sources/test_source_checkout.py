@@ -18,6 +18,7 @@ from rocwright.errors import RocwrightError, Unreachable, UnsavedWork, UsageErro
 from rocwright.sources.checkout import Checkout, plan_checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
+from rocwright.sources.work.aside import Work
 
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
@@ -354,9 +355,31 @@ def test_a_killed_move_followed_by_another_target_leaves_nothing_stale(
     state.write_text(state.read_text().replace('"pending":null', f'"pending":"{new.commit}"'))
     git(place, "fetch", "-q", "origin", f"{new.commit}:refs/rocwright/commits/{new.commit}")
     (place / "c.cu").write_text("cuda c\n")
-    (place / "b.h").write_text("cuda b 1\nan edit made in between\n")
+    (place / "b.h").write_text("cuda b")
     bring(old)
     assert "c.cu" not in listing(place)
     assert git(place, "status", "--porcelain", "--ignored") == ""
-    saved = place / ".git/rocwright/saved/b.h"
-    assert saved.read_text() == "cuda b 1\nan edit made in between\n"
+    assert (place / ".git/rocwright/saved/b.h").read_text() == "cuda b"
+
+
+@pytest.mark.parametrize("name", ["b.h", "c.cu"])
+def test_an_edit_made_after_a_kill_is_work_like_any_other(
+    family: Family, lock: Lock, bring: Bring, place: Path, name: str
+) -> None:
+    old = lock()
+    family.version_2()
+    new = lock()
+    bring(old)
+    state = place / ".git/rocwright/state.json"
+    state.write_text(state.read_text().replace('"pending":null', f'"pending":"{new.commit}"'))
+    git(place, "fetch", "-q", "origin", f"{new.commit}:refs/rocwright/commits/{new.commit}")
+    (place / name).write_text("cuda b 1\nan edit made in between\n")
+    (place / ".git/index.lock").touch()
+    for locked in (old, new):
+        with pytest.raises(UnsavedWork, match=name):
+            bring(locked)
+        assert (place / name).read_text() == "cuda b 1\nan edit made in between\n"
+    bring(new, work=Work(keep_branch="mine"))
+    assert git(place, "show", f"mine:{name}") == "cuda b 1\nan edit made in between"
+    assert heads(place)[0] == new.commit
+    assert git(place, "status", "--porcelain", "--ignored") == ""

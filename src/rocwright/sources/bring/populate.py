@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, UnsavedWork
 from rocwright.sources.bring import build_env
 from rocwright.sources.bring.plan import CheckoutPlan, address
 from rocwright.sources.fetch.commit import COMMITS
@@ -15,7 +16,7 @@ from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import repos, whole
 from rocwright.sources.tree import state as states
-from rocwright.sources.tree.move import in_the_way, look_ahead, move
+from rocwright.sources.tree.move import blocked, in_the_way, look_ahead, move
 from rocwright.sources.tree.repos import Node, Submodule
 from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
 from rocwright.sources.tree.survey import own_commits
@@ -76,9 +77,9 @@ def fetch(
         brought = repos.parallel(bring, frontier, plan.jobs)
         targets += brought
         frontier = [
-            (_place(target.node, sub, surveys), target.node.path)
+            (node, target.node.path)
             for target in brought
-            for sub in target.submodules
+            for node in _places(target.node, target.submodules, surveys)
         ]
     return targets
 
@@ -115,14 +116,25 @@ def _bare(node: Node) -> Git:
     return Git(node.git.git_dir, node.git.git_dir, node.git.log)
 
 
-def _place(parent: Node, sub: Submodule, surveys: Surveys) -> Node:
-    """Where the repository of a submodule is, or will be."""
-    path = whole.join(parent.path, sub.path)
-    work_tree = parent.git.work_tree / sub.path
-    git_dir = parent.git.git_dir / "modules" / sub.name
-    if path in surveys:
-        git_dir = surveys[path][0].git.git_dir
-    return Node(Git(git_dir, work_tree, parent.git.log), path, sub.url, sub.commit)
+def _places(parent: Node, submodules: Sequence[Submodule], surveys: Surveys) -> Iterator[Node]:
+    """Where the repositories of submodules are, or will be.
+
+    One that stays at its path keeps its repository, whatever its name is now.
+    """
+    paths = {sub.name: whole.join(parent.path, sub.path) for sub in submodules}
+    there = {name: surveys[path][0].git.git_dir for name, path in paths.items() if path in surveys}
+    taken = {*there.values()}
+    for sub in submodules:
+        modules = parent.git.git_dir / "modules"
+        git_dir = there.get(sub.name) or modules / sub.name
+        for number in count(2):
+            if sub.name in there or git_dir not in taken:
+                break
+            # The one that had this name until now goes on living there.
+            git_dir = modules / f"{sub.name}.{number}"
+        taken.add(git_dir)
+        work_tree = parent.git.work_tree / sub.path
+        yield Node(Git(git_dir, work_tree, parent.git.log), paths[sub.name], sub.url, sub.commit)
 
 
 def paths(targets: list[Target]) -> list[str]:
@@ -138,13 +150,15 @@ def paths(targets: list[Target]) -> list[str]:
 
 
 def cleared(
-    targets: list[Target], work: Work, place: Path, watch: Watch, jobs: int
+    targets: list[Target], surveys: Surveys, work: Work, place: Path, watch: Watch, jobs: int
 ) -> tuple[list[Target], tuple[Kept, ...]]:
-    """See that nothing untracked would be overwritten, ignored files included."""
+    """See that nothing untracked would be overwritten or go with a submodule, ignored files included."""
     there = [target for target in targets if target.node.git.work_tree.is_dir()]
     ahead = dict(repos.parallel(_look_ahead, there, jobs))
     targets = [replace(target, seen=ahead.get(target.node.path, target.seen)) for target in targets]
-    surveys = {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
+    leaving = [item for path, item in surveys.items() if path not in {t.node.path for t in targets}]
+    surveys = dict(repos.parallel(_going, leaving, jobs))
+    surveys |= {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
     kept: tuple[Kept, ...] = ()
     if any(seen.foreign for _, seen in surveys.values()):
         kept = set_aside(surveys, work, place, watch=watch)
@@ -154,6 +168,19 @@ def cleared(
             for target in targets
         ]
     return targets, kept
+
+
+def _going(item: tuple[Node, Survey]) -> tuple[str, tuple[Node, Survey]]:
+    """What would be lost with the work tree of a submodule that the commit does not have."""
+    node, seen = item
+    if (node.git.work_tree / ".git").is_dir():
+        raise UnsavedWork(
+            f"the submodule {node.path} goes, and the repository of yours in its place would go with it",
+            where=node.git.work_tree,
+            next_step="move it elsewhere, then run again",
+        )
+    ignored = node.git.records("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+    return node.path, (node, blocked(seen, tuple(ignored)))
 
 
 def _look_ahead(target: Target) -> tuple[str, Survey | None]:
@@ -206,6 +233,8 @@ def _move(target: Target, around: Mapping[str, Node]) -> Node:
     if seen is not None and (seen.links or not seen.settled):
         show_submodules(node.git)
     settings = {f"submodule.{sub.name}.url": git.without_login(sub.url) for sub in target.submodules}
+    if target.parent is not None:
+        settings["remote.origin.url"] = node.url
     if settings:
         repos.configure(node.git, settings)
     return node

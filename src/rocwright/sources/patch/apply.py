@@ -192,10 +192,7 @@ def _look_ahead(
     surveys: Mapping[str, tuple[Node, Survey]], tips: Mapping[str, str]
 ) -> dict[str, tuple[Node, Survey]]:
     """The surveys, counting untracked files, ignored ones included, where the patches put theirs."""
-    return {
-        path: (node, seen if tips[path] == seen.state.tip else look_ahead(node.git, seen, tips[path]))
-        for path, (node, seen) in surveys.items()
-    }
+    return {path: (node, look_ahead(node.git, seen, tips[path])) for path, (node, seen) in surveys.items()}
 
 
 def _settle(node: Node, seen: Survey, tip: str, head: Head) -> bool:

@@ -14,12 +14,16 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.errors import RocwrightError
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import GITLINK, State, Survey
 from rocwright.sources.tree.state import remove_empty_parents as remove_empty_parents
-from rocwright.sources.tree.survey import behind_a_link, contents
+from rocwright.sources.tree.survey import behind_a_link, contents, unfinished
+from rocwright.system import process
 from rocwright.system.git import Git
 
+# The user's editor looks at the state of files now and then, which takes a moment.
+_WAITS, _WAIT_S = 20, 0.1
 _LOCKS = ("index.lock", "HEAD.lock", "shallow.lock", "config.lock", "packed-refs.lock")
 
 
@@ -34,11 +38,11 @@ def move(git: Git, seen: Survey | None, after: State) -> bool:
         return False
     tip, at = after.tip, after.at
     assert tip is not None and at is not None
+    if before.pending is None:
+        _wait_for_others(git)
     states.save(git, msgspec.structs.replace(before, pending=tip))
     if before.pending is not None:
-        # We hold the checkout's lock, so these belong to a git that was killed.
-        for name in _LOCKS:
-            (git.git_dir / name).unlink(missing_ok=True)
+        remove_locks(git)
         if seen is not None:
             _keep_torn(git, seen.torn)
     if seen is not None and seen.hidden and seen.head is not None:
@@ -59,6 +63,26 @@ def move(git: Git, seen: Survey | None, after: State) -> bool:
     return True
 
 
+def remove_locks(git: Git) -> None:
+    """Remove what a git left that was killed during a move of ours: we hold the checkout's own lock."""
+    for name in _LOCKS:
+        (git.git_dir / name).unlink(missing_ok=True)
+
+
+def _wait_for_others(git: Git) -> None:
+    """Let a git of the user's end that is at work here; raises when it does not, before anything changed."""
+    lock = git.git_dir / "index.lock"
+    for _ in range(_WAITS):
+        if not lock.exists():
+            return
+        process.pause(_WAIT_S)
+    raise RocwrightError(
+        f"another git is at work in {git.work_tree}, or was killed there",
+        where=lock,
+        next_step=f"wait until it ended; when none is running, remove {lock}; then run again",
+    )
+
+
 def read_tree(git: Git, *words: str) -> None:
     """`git read-tree` of everything, also in a clone that somebody made sparse."""
     git.run("-c", "core.sparseCheckout=false", "read-tree", *words)
@@ -73,7 +97,7 @@ def _look_at_everything(git: Git, head: str) -> None:
 
 
 def _keep_torn(git: Git, torn: Iterable[str]) -> None:
-    """Copy torn files aside before a resumed move overwrites them: one may hold a user's edit after all."""
+    """Copy torn files aside before a resumed move overwrites them: somebody may have cut one himself."""
     aside = git.git_dir / "rocwright" / "saved"
     for path in torn:
         source = git.work_tree / path
@@ -170,7 +194,7 @@ def look_ahead(git: Git, seen: Survey, target: str) -> Survey:
     if not seen.settled:
         left = _leftovers(git, seen.state.known, target)
         lying += tuple(path for path, ours in left.items() if not ours)
-    under_way = states.tree(git, seen.state.pending) if lying and seen.state.pending is not None else {}
+    under_way = unfinished(git, lying, seen.state.pending)
     torn = tuple(path for path in lying if path in under_way)
     paths = tuple(path for path in lying if path not in under_way)
     return replace(blocked(seen, paths), torn=tuple(dict.fromkeys((*seen.torn, *torn))))

@@ -14,6 +14,7 @@ from rocwright.sources.fetch.commit import COMMITS, fetch_from, is_complete, not
 from rocwright.sources.fetch.commit import is_fetched as is_fetched
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.tree import state as states
+from rocwright.sources.tree.survey import behind_a_link
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git
 from rocwright.system.git import Git
@@ -115,6 +116,18 @@ def resolve_url(url: str, origin: str) -> str:
     return base + separator + url
 
 
+def populated(parent: Git, path: str) -> Git | None:
+    """The repository of the submodule at `path`, `None` where there is none.
+
+    What a symbolic link leads to belongs to somebody else, wherever that is.
+    """
+    work_tree = parent.work_tree / path
+    if work_tree.is_symlink() or behind_a_link(parent.work_tree, path):
+        return None
+    git_dir = git_dir_of(work_tree)
+    return None if git_dir is None else Git(git_dir, work_tree, parent.log)
+
+
 def git_dir_of(work_tree: Path) -> Path | None:
     """The git directory of a populated repository, `None` when there is none."""
     marker = work_tree / ".git"
@@ -133,10 +146,9 @@ def children(node: Node, commits: Iterable[str]) -> list[Node]:
         links |= {path: oid for path, oid in states.gitlinks(node.git, commit).items() if path not in links}
     found = []
     for path, oid in sorted(links.items()):
-        work_tree = node.git.work_tree / path
-        git_dir = git_dir_of(work_tree)
-        if git_dir is not None:
-            found.append(Node(Git(git_dir, work_tree, node.git.log), _join(node.path, path), "", oid))
+        repository = populated(node.git, path)
+        if repository is not None:
+            found.append(Node(repository, _join(node.path, path), "", oid))
     return found
 
 

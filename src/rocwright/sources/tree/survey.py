@@ -15,6 +15,11 @@ from rocwright.system import files
 from rocwright.system.git import Git
 
 _BATCH = 400
+# What the user's own branches and tags hold, for `git rev-list`; our tags hold nothing of his.
+HELD = (
+    "--branches", "--remotes",
+    *(f"--exclude={tag.removeprefix('refs/tags/')}" for tag in (UPSTREAM_TAG, HIPIFY_TAG)), "--tags",
+)  # fmt: skip
 _NOTHING = "000000"
 
 
@@ -47,8 +52,11 @@ def survey(git: Git, expected: Iterable[str] = ()) -> Survey:
     foreign: list[str] = []
     commits, held_by = 0, None
     if status.head is not None and status.head not in known:
-        if status.head not in {*expected, refs.get(UPSTREAM_TAG), refs.get(HIPIFY_TAG)}:
-            commits, held_by = own_commits(git, status.head, known)
+        # Where this tool never was, the tags are of another one that works alike.
+        tags = () if known else (refs.get(UPSTREAM_TAG), refs.get(HIPIFY_TAG))
+        if status.head not in {*expected, *tags}:
+            base = [*known, *(commit for commit in tags if commit is not None)]
+            commits, held_by = own_commits(git, status.head, base)
         if commits:
             foreign.append(f"{commits} commit(s) that are not ours, up to {status.head[:12]}")
         # Files that are as HEAD has them are in no danger: its commits are judged by themselves.
@@ -68,8 +76,7 @@ def own_commits(git: Git, head: str, known: Sequence[str]) -> tuple[int, str | N
     held_by = next((name for name in holders if name and name not in (UPSTREAM_TAG, HIPIFY_TAG)), None)
     if held_by is not None:
         return 0, held_by
-    held = ("--branches", "--tags", "--remotes")
-    return int(git.run("rev-list", "--count", head, "--not", *known, *held)), None
+    return int(git.run("rev-list", "--count", head, "--not", *known, *HELD)), None
 
 
 def _refs(git: Git) -> dict[str, str]:
@@ -175,12 +182,13 @@ def _foreign_paths(
     strange -= _as_written(
         git, sorted(p for p in strange - staged if odd[p].index is not None and found[p] is not None)
     )
+    half_written = unfinished(git, sorted(strange - staged), seen.state.pending)
     edited, added, torn = [], [], []
     for path in odd:
         if path not in staged and path not in strange:
             continue
         in_a_tree = any(entry is not None for entry in wanted[path])
-        if seen.state.pending is not None and in_a_tree and path not in staged:
+        if path in half_written:
             torn.append(path)
         elif in_a_tree or odd[path].index is not None:
             edited.append(path)
@@ -262,6 +270,44 @@ def _as_written(git: Git, paths: Sequence[str]) -> set[str]:
     finally:
         files.remove_tree(area)
     return same
+
+
+def unfinished(git: Git, paths: Sequence[str], pending: str | None) -> set[str]:
+    """Those paths that a killed move to `pending` left: a file that is not there, or the beginning of one.
+
+    Anything else that lies there was written by somebody since.
+    """
+    if pending is None or not paths:
+        return set()
+    coming = states.tree(git, pending)
+    found = {path for path in paths if not os.path.lexists(git.work_tree / path)}
+    found |= {
+        path for path in paths if _is_directory(git, path) and any(p.startswith(f"{path}/") for p in coming)
+    }
+    names = [path for path in paths if path in coming and coming[path][0] in ("100644", "100755")]
+    area = git.git_dir / "rocwright" / "written"
+    files.remove_tree(area)
+    area.mkdir(parents=True)
+    try:
+        scratch = replace(git, index=area / "index")
+        scratch.run("read-tree", pending)
+        for batch in batches([(path, "") for path in names]):
+            some = [path for path, _ in batch]
+            scratch.run("checkout-index", "--quiet", "--force", f"--prefix={area}/files/", "--", *some)
+        return found | {path for path in names if _begins(area / "files" / path, git.work_tree / path)}
+    finally:
+        files.remove_tree(area)
+
+
+def _is_directory(git: Git, path: str) -> bool:
+    return (git.work_tree / path).is_dir() and not (git.work_tree / path).is_symlink()
+
+
+def _begins(whole: Path, part: Path) -> bool:
+    """Whether one regular file holds the beginning of another, or all of it."""
+    if any(path.is_symlink() or not path.is_file() for path in (whole, part)):
+        return False
+    return part.stat().st_size <= whole.stat().st_size and whole.read_bytes().startswith(part.read_bytes())
 
 
 def same_file(one: Path, other: Path) -> bool:

@@ -30,27 +30,44 @@ def survey_tree(main: Node, *, jobs: int) -> Surveys:
     while frontier:
         surveys = repos.parallel(lambda item: survey(item[0].git, item[1]), frontier, jobs)
         following: list[tuple[Node, tuple[str, ...]]] = []
-        for (node, _), seen in zip(frontier, surveys, strict=True):
+        for (node, expected), seen in zip(frontier, surveys, strict=True):
             found[node.path] = (node, seen)
-            # A submodule that someone else populated is at the commit its parent names.
-            following += [(child, (child.commit,)) for child in _populated(node, seen)]
+            following += _populated(node, seen, expected)
         frontier = following
     return found
 
 
-def _populated(node: Node, seen: Survey) -> list[Node]:
-    """The submodules that lie in the work tree, at any path that HEAD, index or a killed move has one at."""
+def _populated(node: Node, seen: Survey, expected: tuple[str, ...]) -> list[tuple[Node, tuple[str, ...]]]:
+    """The submodules that lie in the work tree, at any path that HEAD, index or a killed move has one at.
+
+    Each with the commits that it may be at without holding work: somebody else may have populated it, to
+    what a published commit names. What a commit or index of the user's names may exist nowhere else.
+    """
     links = dict(seen.links)
+    named: dict[str, tuple[str, ...]] = {path: (oid,) for path, oid in links.items()}
     if not seen.settled:
+        ours = seen.state.known
+        if (
+            not ours
+            and seen.head is not None
+            and (seen.head in expected or _is_published(node.git, seen.head))
+        ):
+            ours = (seen.head,)
+        listed = [states.gitlinks(node.git, commit) for commit in ours]
         for commit in (*seen.state.known, *([seen.head] if seen.head else [])):
             links = states.gitlinks(node.git, commit) | links
+        named = {path: tuple(each[path] for each in listed if path in each) for path in links}
     found = []
     for path, oid in sorted(links.items()):
-        work_tree = node.git.work_tree / path
-        git_dir = repos.git_dir_of(work_tree)
-        if git_dir is not None:
-            found.append(Node(Git(git_dir, work_tree, node.git.log), join(node.path, path), "", oid))
+        repository = repos.populated(node.git, path)
+        if repository is not None:
+            found.append((Node(repository, join(node.path, path), "", oid), named.get(path, ())))
     return found
+
+
+def _is_published(git: Git, commit: str) -> bool:
+    refs = ("refs/remotes", "refs/tags", "refs/rocwright")
+    return bool(git.run("for-each-ref", "--contains", commit, "--count=1", *refs))
 
 
 def join(parent: str, path: str) -> str:

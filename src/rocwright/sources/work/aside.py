@@ -16,9 +16,10 @@ import msgspec
 from rocwright.errors import UnsavedWork, UsageError
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
+from rocwright.sources.tree.move import blocked, in_the_way, remove_locks
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Survey
-from rocwright.sources.tree.survey import behind_a_link
+from rocwright.sources.tree.survey import HELD, behind_a_link
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.work.keeping import is_file, keep
@@ -109,6 +110,8 @@ def set_aside(surveys: Surveys, work: Work, directory: Path, *, watch: Watch = N
         return left
     if work == REFUSE:
         whole.refuse_foreign(directory, whole.obstacles(surveys))
+    affected = {path: (node, _with_hidden(node, seen, directory)) for path, (node, seen) in affected.items()}
+    surveys = surveys | affected
     for path, (_, seen) in affected.items():
         _refuse_repositories(path, seen, surveys, directory)
     if work.keep_branch is not None:
@@ -172,7 +175,7 @@ def _lost(path: str, node: Node, seen: Survey) -> Kept:
     if seen.commits and seen.head is not None:
         commits = node.git.run(
             "log", f"-{_COMMITS_SHOWN}", "--format=commit %h %s", seen.head,
-            "--not", *seen.state.known, "--branches", "--tags", "--remotes",
+            "--not", *seen.state.known, *HELD,
         ).splitlines()  # fmt: skip
     return Kept(path, "discarded", None, seen.head if commits else None, (*commits, *seen.foreign))
 
@@ -198,7 +201,15 @@ def _target(node: Node, seen: Survey, directory: Path) -> str:
     )
 
 
+def _with_hidden(node: Node, seen: Survey, directory: Path) -> Survey:
+    """The survey with what git would overwrite without a word because commits of the user's ignore it."""
+    lying = in_the_way(node.git, _target(node, seen, directory))
+    return blocked(seen, tuple(path for path in lying if path not in {*seen.edited, *seen.added}))
+
+
 def _reset(node: Node, seen: Survey, target: str) -> None:
+    if seen.state.pending is not None:
+        remove_locks(node.git)
     for name in seen.added:
         path = node.git.work_tree / name
         if is_file(path) and not behind_a_link(node.git.work_tree, name):

@@ -111,7 +111,12 @@ def _commit_index(scratch: Git, parent: str | None, subject: str) -> str:
 def _add_files(scratch: Git, seen: Survey, area: Path) -> None:
     """Put exactly the user's files into an index, as they lie there; whatever git is told to overlook."""
     root = scratch.work_tree
-    paths = [path for path in (*seen.edited, *seen.added) if path.rstrip("/") not in seen.links]
+    # What a submodule is at is named later; a file or link in its place is work like any other.
+    paths = [
+        path
+        for path in (*seen.edited, *seen.added)
+        if path.rstrip("/") not in seen.links or is_file(root / path)
+    ]
     there = [path for path in paths if not behind_a_link(root, path) and is_file(root / path)]
     gone = sorted({*paths} - {*there})
     for start in range(0, len(gone), _BATCH):
