@@ -129,10 +129,10 @@ def _next_step(nodes: Sequence[Node]) -> str | None:
     if not missing:
         return None
     directory = shlex.quote(str(main.git.work_tree))
+    some = missing[0] + (", …" if len(missing) > 1 else "")
     return (
-        f"no file of the checkout was changed; {len(missing)} of its submodules are not populated ({missing[0]}"
-        f"{', …' if len(missing) > 1 else ''}): run `git -C {directory} submodule update --init --recursive`"
-        " and hipify again"
+        f"no file of the checkout was changed; {len(missing)} of its submodules not populated ({some}):"
+        f" run `git -C {directory} submodule update --init --recursive` and hipify again"
     )
 
 

@@ -196,6 +196,30 @@ def test_any_clone_can_be_hipified(place: Path, call: Call, github: Github) -> N
     assert "is no git checkout" in err
 
 
+def test_a_script_that_misses_a_submodule_is_told_of_with_the_command(
+    place: Path, call: Call, github: Github
+) -> None:
+    script = "import os, sys\nos.path.exists('third_party/fmt/fmt.cu') or sys.exit('no fmt.cu')\n"
+    commit(place / "mine", "mine", {"tools/amd_build/build_amd.py": script}, branch="main")
+    git(
+        place / "mine",
+        "submodule",
+        "add",
+        "-q",
+        (github.root / "example/fmt.git").as_uri(),
+        "third_party/fmt",
+    )
+    git(place / "mine", "commit", "-q", "-m", "fmt")
+    git(place, "clone", "-q", "mine", "clone")
+    code, _, err = call("hipify", "clone")
+    assert code == 7
+    assert "1 of its submodules not populated (third_party/fmt)" in err
+    advised = ("submodule", "update", "--init", "--recursive")
+    assert f"`git -C '{place / 'clone'}' {' '.join(advised)}`" in err
+    git(place / "clone", *advised)
+    assert "its script changes nothing" in ok(call("hipify", "clone"))
+
+
 def test_locks_are_made_shown_and_compared_without_a_checkout(
     place: Path, call: Call, github: Github
 ) -> None:
