@@ -122,15 +122,16 @@ def updated(path: Path, lock: SourceLock) -> SourceLock:
     return earlier.updated(lock)
 
 
-def record_lock(lock: SourceLock, path: Path, *, keep_outcomes: bool = False) -> SourceLock:
+def record_lock(lock: SourceLock, path: Path) -> SourceLock:
     """Write these projects into the lock at `path`, beside those it holds already; returns the whole.
 
-    With `keep_outcomes` a project that is said to be the same keeps what a checkout made of it.
+    A project of which the same is said as before keeps what an earlier checkout made of it, until another
+    result is there.
     """
     files.make_directory(path.parent)
     with locks.turn_in(path.parent):
         whole = updated(path, lock)
-        if keep_outcomes and path.exists():
+        if path.exists():
             whole = with_outcomes(whole, read_lock(path))
         write_lock(whole, path)
     return whole

@@ -81,7 +81,7 @@ def lock(
         release=release,
     )
     resolved = wanted.resolved(project_table(config), places, cache.mirrors())
-    whole = record_lock(resolved, places.lock, keep_outcomes=True)
+    whole = record_lock(resolved, places.lock)
     if json:
         console.out_json(whole)
     else:

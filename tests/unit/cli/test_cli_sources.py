@@ -386,6 +386,14 @@ def test_a_lock_shows_what_a_checkout_became(place: Path, call: Call, github: Gi
     )
 
 
+def test_a_run_that_fails_forgets_no_result(place: Path, call: Call, github: Github) -> None:
+    ok(call("checkout", "torch"))
+    before = (place / LOCK).read_bytes()
+    (place / "pytorch/readme").write_text("mine")
+    assert call("checkout", "torch")[0] == 11
+    assert (place / LOCK).read_bytes() == before
+
+
 def test_a_place_for_pins_that_is_not_there_is_no_default(place: Path, call: Call, github: Github) -> None:
     code, out, err = call("checkout", "audio", "--torch-dir", "pytroch")
     assert (code, out) == (2, "")
