@@ -227,10 +227,10 @@ def cold(real: Real) -> dict[str, object]:
     hip = debian.hip_path(fresh(bench.work / "hip"), clang=False)
     script: Command = [sys.executable, debian.SCRIPT]
     for number in range(bench.runs):
-        place = fresh(bench.work / "cold")
+        place = bench.work / f"cold-{number}"
         # No mirror, so that the result of the run before is not found.
         bench.seconds(real.ask(place, "--no-hipify", "--no-mirror"))
-        by_hand = debian.export(real.repository, real.commit, fresh(bench.work / "hand") / str(number))
+        by_hand = debian.export(real.repository, real.commit, bench.work / f"hand-{number}")
         ours = [ROCWRIGHT, "hipify", place / "pytorch", "--no-mirror"]
         env = {"HIP_PATH": str(hip), "PYTHONDONTWRITEBYTECODE": "1"}
         walls.append((bench.seconds(ours), bench.seconds(script, cwd=by_hand, env=env)))
@@ -250,13 +250,13 @@ def mirrored(real: Real) -> dict[str, object]:
     """A new checkout of commits that another one fetched before, against a clone."""
     bench = real.bench
     bench.seconds(real.ask(fresh(bench.work / "warm"), "--no-hipify"))
-    target = bench.work / "clone"
-    clone = plain_git("clone", "-q", "--single-branch", "--no-tags", real.url, target)
-    ours = real.ask(bench.work / "mirrored", "--no-hipify")
     walls = []
-    for _ in range(bench.runs):
-        fresh(bench.work / "mirrored")
-        shutil.rmtree(target, ignore_errors=True)
+    ours, clone = real.ask(bench.work), plain_git("clone")
+    # Nothing is deleted in between: the file system would be busy with it for seconds.
+    for number in range(bench.runs):
+        ours = real.ask(bench.work / f"mirrored-{number}", "--no-hipify")
+        target = bench.work / f"clone-{number}"
+        clone = plain_git("clone", "-q", "--single-branch", "--no-tags", real.url, target)
         walls.append((bench.seconds(ours), bench.seconds(clone)))
     ratio = middle(a / b for a, b in walls)
     return {
