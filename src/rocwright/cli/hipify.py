@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.show_sources import show_hipified
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
-from rocwright.sources.checkout import checkout
+from rocwright.sources.checkout import checked_out
 from rocwright.sources.found import found
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.hipify import hipify as hipify_tree
@@ -57,14 +57,15 @@ def hipified(
     work, mirrors = leave.work(), cache.mirrors()
     locked = found(directory, project_table())
     with console.Progress(total=0).shown() as progress:
-        tree = checkout(locked, directory, jobs=jobs, mirrors=mirrors, work=work, watch=progress)
+        tree = checked_out(locked, directory, jobs=jobs, mirrors=mirrors, work=work, watch=progress)
         done = hipify_tree(
-            tree,
+            tree.checkout,
             head=head.stays(),
             hip_clang=hip_clang,
             jobs=jobs,
             mirrors=mirrors,
             work=work,
             watch=progress,
+            surveys=tree.surveys,
         )
-    return msgspec.structs.replace(done, kept=tree.kept + done.kept)
+    return msgspec.structs.replace(done, kept=tree.checkout.kept + done.kept)

@@ -6,6 +6,7 @@ file in the way leaves the checkout as it was.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.work.aside import REFUSE, Work, set_aside
 from rocwright.sources.work.aside import Kept as Kept
@@ -51,6 +53,14 @@ class Checkout(msgspec.Struct, frozen=True):
     kept: tuple[Kept, ...] = ()
 
 
+@dataclass(frozen=True)
+class CheckedOut:
+    """A checkout, and what a look at its repositories found: `None` where something moved since."""
+
+    checkout: Checkout
+    surveys: Surveys | None
+
+
 def checkout(
     locked: LockedSource,
     directory: Path,
@@ -74,6 +84,25 @@ def checkout(
     say what becomes of them, `Unreachable` when a commit cannot be had, `UsageError` for an unusable
     directory; the files are as they were then.
     """
+    return checked_out(
+        locked, directory, jobs=jobs, depth=depth, mirrors=mirrors, work=work, watch=watch, log=log,
+        platform=platform,
+    ).checkout  # fmt: skip
+
+
+def checked_out(
+    locked: LockedSource,
+    directory: Path,
+    *,
+    jobs: int = 10,
+    depth: int | None = None,
+    mirrors: Mirrors | None = None,
+    work: Work = REFUSE,
+    watch: Watch = NOBODY,
+    log: Path | None = None,
+    platform: str = PLATFORM,
+) -> CheckedOut:
+    """As `checkout`; where nothing moved it hands on what it saw, so that nobody has to look again."""
     place = usable(directory)
     with git.exclusive(place / ".git"):
         plan, surveys = decide(locked, place, jobs, depth, log)
@@ -90,7 +119,7 @@ def checkout(
             targets, more = populate.cleared(targets, surveys, work, place, watch, jobs)
             kept += more
             nodes = populate.apply(targets, plan, locked)
-        return Checkout(
+        done = Checkout(
             project=locked.project,
             directory=str(place),
             origin=locked.origin,
@@ -100,3 +129,4 @@ def checkout(
             changed=plan.action != "verify",
             kept=kept,
         )
+        return CheckedOut(done, surveys if plan.action == "verify" and not kept else None)

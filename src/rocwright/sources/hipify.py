@@ -81,13 +81,15 @@ def hipify(
     watch: Watch = NOBODY,
     work: Work = REFUSE,
     log: Path | None = None,
+    surveys: Surveys | None = None,
 ) -> HipifiedTree:
     """Apply the checkout's own `tools/amd_build/build_amd.py` and commit what it made.
 
     The same upstream commit gives the same commit id everywhere: author and dates are fixed, nothing is
     signed. `THEROCK_HIPIFY_DIFFBASE` names it here and in every submodule (the upstream commit where
     nothing changed). With `head="upstream"` files and index are hipified all the same, and HEAD stays at
-    the upstream commit. A second call only verifies; patches on top stay.
+    the upstream commit. A second call only verifies; patches on top stay. `surveys` is what whoever brought
+    the checkout here has just seen; without it every repository is looked at.
 
     Raises `UnsavedWork` when the checkout holds work that is not ours and `work` does not say what becomes
     of it, `RocwrightError` when it is at another commit, and `CommandFailed` when the script fails; the
@@ -96,7 +98,7 @@ def hipify(
     place = Path(checkout.directory)
     with git.exclusive(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", checkout.origin, checkout.commit)
-        surveys = whole.survey_tree(main, jobs=jobs)
+        surveys = surveys or whole.survey_tree(main, jobs=jobs)
         kept = set_aside(surveys, work, place, watch=watch)
         if kept:
             surveys = whole.survey_tree(main, jobs=jobs)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import IntegrityError, Interrupted, RocwrightError, UsageError
-from rocwright.sources.checkout import PLATFORM, Checkout, checkout
+from rocwright.sources.checkout import PLATFORM, Checkout, checked_out
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import HipifiedTree, hipify
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
@@ -90,10 +90,11 @@ def prepare(
     """
     # Patches that cannot be read stop everything before anything is touched.
     wanted = _patches_for(locked, directory, patches) if patches is not None else ()
-    done = checkout(
+    brought = checked_out(
         locked, directory, jobs=jobs, depth=depth, mirrors=mirrors, work=work, watch=watch, log=log,
         platform=platform,
     )  # fmt: skip
+    done = brought.checkout
     hipified = None
     if locked.hipify:
         hipified = hipify(
@@ -106,6 +107,7 @@ def prepare(
             watch=watch,
             work=work,
             log=log,
+            surveys=brought.surveys,
         )
     place = Path(done.directory)
     patched = None
