@@ -43,6 +43,17 @@ class Places:
         """The directory of a locked project."""
         return self.checkout_dir or self.base / locked.directory
 
+    def require_outside(self) -> None:
+        """Raise `UsageError` where checkouts would lie inside one, as files that are not its own."""
+        single = self.checkout_dir
+        base = self.base.resolve() if single is None else single.expanduser().resolve().parent
+        for place in (base, *base.parents):
+            if (place / ".git" / "rocwright").is_dir():
+                raise UsageError(
+                    f"{base} lies inside the checkout {place}",
+                    next_step=f"go to {place.parent}, or name a place outside",
+                )
+
 
 @dataclass(frozen=True)
 class Wanted:

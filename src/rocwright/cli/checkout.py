@@ -80,6 +80,7 @@ def checkout(
     if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
         raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
     run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors(), json)
+    run.places.require_outside()
     table = project_table(config)
     if locked:
         _require_locked(

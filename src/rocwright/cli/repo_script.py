@@ -76,6 +76,7 @@ class Script:
         how.require_sense()
         directory = place.directory(self.directory, self.project.directory)
         run = Run(Places(self.directory, directory), how, head, leave.work(), cache.mirrors(), json)
+        run.places.require_outside()
         # triton's --no-hipify has always meant: no build_env.json.
         bare = what.hipify is False and bool(self.project.build_env)
         wanted = Wanted(

@@ -394,6 +394,22 @@ def test_a_run_that_fails_forgets_no_result(place: Path, call: Call, github: Git
     assert (place / LOCK).read_bytes() == before
 
 
+def test_nothing_is_checked_out_inside_a_checkout(
+    place: Path, call: Call, github: Github, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok(call("checkout", "torch"))
+    monkeypatch.chdir(place / "pytorch" / "tools")
+    for words in ((), ("--checkout-dir", "torch"), ("--directory", "amd_build"), ("--dry-run",)):
+        code, _, err = call("checkout", "torch", *words)
+        assert code == 2
+        assert f"inside the checkout {place / 'pytorch'}" in err
+        assert f"go to {place}, " in err
+    assert git(place / "pytorch", "status", "--short") == ""
+    # From inside, the place where the checkouts lie can be named; so can this one.
+    ok(call("checkout", "torch", "--directory", "../.."))
+    ok(call("checkout", "torch", "--checkout-dir", place / "pytorch"))
+
+
 def test_a_place_for_pins_that_is_not_there_is_no_default(place: Path, call: Call, github: Github) -> None:
     code, out, err = call("checkout", "audio", "--torch-dir", "pytroch")
     assert (code, out) == (2, "")
