@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
@@ -21,7 +22,7 @@ from rocwright.sources.tree.move import read_tree
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.survey import batches, same_file
 from rocwright.sources.tree.whole import join
-from rocwright.system import files, process
+from rocwright.system import files, git, process
 from rocwright.system.git import Git
 
 SCRIPT = "tools/amd_build/build_amd.py"
@@ -57,7 +58,7 @@ def make_commits(
         log.unlink(missing_ok=True)
     with _area(main) as area:
         root = area / "source"
-        exports = [_export(node, root, area / f"index.{n}") for n, node in enumerate(nodes)]
+        exports = [_export(node, root, area / f"git.{n}") for n, node in enumerate(nodes)]
         try:
             _run(root, area, hip_clang, python, log)
         except CommandFailed as error:
@@ -87,11 +88,13 @@ def _area(main: Node) -> Iterator[Path]:
         files.remove_tree(area)
 
 
-def _export(node: Node, root: Path, index: Path) -> Git:
-    """Write the upstream files of one repository below `root`, through an index of their own."""
-    work_tree = root / node.path
-    work_tree.mkdir(parents=True, exist_ok=True)
-    exported = Git(node.git.git_dir, work_tree, node.git.log, index)
+def _export(node: Node, root: Path, git_dir: Path) -> Git:
+    """Write the upstream files of one repository below `root`, through a git directory of their own.
+
+    It has the objects of the checkout's, not its configuration, attributes or filters.
+    """
+    own = git.scratch(git_dir, root / node.path, node.commit, log=node.git.log)
+    exported = replace(own, objects=node.git.git_dir.resolve() / "objects")
     read_tree(exported, "--reset", "-u", node.commit)
     return exported
 

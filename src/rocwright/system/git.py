@@ -12,10 +12,19 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from rocwright.errors import CommandFailed, InvalidInput, NoSpace, RocwrightError, Unreachable, UsageError
+from rocwright.errors import (
+    CommandFailed,
+    InvalidInput,
+    MissingTool,
+    NoSpace,
+    RocwrightError,
+    Unreachable,
+    UsageError,
+)
 from rocwright.system import process, remote
 from rocwright.system.locks import exclusive as exclusive
 from rocwright.system.remote import PAUSES_S
@@ -28,22 +37,28 @@ T = TypeVar("T")
 _ENV = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
-    "GIT_CONFIG_NOSYSTEM": "1",
+    # A commit is what its id says, whatever somebody has put in its place here.
+    "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_LFS_SKIP_SMUDGE": "1",
     "GIT_LITERAL_PATHSPECS": "1",
 }
 # Of the GIT_ variables of the caller only those survive that say how to reach a server.
-_KEPT = re.compile(r"GIT_(SSH|ASKPASS|SSL|HTTP|PROXY|TRACE|CURL|EXEC_PATH|CONFIG_GLOBAL$)")
+_KEPT = re.compile(
+    r"GIT_(SSH|ASKPASS|SSL|HTTP|PROXY|TRACE|CURL|EXEC_PATH|CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM)$)"
+)
 _CONFIG = (
     "advice.detachedHead=false", "core.autocrlf=false", "core.eol=lf", "core.hooksPath=" + os.devnull,
     "core.excludesFile=" + os.devnull, "core.attributesFile=" + os.devnull, "core.fsmonitor=false",
     "core.longpaths=true", "core.quotePath=false", "fetch.prune=false", "fetch.recurseSubmodules=false",
     # A pack is kept whole or not at all; loose objects of an interrupted fetch would look like a commit.
-    "fetch.unpackLimit=1", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false",
+    "fetch.unpackLimit=1", "gc.auto=0", "i18n.commitEncoding=UTF-8", "i18n.logOutputEncoding=UTF-8",
+    "maintenance.auto=false", "submodule.recurse=false",
 )  # fmt: skip
 # A connection over which nothing comes is dead; without these git waits for ever. Seconds are many because a
 # server may be silent while it counts what to send.
 _LOW_SPEED = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "120"}
+# GIT_CONFIG_GLOBAL came with it; an earlier one would follow the user's configuration.
+_LEAST = (2, 32)
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -57,11 +72,11 @@ def _call(
     ok: Sequence[int] = (0,),
     note: Callable[[str], None] | None = None,
 ) -> str:
-    process.find_program("git", purpose="check out sources")
+    _require_git(process.find_program("git", purpose="check out sources"))
     settings = [*_CONFIG]
     environment = {**_ENV, **(env or {})}
     if origin is None:
-        environment["GIT_CONFIG_GLOBAL"] = os.devnull
+        environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     else:
         environment |= {name: value for name, value in _LOW_SPEED.items() if name not in os.environ}
         environment |= remote.login_environment(origin)
@@ -106,18 +121,31 @@ def _call(
     return done.stdout
 
 
+@lru_cache
+def _require_git(program: Path) -> None:
+    """Raise `MissingTool` for a git that would not hear what it is told here."""
+    said = process.run([program, "version"]).stdout
+    found = re.search(r"\d+\.\d+", said)
+    if found is not None and tuple(int(part) for part in found[0].split(".")) < _LEAST:
+        raise MissingTool(
+            f"git {'.'.join(map(str, _LEAST))} or later is needed, {program} is {found[0]}",
+            next_step="install a later one, before the other on PATH",
+        )
+
+
 @dataclass(frozen=True)
 class Git:
     """One repository: its git directory and its work tree, always named to git explicitly.
 
     A submodule directory that lost its `.git` would otherwise make git act on the repository around it.
-    `index` names another index file than the repository's own.
+    `index` names another index file than the repository's own, `objects` another place of its objects.
     """
 
     git_dir: Path
     work_tree: Path
     log: Path | None = None
     index: Path | None = None
+    objects: Path | None = None
 
     def run(
         self,
@@ -133,6 +161,8 @@ class Git:
         environment = dict(env or {})
         if self.index is not None:
             environment["GIT_INDEX_FILE"] = str(self.index)
+        if self.objects is not None:
+            environment["GIT_OBJECT_DIRECTORY"] = str(self.objects)
         where = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
         return _call(
             [*where, *words], cwd=self.work_tree, env=environment, origin=origin, log=self.log, ok=ok
@@ -210,6 +240,15 @@ def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
     git = Git(git_dir, work_tree, log)
     git.run("init", "--quiet", "--template=", "--initial-branch=main")
     return git
+
+
+def scratch(git_dir: Path, work_tree: Path, like: str, *, log: Path | None = None) -> Git:
+    """An empty repository for the moment, with ids like `like` (a commit)."""
+    made = init(git_dir, work_tree, log=log)
+    if len(like) == 64:
+        made.run("config", "core.repositoryformatversion", "1")
+        made.run("config", "extensions.objectformat", "sha256")
+    return made
 
 
 def _persistently(

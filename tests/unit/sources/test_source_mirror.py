@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
@@ -25,7 +25,7 @@ from rocwright.errors import InvalidInput, Unreachable
 from rocwright.sources.fetch import packs
 from rocwright.sources.fetch.mirror import Mirrors, default_root, read_files
 from rocwright.sources.tree import repos
-from rocwright.system import git
+from rocwright.system import git, locks
 from rocwright.system.git import Git
 
 
@@ -343,6 +343,61 @@ def test_a_damaged_mirror_is_made_anew(world: World, damage: object) -> None:
     world.checkout("three")
     assert world.server.count() == 0
     assert not any((world.mirrors.root / ".damaged").rglob("*.git"))
+
+
+def empty_refs(place: Path) -> None:
+    """As a machine leaves them that lost its power."""
+    for path in (place / "refs/rocwright").rglob("*"):
+        if path.is_file():
+            path.write_text("")
+
+
+def zero_refs(place: Path) -> None:
+    for path in (place / "refs/rocwright").rglob("*"):
+        if path.is_file():
+            path.write_text("0" * 40 + "\n")
+
+
+def spoil_configuration(place: Path) -> None:
+    (place / "config").write_text("[core\n")
+
+
+@pytest.mark.parametrize("damage", [empty_refs, zero_refs, spoil_configuration])
+def test_a_mirror_that_git_cannot_read_is_made_anew(world: World, damage: Callable[[Path], None]) -> None:
+    world.checkout("one")
+    damage(world.place)
+    ref = "refs/rocwright/kept"
+    here = git.init(world.root / "here/.git", world.root / "here")
+    world.mirrors.keep(world.url, world.commits[2], ref, world.checkout("other", 2, mirrors=None))
+    assert world.mirrors.find(world.url, ref, here) is None
+    assert read_files(world.url, world.commits[2], ["ci/pin.txt"], mirrors=world.mirrors)
+    assert sound(world.checkout("shallow", depth=1), world.commits[2])
+    assert sound(world.checkout("two"), world.commits[2])
+    world.server.forget()
+    world.checkout("three")
+    assert world.server.count() == 0
+
+
+def test_a_pack_that_cannot_be_read_does_not_hide_what_the_server_has(world: World) -> None:
+    world.checkout("one")
+    for path in (world.place / "objects/pack").glob("*.pack"):
+        whole = path.read_bytes()
+        path.unlink()
+        path.write_bytes(whole[:12] + bytes(len(whole) - 32) + whole[-20:])
+    assert sound(world.checkout("two"), world.commits[2])
+
+
+def test_a_mirror_that_cannot_be_written_is_no_reason_to_fail(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = world.checkout("one")
+
+    def refuse(*_: object) -> None:
+        raise InvalidInput("cannot write torch.lock: Permission denied")
+
+    monkeypatch.setattr(locks, "turn", refuse)
+    world.mirrors.keep(world.url, world.commits[2], "refs/rocwright/kept", there)
+    assert world.mirrors.find(world.url, "refs/rocwright/kept", there) is None
 
 
 def test_a_mirror_that_git_calls_broken_is_made_anew(world: World) -> None:

@@ -190,7 +190,9 @@ def _look_ahead(target: Target) -> tuple[str, Survey | None]:
     # A submodule that has no files yet, and a directory there that has some.
     lying = in_the_way(node.git, node.commit)
     whole.refuse_foreign(
-        node.git.work_tree, tuple(f"in the way: {whole.join(node.path, path)}" for path in lying)
+        node.git.work_tree,
+        tuple(f"in the way: {whole.join(node.path, path)}" for path in lying),
+        "there is no repository here yet that could hold it: move it elsewhere, then run again",
     )
     return node.path, None
 

@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -45,7 +45,8 @@ _SETTINGS = {
 }
 # What git says of a repository that lost something, as opposed to a server that does not answer.
 _BROKEN = re.compile(
-    r"^(?!remote:).*(?:not a git repository|bad object|corrupt|did not send all necessary|loose object"
+    r"^(?!remote:).*(?:not a git repository|bad (?:object|ref|config)|corrupt|did not send all necessary"
+    r"|loose object|unable to resolve reference|reference broken|unknown object type"
     r"|unable to read (?:sha1|tree)|missing (?:blob|tree|commit)|packfile .*(?:cannot|is|does)"
     r"|index file .*(?:is|has)|inflate)",
     re.IGNORECASE | re.MULTILINE,
@@ -104,17 +105,18 @@ class Mirrors:
             return None
         place = self.root / key
         mirror = _at(place, log)
-        if packs.are_whole(place) and is_fetched(mirror, commit):
-            return mirror
+        with suppress(CommandFailed):
+            if packs.are_whole(place) and is_fetched(mirror, commit):
+                return mirror
 
         def waiting() -> None:
             watch.note(name, "waiting for another run that fetches it")
 
         with self._turn(key, waiting):
             if packs.are_whole(place):
-                if is_complete(mirror, commit):
-                    return mirror
                 try:
+                    if is_complete(mirror, commit):
+                        return mirror
                     self._fetch(mirror, origin, commit, ref, watch, name)
                     return mirror
                 except (CommandFailed, Unreachable) as error:
@@ -182,25 +184,33 @@ class Mirrors:
     def keep(self, origin: str, commit: str, ref: str, source: Git) -> None:
         """Keep a commit of `source` under `ref` in the mirror of `origin`.
 
-        Does nothing where there is no mirror or it lacks the commit's parents: they would not be complete.
+        Does nothing where there is no mirror, it lacks the commit's parents (they would not be complete) or
+        it cannot be read or written: it is only a cache.
         """
         mirror, key = self.repository(origin), self.key(origin)
-        if mirror is None or key is None or mirror.refs(ref).get(ref) == commit:
+        if mirror is None or key is None:
             return
-        if not all(is_complete(mirror, parent) for parent in source.run("rev-parse", f"{commit}^@").split()):
+        try:
+            parents = source.run("rev-parse", f"{commit}^@").split()
+            if mirror.refs(ref).get(ref) == commit or not all(is_complete(mirror, p) for p in parents):
+                return
+            with self._turn(key):
+                mirror.fetch(str(source.git_dir), f"{commit}:{ref}")
+                packs.record(mirror)
+        except (Interrupted, NoSpace):
+            raise
+        except RocwrightError:
             return
-        with self._turn(key):
-            mirror.fetch(str(source.git_dir), f"{commit}:{ref}")
-            packs.record(mirror)
 
     def find(self, origin: str, ref: str, into: Git) -> str | None:
         """The commit kept under `ref`, brought into a repository under the same ref; else `None`."""
         mirror = self.repository(origin)
-        commit = None if mirror is None else mirror.refs(ref).get(ref)
-        if mirror is None or commit is None:
+        if mirror is None:
             return None
         try:
-            _give(mirror, ref, commit, into)
+            commit = mirror.refs(ref).get(ref)
+            if commit is not None:
+                _give(mirror, ref, commit, into)
         except (Interrupted, NoSpace):
             raise
         except RocwrightError:
@@ -229,11 +239,15 @@ def _init(place: Path, log: Path | None) -> Git:
 
 def _give(mirror: Git, ref: str, commit: str, into: Git) -> None:
     """Set `ref` of a repository to a commit of a mirror, of which it gets links, else copies."""
+    linked: list[Path] = []
     try:
-        packs.link(mirror, into)
+        packs.link(mirror, into, linked)
         into.set_ref(ref, commit)
     except (OSError, CommandFailed):
-        # Another file system or owner, or a join of packs that removed what was being linked.
+        # Another file system or owner, or a join of packs that removed what was being linked. What cannot
+        # be read would hide what is fetched instead.
+        for path in reversed(linked):
+            path.unlink(missing_ok=True)
         into.fetch(str(mirror.git_dir), f"{commit}:{ref}")
 
 
@@ -252,8 +266,9 @@ def read_files(
     these where the server can do that. Raises as `fetch_from` does.
     """
     mirror = mirrors.repository(origin) if mirrors is not None else None
-    if mirror is not None and is_complete(mirror, commit):
-        return _texts(mirror, _blobs(mirror, commit, names))
+    with suppress(CommandFailed):
+        if mirror is not None and is_complete(mirror, commit):
+            return _texts(mirror, _blobs(mirror, commit, names))
     pauses = PAUSES_S if mirrors is None else mirrors.pauses_s
     with tempfile.TemporaryDirectory(prefix="rocwright-") as area:
         few, all_ = (git.init(Path(area) / name, Path(area) / name, log=log) for name in ("few", "all"))

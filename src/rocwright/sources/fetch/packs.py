@@ -42,14 +42,18 @@ def are_whole(git_dir: Path) -> bool:
         return False
 
 
-def link(mirror: Git, into: Git) -> None:
-    """Give a repository every pack of a mirror as hard links; raises `OSError` where that is not possible."""
+def link(mirror: Git, into: Git, linked: list[Path]) -> None:
+    """Give a repository every pack of a mirror as hard links; adds those to `linked`.
+
+    Raises `OSError` where that is not possible.
+    """
     source, target = _directory(mirror.git_dir), _directory(into.git_dir)
     # A pack is complete when its index is there; git finds it by the index, so that comes last here too.
     for index in sorted(source.glob("pack-*.idx")):
         for path in (index.with_suffix(".pack"), index.with_suffix(".rev"), index):
             if not (target / path.name).exists() and (path.suffix != ".rev" or path.exists()):
                 os.link(path, target / path.name)
+                linked.append(target / path.name)
 
 
 def _directory(git_dir: Path) -> Path:

@@ -50,10 +50,7 @@ def replay(repository: Git, base: str, patches: Sequence[Path]) -> str:
 
 
 def _scratch(repository: Git, area: Path, base: str) -> Git:
-    scratch = git.init(area / "git", area / "files", log=repository.log)
-    if len(base) == 64:
-        scratch.run("config", "core.repositoryformatversion", "1")
-        scratch.run("config", "extensions.objectformat", "sha256")
+    scratch = git.scratch(area / "git", area / "files", base, log=repository.log)
     shallow = repository.git_dir / "shallow"
     if shallow.is_file():
         # History ends here; without this git would look for the parents.

@@ -202,17 +202,16 @@ def _from_mirror(
     name: str,
 ) -> bool:
     """Whether the commit came from a mirror; one that cannot give it is no reason to fail."""
+    mirror = mirrors.repository(origin)
     if depth is None:
         mirror = mirrors.fetch(origin, commit, ref=ref, watch=watch, name=name, log=repository.log)
-    else:
-        mirror = mirrors.repository(origin)
-        if mirror is not None and not is_complete(mirror, commit):
-            mirror = None
     if mirror is None:
         return False
     try:
         if depth is None:
             mirrors.share(mirror, repository, commit)
+        elif not is_complete(mirror, commit):
+            return False
         else:
             repository.fetch(str(mirror.git_dir), f"{commit}:{COMMITS}{commit}", depth=depth)
     except (Interrupted, NoSpace):

@@ -14,6 +14,10 @@ from rocwright.sources.tree.survey import survey
 from rocwright.system.git import Git
 
 _SHOWN = 10
+_WAYS_ON = (
+    "--keep-branch NAME keeps it on a branch, --discard throws it away; or leave it and choose another "
+    "directory"
+)
 # What Windows takes as a path, without the NUL that ends it.
 LONGEST = 259
 # Hipify writes these beside, in a folder `hip`, `.cu` as `.hip`.
@@ -84,7 +88,7 @@ def obstacles(surveys: Surveys) -> tuple[str, ...]:
     )
 
 
-def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
+def refuse_foreign(directory: Path, found: tuple[str, ...], advice: str = _WAYS_ON) -> None:
     """Raise `UnsavedWork` when there is work that is not ours; it is left as it is."""
     if not found:
         return
@@ -93,8 +97,7 @@ def refuse_foreign(directory: Path, found: tuple[str, ...]) -> None:
     raise UnsavedWork(
         f"the checkout holds work that is not from this tool; nothing was changed:{listing}{more}",
         where=directory,
-        next_step="--keep-branch NAME keeps it on a branch, --discard throws it away; or leave it and choose "
-        "another directory",
+        next_step=advice,
     )
 
 
