@@ -357,7 +357,8 @@ def render_projects() -> str:
     rows = []
     for row in load_table("projects", ProjectTable).projects:
         names = " ".join(map(code, filter(None, (row.name, row.alias))))
-        pin = "" if row.pin is None else code(row.pin.file)
+        # The whole path stands above the tables; here it would push the last columns off the page.
+        pin = "" if row.pin is None else code(Path(row.pin.file).name)
         windows = row.on("windows")
         other = f"{code(windows.ref or '')} of {_repository(windows.origin)}"
         elsewhere = other if (windows.origin, windows.ref) != (row.origin, row.ref) else "the same"
