@@ -162,6 +162,8 @@ def show_changes(changes: Sequence[Change], logs: Mapping[str, Log | None]) -> N
         console.out("the same commits")
     for change in changes:
         console.out(_change_line(change))
+        for line in _moves(change):
+            console.out(f"  {line}")
         log = logs.get(change.project)
         if log is None:
             continue
@@ -181,16 +183,27 @@ def _change_line(change: Change) -> str:
     if change.kind == "removed":
         return f"{change.project}: removed, was at {short(change.old_commit or '')}"
     # What became of another commit is another outcome; that needs no saying.
-    others = [name for name in change.fields if name not in ("commit", "outcome")]
+    others = [name for name in change.fields if name not in ("commit", "outcome", "origin", "ref")]
     also = f"; other {', '.join(others)}" if others else ""
     if "outcome" in change.fields and change.old_commit == change.new_commit:
         known = (
             change.old is not None and change.old.outcome and change.new is not None and change.new.outcome
         )
-        also += "; became another commit" if known else "; checked out for one of the two only"
+        also += "; became another commit" if known else "; only one of the locks was checked out"
     if change.old_commit == change.new_commit:
         return f"{change.project}: stays at {short(change.new_commit or '')}{also}"
     return f"{change.project}: {short(change.old_commit or '')} -> {short(change.new_commit or '')}{also}"
+
+
+def _moves(change: Change) -> list[str]:
+    """Another repository and another branch, from what to what."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return []
+    moves = [f"{shown(old.origin)} -> {shown(new.origin)}"] if old.origin != new.origin else []
+    if old.ref != new.ref and (old.ref, new.ref) != (old.commit, new.commit):
+        moves.append(f"{short_ref(old.ref)} -> {short_ref(new.ref)}")
+    return moves
 
 
 def show_saved(paths: Sequence[Path], *, json: bool) -> None:

@@ -246,6 +246,8 @@ def test_locks_are_made_shown_and_compared_without_a_checkout(
     out = ok(call("sources", "diff", "old.json", "new.json"))
     assert f"torchaudio: {github.at['audio pinned'][:12]} -> {github.at['audio main'][:12]}" in out
     assert "triton: stays at" in out
+    moved = "https://github.com/ROCm/pytorch.git -> https://github.com/pytorch/pytorch.git"
+    assert out.splitlines()[1:3] == [f"  {moved}", "  release/2.9 -> main"]
     assert call("sources", "diff", "old.json", "new.json", "--exit-code")[0] == 1
     assert call("sources", "diff", "old.json", "old.json", "--exit-code")[:2] == (0, "the same commits\n")
     changes = json.loads(ok(call("sources", "diff", "old.json", "new.json", "--json")))["changes"]
@@ -382,7 +384,7 @@ def test_a_lock_shows_what_a_checkout_became(place: Path, call: Call, github: Gi
     assert f"  hipify    yes, {tip}\n" in ok(call("sources", "show"))
     at = github.at["ROCm release/2.9"][:12]
     assert ok(call("sources", "diff", "before.json", LOCK)) == (
-        f"torch: stays at {at}; checked out for one of the two only\n"
+        f"torch: stays at {at}; only one of the locks was checked out\n"
     )
 
 
