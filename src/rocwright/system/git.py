@@ -163,6 +163,8 @@ class Git:
             environment["GIT_INDEX_FILE"] = str(self.index)
         if self.objects is not None:
             environment["GIT_OBJECT_DIRECTORY"] = str(self.objects)
+            # Where their history was cut stands beside them; a commit without its parent is broken otherwise.
+            environment["GIT_SHALLOW_FILE"] = str(self.objects.parent / "shallow")
         where = [f"--git-dir={self.git_dir}", f"--work-tree={self.work_tree}"]
         return _call(
             [*where, *words], cwd=self.work_tree, env=environment, origin=origin, log=self.log, ok=ok
