@@ -203,3 +203,30 @@ def test_a_submodule_moves_and_another_comes_to_its_place(
         hipify(bring(old))
         assert git(place / FMT, "rev-parse", f"{UPSTREAM}^{{}}") == family.fmt_1
         assert git(place, "status", "--porcelain") == ""
+
+
+def test_the_repository_of_a_submodule_that_went_can_be_read(
+    family: Family, lock: Lock, bring: Bring, place: Path
+) -> None:
+    bring(lock())
+    own = commit(place / "third_party/nest/deep/inner", {"mine": "x\n"})
+    git(family.torch, "rm", "-q", "-f", "third_party/nest")
+    commit(family.torch, {}, "no nest")
+    bring(lock(), work=Work(keep_branch="mine"))
+    inner = place / ".git/modules/third_party/nest/modules/deep/inner"
+    assert git(inner, "rev-parse", "mine") == own
+
+
+@pytest.mark.parametrize("ways", [{"keep_branch": "mine"}, {"discard": True}], ids=str)
+def test_submodules_of_a_conflict_that_nobody_resolved(
+    lock: Lock, bring: Bring, place: Path, ways: dict[str, Any]
+) -> None:
+    bring(lock())
+    torn = "<<<<<<< HEAD\n" + (place / ".gitmodules").read_text()
+    (place / ".gitmodules").write_text(torn)
+    with pytest.raises(UnsavedWork, match=r"changed: \.gitmodules"):
+        bring(lock())
+    bring(lock(), work=Work(**ways))
+    assert git(place, "status", "--porcelain") == ""
+    if "keep_branch" in ways:
+        assert git(place, "show", "mine:.gitmodules") == torn.strip()

@@ -136,7 +136,12 @@ def in_the_way(git: Git, target: str) -> tuple[str, ...]:
 
     git takes ignored files for worthless and overwrites them without a word.
     """
-    found = states.raw_changes(git.records("diff-index", "--cached", "-z", "--raw", "--no-renames", target))
+    found = states.raw_changes(
+        git.records(
+            # Told what counts of submodules, git does not read a .gitmodules that may lie there torn.
+            "diff-index", "--cached", "-z", "--raw", "--no-renames", "--ignore-submodules=dirty", target
+        )
+    )  # fmt: skip
     tracked = {path for path, (old, _) in found.items() if old is None}
     arriving = {path: old for path, (old, new) in found.items() if old is not None and new is None}
     blocking: dict[str, None] = {}

@@ -273,6 +273,15 @@ def remove_unwanted_submodules(node: Node, before: Iterable[str], wanted: Iterab
     for child in children(node, before):
         path = child.git.work_tree.relative_to(node.git.work_tree).as_posix()
         if path not in keep:
+            _let_stand_alone(child)
             files.remove_tree(child.git.work_tree)
             # An unpopulated submodule is an empty directory; git removes it where the commit has none.
             child.git.work_tree.mkdir()
+
+
+def _let_stand_alone(node: Node) -> None:
+    """Have a repository not name a work tree that goes: git would not show what it holds."""
+    head = node.git.resolve("HEAD")
+    for child in children(node, [head] if head is not None else []):
+        _let_stand_alone(child)
+    node.git.run("config", "--local", "--unset-all", "core.worktree", ok=(0, 5))
