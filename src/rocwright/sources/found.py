@@ -23,6 +23,12 @@ def found(directory: Path, projects: ProjectTable) -> LockedSource:
     Raises `UsageError` for a directory that is no checkout, or one without any commit.
     """
     place = directory.expanduser().resolve()
+    if (place / ".git").is_file():
+        raise UsageError(
+            f"{place} is a work tree or submodule of another repository",
+            where=place,
+            next_step="name the directory that holds the repository, or a clone",
+        )
     if not (place / ".git" / "HEAD").is_file():
         raise UsageError(
             f"{place} is no git checkout",

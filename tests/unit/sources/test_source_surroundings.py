@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import Family, git
+from git_repos import PROJECTS, Family, git
 
-from rocwright.errors import MissingTool, UnsavedWork
+from rocwright.errors import MissingTool, UnsavedWork, UsageError
 from rocwright.sources.checkout import Checkout
+from rocwright.sources.found import found
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.system.git import Git
@@ -127,3 +128,10 @@ def test_objects_elsewhere(tmp_path: Path) -> None:
     shared = Git(second / ".git", second, objects=first / ".git/objects")
     oid = shared.run("hash-object", "-w", "file").strip()
     assert git(first, "cat-file", "blob", oid) == "x"
+
+
+def test_another_work_tree_of_a_checkout_is_said_to_be_one(pristine: Path, tmp_path: Path) -> None:
+    git(pristine, "worktree", "add", "-q", str(tmp_path / "another"))
+    for place in (tmp_path / "another", pristine / FMT):
+        with pytest.raises(UsageError, match="is a work tree or submodule of another repository"):
+            found(place, PROJECTS)
