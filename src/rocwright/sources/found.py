@@ -42,7 +42,6 @@ def found(directory: Path, projects: ProjectTable) -> LockedSource:
             f"{place} has no commit yet", where=place, next_step="run `rocwright checkout` for it first"
         )
     origin = repository.run("config", "--get", "remote.origin.url", ok=(0, 1)).strip() or str(place)
-    links = states.gitlinks(repository, commit)
     row = _row(place, origin, projects)
     return LockedSource(
         project=place.name if row is None else row.name,
@@ -52,9 +51,16 @@ def found(directory: Path, projects: ProjectTable) -> LockedSource:
         why="default",
         directory=place.name,
         hipify=True,
-        submodules=not links or any((place / path / ".git").exists() for path in links),
+        submodules=any((place / path / ".git").exists() for path in _submodules(repository, commit)),
         build_env=_build_env(repository),
     )
+
+
+def _submodules(repository: Git, commit: str) -> list[str]:
+    """The paths in the commit's `.gitmodules`; reading the whole tree for them would take far longer."""
+    words = ("config", "--blob", f"{commit}:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+    listed = repository.run(*words, ok=(0, 1, 128)).split("\0")
+    return [path for record in listed if (path := record.partition("\n")[2])]
 
 
 def _upstream(repository: Git) -> str | None:
