@@ -66,6 +66,7 @@ def checkout(
         Where a single project goes.
     locked
         Check out exactly what the lock says; nothing is resolved, and the lock is not written.
+        --no-hipify and --no-submodules leave out a part.
     lock_file
         The lock (default: sources.lock.json beside the checkouts).
     platform
@@ -92,7 +93,7 @@ def checkout(
                 **dict.fromkeys(what.fixed(), True),
             }
         )
-        lock = replayed(names, table, run.places.lock, platform or host_platform())
+        lock = what.less(replayed(names, table, run.places.lock, platform or host_platform()))
     else:
         wanted = Wanted(
             names,

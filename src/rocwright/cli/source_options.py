@@ -43,15 +43,32 @@ class What:
     """Let the hipify script write kernel launches for hip-clang."""
 
     def fixed(self) -> tuple[str, ...]:
-        """The options given that a lock has answered already."""
+        """The options given that a lock has answered already; less of the same commit may be asked for."""
         given = {
             "--repo-hashtag": self.repo_hashtag is not None,
             "--gitrepo-origin": self.gitrepo_origin is not None,
-            "--submodules": self.submodules is not None,
-            "--hipify": self.hipify is not None,
+            "--submodules": self.submodules is True,
+            "--hipify": self.hipify is True,
             "--hip-clang": self.hip_clang,
         }
         return tuple(name for name, is_given in given.items() if is_given)
+
+    def less(self, lock: SourceLock) -> SourceLock:
+        """The lock without what `--no-hipify` and `--no-submodules` leave out: tests need the bare commit."""
+        hipify, submodules = self.hipify is not False, self.submodules is not False
+        if hipify and submodules:
+            return lock
+        sources = tuple(
+            msgspec.structs.replace(
+                source,
+                hipify=source.hipify and hipify,
+                submodules=source.submodules and submodules,
+                # It became this with all of its parts.
+                outcome=None,
+            )
+            for source in lock.sources
+        )
+        return msgspec.structs.replace(lock, sources=sources)
 
     def of(self, request: Request, *, release: bool = False) -> Request:
         """The request with these options; what is not given stays. Raises `UsageError` for empty ones."""

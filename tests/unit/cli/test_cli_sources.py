@@ -105,6 +105,17 @@ def test_a_version_is_locked_checked_out_and_replayed_elsewhere(
         git(moved, "reset", "-q", "--hard", at)
 
 
+def test_tests_get_the_bare_files_of_the_locked_commit(place: Path, call: Call, github: Github) -> None:
+    ok(call("checkout", "torch", "--pytorch-version", "2.9"))
+    before = (place / LOCK).read_bytes()
+    bare = ("--locked", "--no-hipify", "--no-submodules", "--lock-file", LOCK, "--directory", "bare")
+    result = json.loads(ok(call("checkout", "torch", *bare, "--json")))
+    assert git(place / "bare/pytorch", "rev-parse", "HEAD") == github.at["ROCm release/2.9"]
+    assert git(place / "bare/pytorch", "tag") == "THEROCK_UPSTREAM_DIFFBASE"
+    assert result["projects"]["torch"]["checkout"]["submodules"] == []
+    assert (place / LOCK).read_bytes() == before
+
+
 def test_json_has_what_the_lock_and_the_checkouts_are(place: Path, call: Call, github: Github) -> None:
     result = json.loads(ok(call("checkout", "audio", "--repo-hashtag", "main", "--json")))
     assert result["lock_file"] == LOCK

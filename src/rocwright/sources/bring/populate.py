@@ -29,7 +29,7 @@ from rocwright.system.git import Git
 
 @dataclass(frozen=True)
 class Target:
-    """A repository to bring to `node.commit`, with its submodules there; `seen`: it has files already..
+    """A repository to bring to `node.commit`, with its submodules there; `seen`: it has files already.
 
     `parent` is the path of the repository it is a submodule of.
     """
