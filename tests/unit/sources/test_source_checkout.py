@@ -147,9 +147,9 @@ def test_plan_says_what_will_be_done_and_does_nothing(
             "committed",
             "third_party/nest/deep/inner/new",
             "commit",
-            "deep/inner: 1 commit(s) that are not",
+            "deep/inner: 1 commit of yours",
         ),
-        ("committed", "mine", "commit", "1 commit(s) that are not ours"),
+        ("committed", "mine", "commit", "1 commit of yours, up to"),
     ],
 )
 def test_foreign_work_is_refused_and_kept(
@@ -213,7 +213,7 @@ def test_a_plain_clone_is_taken_over_only_when_nothing_is_lost(
     assert git(place, "rev-parse", "main") == mine
     git(place, "checkout", "-q", "--detach", "main")
     commit(place, {"more": "x"})
-    with pytest.raises(UnsavedWork, match=r"1 commit\(s\) that are not ours"):
+    with pytest.raises(UnsavedWork, match="1 commit of yours, up to"):
         bring(lock())
 
 

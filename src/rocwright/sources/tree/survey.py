@@ -58,7 +58,8 @@ def survey(git: Git, expected: Iterable[str] = ()) -> Survey:
             base = [*known, *(commit for commit in tags if commit is not None)]
             commits, held_by = own_commits(git, status.head, base)
         if commits:
-            foreign.append(f"{commits} commit(s) that are not ours, up to {status.head[:12]}")
+            many = "1 commit of yours" if commits == 1 else f"{commits} commits of yours"
+            foreign.append(f"{many}, up to {status.head[:12]}")
         # Files that are as HEAD has them are in no danger: its commits are judged by themselves.
         known.append(status.head)
     seen = Survey(

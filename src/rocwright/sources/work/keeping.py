@@ -62,7 +62,7 @@ def _refuse_name(git: Git, branch: str, path: str) -> None:
     taken += [name.removeprefix("refs/heads/") for name in git.refs(*above)] if above else []
     if taken:
         raise UsageError(
-            f"branch {taken[0]}{where} exists; work is kept on a new branch, here {branch!r}",
+            f"there is a branch {taken[0]}{where} already; work is kept on a new one",
             where=git.work_tree,
             next_step="choose another name",
         )
