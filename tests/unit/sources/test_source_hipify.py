@@ -77,6 +77,7 @@ def test_second_call_does_nothing(lock: Lock, bring: Bring, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.slow
 def test_no_stale_outputs_after_a_rename(
     family: Family, lock: Lock, bring: Bring, tmp_path: Path, place: Path, committed: bool
 ) -> None:

@@ -273,6 +273,7 @@ def saved(patches: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["hipified", "not hipified"])
+@pytest.mark.slow
 def test_round_trip(
     published: LockedSource, place: Path, patches: Path, tmp_path: Path, wanted: bool
 ) -> None:

@@ -18,6 +18,8 @@ from rocwright.sources.lock import LockedSource
 from rocwright.sources.work.aside import Work
 from rocwright.system import process
 
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 FMT = "third_party/fmt lib"

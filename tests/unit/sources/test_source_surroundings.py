@@ -18,6 +18,8 @@ from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.system.git import Git
 
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 FMT = "third_party/fmt lib"
