@@ -84,6 +84,7 @@ def submodules(repository: Git, commit: str, origin: str) -> tuple[Submodule, ..
             raise InvalidInput(
                 f"submodule {path} of {git.shown(origin)} wants {address} of this machine",
                 where=repository.work_tree,
+                next_step="have its .gitmodules corrected, or leave submodules out with --no-submodules",
             )
         found.append(Submodule(name, path, address, pinned))
     return tuple(found)
