@@ -126,8 +126,8 @@ def serving(root: Path, **faults: object) -> Iterator[GitServer]:
     """Serve the repositories below `root` on a free port of loopback; keywords as in `Faults`."""
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     httpd.daemon_threads = True
-    state = GitServer(root, httpd.server_address[1], Faults(**faults))  # type: ignore[arg-type]
-    httpd.state = state  # type: ignore[attr-defined]
+    state = GitServer(root, httpd.server_address[1], Faults(**faults))
+    httpd.state = state
     thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(pieces)
 
     def _serve(self, body: bytes) -> None:
-        state: GitServer = self.server.state  # type: ignore[attr-defined]
+        state: GitServer = self.server.state
         began = time.monotonic()
         repository, inner, query = self._target(state)
         state.closing.wait(state.faults.latency_s)

@@ -95,7 +95,7 @@ def test_documented_history_as_any_user(tmp_path: Path, user: str) -> None:
         )
     done = subprocess.run(
         [python, "-c", RUN, str(base), str(torch), str(audio)],
-        env=env, capture_output=True, text=True, check=False, cwd=root, **become,  # type: ignore[call-overload]
+        env=env, capture_output=True, text=True, check=False, cwd=root, **become,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     log = git(base / "pytorch", "log", "--format=%H %D %s").splitlines()

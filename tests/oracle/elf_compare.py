@@ -96,7 +96,7 @@ def _guarded(check: Iterator[str]) -> Iterator[str]:
     try:
         yield from check
     except (ValueError, KeyError, struct.error) as error:
-        yield f"{check.__name__.lstrip('_')}: {error!r}"  # type: ignore[attr-defined]
+        yield f"{check.__name__.lstrip('_')}: {error!r}"
 
 
 def _only(image: Image, name: str) -> Section:

@@ -104,7 +104,7 @@ def gaps(path: Path | str, found: list[Wrapper]) -> list[tuple[int, int]]:
 # -- from the wrapper to the bundle ------------------------------------------------------------------------
 
 
-def _section(elf: ELFFile, name: str):  # type: ignore[no-untyped-def]
+def _section(elf: ELFFile, name: str):
     found = [section for section in elf.iter_sections() if section.name == name]
     _require(len(found) == 1, f"{len(found)} sections {name}")
     return found[0]

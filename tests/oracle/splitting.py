@@ -154,8 +154,8 @@ def loads(
         after = loader.load(opened, isa=isa, workdir=workdir, fall_through=fall_through)
         found = [error for error in (after.error, after.error_now) if error]
     else:
-        after = loader.run_program(opened, isa=isa, workdir=workdir)  # type: ignore[assignment]
-        found = [f"status {after.status}"] if after.status else []  # type: ignore[attr-defined]
+        after = loader.run_program(opened, isa=isa, workdir=workdir)
+        found = [f"status {after.status}"] if after.status else []
     return found + _registrations(done, before, list(after))
 
 

@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(self, index: Index, *more: object) -> None:
         self.index = index
-        super().__init__(*more)  # type: ignore[arg-type]
+        super().__init__(*more)
 
     def do_GET(self) -> None:
         self.index.asked.append(self.path)

@@ -102,8 +102,8 @@ def _symbols(elf: ELFFile) -> tuple[tuple[tuple[str, Symbol], ...], tuple[Symbol
 
 
 def _kind(symbol: object) -> tuple[str, int]:
-    kind = symbol["st_info"]["type"]  # type: ignore[index]
-    size = max(symbol["st_size"], 64)  # type: ignore[index]
+    kind = symbol["st_info"]["type"]
+    size = max(symbol["st_size"], 64)
     if kind == "STT_TLS":
         return "thread", size
     return ("data", size) if kind == "STT_OBJECT" else ("function", 0)

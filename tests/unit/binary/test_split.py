@@ -94,7 +94,7 @@ def every_pair(seed: int = 3) -> Iterator[Case]:
             row |= dict(rows.choice(sorted(open_pairs, key=repr)))
             best = max(best, (len(_pairs(row) & open_pairs), row), key=lambda item: item[0])
         open_pairs -= _pairs(best[1])
-        yield Case(**best[1])  # type: ignore[arg-type]
+        yield Case(**best[1])
 
 
 def _pairs(row: dict[str, object]) -> set[object]:
@@ -105,7 +105,7 @@ def layouts() -> Iterator[Case]:
     """All ways to lay a library out, for a run by hand: ROCWRIGHT_TEST_SPLIT=all."""
     names = [name for name in AXES if name not in ("form", "shape")]
     for values in product(*(AXES[name] for name in names)):
-        yield Case(**dict(zip(names, values, strict=True)), form="raw", shape="three")  # type: ignore[arg-type]
+        yield Case(**dict(zip(names, values, strict=True)), form="raw", shape="three")
 
 
 def matrix() -> list[object]:
@@ -138,7 +138,7 @@ def build(case: Case, directory: Path) -> Path:
     flags = {"read-only": "a", "writable": "aw", "executable": "ax", "own segment": "a"}[case.place]
     return build_library(
         directory,
-        **contents(case),  # type: ignore[arg-type]
+        **contents(case),
         linker=case.linker,
         kind=case.kind,
         with_tail=case.tail,
@@ -271,7 +271,7 @@ def test_libraries_of_one_group_share_the_archives(tmp_path: Path) -> None:
         def path_of(target: str) -> Path:
             return paths.setdefault(target, tmp_path / "out" / f"{len(paths)}.kpack")
 
-        stored = store((plan for plan in plans), path_of, "both")  # type: ignore[misc]
+        stored = store((plan for plan in plans), path_of, "both")
     assert stored.objects == {"gfx942": 3, "gfx90a:xnack-": 3, "gfx1100": 3}
     entries = read_kpack(paths["gfx942"]).entries
     assert entries == {

@@ -29,7 +29,7 @@ GOOD = bundle([("gfx942", CODE), ("gfx1100", CODE)])
 
 def build(directory: Path, *bundles: bytes, **how: object) -> Path:
     chosen = bundles or (GOOD, GOOD)
-    return build_library(directory / "in", bundles=chosen, with_tail=False, **how)  # type: ignore[arg-type]
+    return build_library(directory / "in", bundles=chosen, with_tail=False, **how)
 
 
 def refused(library: Path, tmp_path: Path, kind: type[RocwrightError]) -> str:

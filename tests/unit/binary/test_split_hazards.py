@@ -70,14 +70,14 @@ def test_a_unit_without_a_target_moves_no_other_number(tmp_path: Path) -> None:
         (2, "gfx942"): code(3),
         (2, "gfx1100"): code(4),
     }
-    assert splitting.loads(done, "gfx1100", tmp_path) == []  # type: ignore[arg-type]
+    assert splitting.loads(done, "gfx1100", tmp_path) == []
 
 
 def test_wrappers_in_another_order_than_bundles(tmp_path: Path) -> None:
     done = splitting.split(build(tmp_path, wrappers=[2, 0, 1]), tmp_path / "out")
     found = entries(done)
     assert [found[index, "gfx942"] for index in range(3)] == [code(2), code(0), code(1)]
-    assert splitting.loads(done, "gfx942", tmp_path) == []  # type: ignore[arg-type]
+    assert splitting.loads(done, "gfx942", tmp_path) == []
 
 
 def test_two_wrappers_share_one_frame_of_their_bundle(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def write(
     path = directory / filename
     with path.open("wb") as raw:
         stream = Unseekable(raw) if streamed else raw
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[arg-type]
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in files.items():
                 header = zipfile.ZipInfo(name, (2026, 1, 2, 3, 4, 6))
                 header.compress_type = zipfile.ZIP_DEFLATED
@@ -111,8 +111,8 @@ class Unseekable:
     """A pipe, as far as zipfile can tell: it then writes sizes behind the data."""
 
     def __init__(self, stream: object) -> None:
-        self.write = stream.write  # type: ignore[attr-defined]
-        self.flush = stream.flush  # type: ignore[attr-defined]
+        self.write = stream.write
+        self.flush = stream.flush
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def plan(folder: Path, project: str = "torch", **changes: object) -> BuildPlan:
         "jobs": 3,
         **changes,
     }
-    return plan_build(project, folder, **options)  # type: ignore[arg-type]
+    return plan_build(project, folder, **options)
 
 
 @pytest.mark.parametrize(("project", "own"), PROJECTS.items(), ids=PROJECTS)
@@ -258,10 +258,10 @@ def test_the_generated_module_loads_rocm_only_when_called(monkeypatch: pytest.Mo
     # Exactly one name is defined, and importing the module needed no ROCm.
     assert [name for name in names if not name.startswith("__")] == ["initialize"]
     with pytest.raises(ImportError):
-        names["initialize"]()  # type: ignore[operator]
+        names["initialize"]()
     sdk = Sdk()
     monkeypatch.setitem(sys.modules, "rocm_sdk", sdk)
-    names["initialize"]()  # type: ignore[operator]
+    names["initialize"]()
     assert sdk.calls == [{"preload_shortnames": ["amd_comgr", "rocm-openblas"], "check_version": "7.10.*"}]
 
 
@@ -273,7 +273,7 @@ def test_any_name_and_none_at_all_give_a_module_that_compiles(
     exec(compile(render_rocm_init(names, "7'"), "x", "exec"), space)
     sdk = Sdk()
     monkeypatch.setitem(sys.modules, "rocm_sdk", sdk)
-    space["initialize"]()  # type: ignore[operator]
+    space["initialize"]()
     assert sdk.calls == [{"preload_shortnames": names, "check_version": "7'"}]
 
 

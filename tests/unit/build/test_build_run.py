@@ -76,7 +76,7 @@ def plan(source: Path, **changes: object) -> BuildPlan:
         "install": False,
         **changes,
     }
-    return BuildPlan(**values)  # type: ignore[arg-type]
+    return BuildPlan(**values)
 
 
 def names(folder: Path) -> list[str]:

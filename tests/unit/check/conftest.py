@@ -90,7 +90,7 @@ class Builder:
         members.update(files or {})
         options.setdefault("requires", ["rocm[libraries]==7.1", "sympy>=1.13"])
         present = {name: data for name, data in members.items() if data is not None}
-        return self("torch", VERSION, present, **options)  # type: ignore[arg-type]
+        return self("torch", VERSION, present, **options)
 
     def extension(
         self, project: str, version: str = "1+rocm7.1", *, torch: str | None = VERSION, **options: object

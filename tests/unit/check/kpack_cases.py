@@ -70,7 +70,7 @@ class Case:
 
 
 def build_fat(directory: Path, **options: object) -> Path:
-    return build_library(directory, bundles=BUNDLES, **options)  # type: ignore[arg-type]
+    return build_library(directory, bundles=BUNDLES, **options)
 
 
 def split_case(root: Path, fat: Path, marker: Marker | None = None) -> Case:

@@ -193,8 +193,8 @@ def archive_with(case: Case, target: str, **changes: object) -> None:
     objects = {
         (KERNEL, i): code(target, str(i).encode()) for i in ((0, 1, 2) if target == "gfx942" else (0, 2))
     }
-    objects |= changes.pop("more", {})  # type: ignore[arg-type]
-    write_archive(case.archive(target), target, objects, **changes)  # type: ignore[arg-type]
+    objects |= changes.pop("more", {})
+    write_archive(case.archive(target), target, objects, **changes)
 
 
 def frame_byte(case: Case) -> None:

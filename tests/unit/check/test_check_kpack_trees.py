@@ -444,7 +444,7 @@ class Wheels:
             [f'amd-pkg-device-{target}==1.0 ; extra == "device-{target}"' for target in self.targets],
         )
         files = {"pkg/lib/libfat.so": self.case.host.read_bytes(), **(more or {})}
-        return write_wheel(self.folder, "pkg", files, **options)  # type: ignore[arg-type]
+        return write_wheel(self.folder, "pkg", files, **options)
 
     def device(self, target: str, more: Mapping[str, bytes] | None = None, **options: object) -> Path:
         files = {
@@ -453,7 +453,7 @@ class Wheels:
             if base(full) == target
         }
         options.setdefault("requires", ["pkg==1.0"])
-        return write_wheel(self.folder, f"amd-pkg-device-{target}", {**files, **(more or {})}, **options)  # type: ignore[arg-type]
+        return write_wheel(self.folder, f"amd-pkg-device-{target}", {**files, **(more or {})}, **options)
 
 
 def test_wheels_against_the_fat_wheel(wheels: Wheels) -> None:

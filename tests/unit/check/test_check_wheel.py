@@ -114,7 +114,7 @@ def test_stored_members_with_a_data_descriptor(
     wheel = build.torch()
     copy = tmp_path / wheel.name
     stream = Unseekable(copy)
-    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(stream, "w") as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(stream, "w") as archive:
         for info in source.infolist():
             kind = method if info.filename == "torch/version.py" else zipfile.ZIP_DEFLATED
             archive.writestr(zipfile.ZipInfo(info.filename), source.read(info), kind)

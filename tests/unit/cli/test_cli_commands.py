@@ -235,7 +235,7 @@ def ends(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> object:
     monkeypatch.setattr(os, "_exit", leave)
     with pytest.raises((SystemExit, Left)) as ended:
         cli.main([])
-    return left[0] if left else ended.value.code  # type: ignore[union-attr]
+    return left[0] if left else ended.value.code
 
 
 @pytest.mark.parametrize(("name", "code"), CODES.items(), ids=CODES)

@@ -152,7 +152,7 @@ ROCM_TABLE = [
 
 
 def asked(options: dict[str, object]) -> RocmVersions:
-    return rocm_package_versions("7.10.0", **{"sha": SHA, **DATES, **options})  # type: ignore[arg-type]
+    return rocm_package_versions("7.10.0", **{"sha": SHA, **DATES, **options})
 
 
 @pytest.mark.parametrize(("options", "python", "deb", "rpm"), ROCM_TABLE, ids=[row[1] for row in ROCM_TABLE])
@@ -230,4 +230,4 @@ def test_debian_sorts_everything_before_the_release_and_newer_builds_later() -> 
 )
 def test_a_rocm_version_that_cannot_be_is_named(base: str, options: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidVersion, match=named):
-        rocm_package_versions(base, **{"sha": SHA, **DATES, **options})  # type: ignore[arg-type]
+        rocm_package_versions(base, **{"sha": SHA, **DATES, **options})

@@ -118,7 +118,7 @@ def options(root: Path, **changes: object) -> RunOptions:
         "torch_ref": "release/2.9",
         **changes,
     }
-    return RunOptions(**values)  # type: ignore[arg-type]
+    return RunOptions(**values)
 
 
 def test_the_demo_promotes_only_after_both_installers_tested_the_staged_set(tmp_path: Path) -> None:

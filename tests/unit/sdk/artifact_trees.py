@@ -321,7 +321,7 @@ _MADE: dict[str, object] = {}
 def once(name: str, make: Callable[[], _Made]) -> _Made:
     if name not in _MADE:
         _MADE[name] = make()
-    found: _Made = _MADE[name]  # type: ignore[assignment]
+    found: _Made = _MADE[name]
     return found
 
 
@@ -401,7 +401,7 @@ class Package:
     def commands(self) -> dict[str, str]:
         found = [text for name, text in self.files.items() if name.endswith("/entry_points.txt")]
         lines = found[0].decode().partition("[console_scripts]\n")[2].partition("\n[")[0] if found else ""
-        return dict(tuple(line.split(" = ")) for line in lines.splitlines() if " = " in line)  # type: ignore[misc]
+        return dict(tuple(line.split(" = ")) for line in lines.splitlines() if " = " in line)
 
 
 def packages(done: BuiltPackages) -> dict[str, Package]:
@@ -420,7 +420,7 @@ def package(path: Path) -> Package:
             )
     with tarfile.open(path) as tar:
         members = [member for member in tar.getmembers() if member.isfile()]
-        files = {m.name.partition("/")[2]: tar.extractfile(m).read() for m in members}  # type: ignore[union-attr]
+        files = {m.name.partition("/")[2]: tar.extractfile(m).read() for m in members}
         return Package(path, files, {m.name.partition("/")[2]: m.mode for m in members})
 
 
@@ -432,7 +432,7 @@ def devel_entries(done: BuiltPackages) -> dict[str, tuple[str, str]]:
     assert manifest["files"] == len(entries) == len(manifest["entries"])
     (archive,) = [data for name, data in devel.files.items() if "/_devel.tar" in name]
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        held = {m.name: hashlib.sha256(tar.extractfile(m).read()).hexdigest() for m in tar}  # type: ignore[union-attr]
+        held = {m.name: hashlib.sha256(tar.extractfile(m).read()).hexdigest() for m in tar}
     assert held == {path: value for path, (kind, value) in entries.items() if kind == "file"}
     for path in entries:
         above = path.rpartition("/")[0]

@@ -37,7 +37,7 @@ def fat(place: Path, seed: int = 0) -> Path:
 def library(place: Path, bundles: list[bytes], **options: object) -> Path:
     """Link a fat library at exactly `place`; nothing else is left beside it."""
     scratch = place.parent / "scratch"
-    built = build_library(scratch, bundles=bundles, **options)  # type: ignore[arg-type]
+    built = build_library(scratch, bundles=bundles, **options)
     built.rename(place)
     for file in sorted(scratch.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()

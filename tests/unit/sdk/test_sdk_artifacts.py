@@ -202,7 +202,7 @@ def test_the_set_of_packages(mode: str, built: BuiltPackages, found: dict[str, a
         families = {f"rocm-sdk-libraries-{family.lower()}" for family in artifacts.FAMILIES}
         assert set(found) == {*always, *families}
         assert (built.mode, built.targets) == ("legacy", artifacts.TARGETS)
-    assert {package.metadata.version.public for package in found.values()} == {"7.11.0"}  # type: ignore[union-attr]
+    assert {package.metadata.version.public for package in found.values()} == {"7.11.0"}
 
 
 def test_each_family_says_its_targets(mode: str, found: dict[str, artifacts.Package]) -> None:

@@ -43,7 +43,7 @@ def test_tarfile_reads_it() -> None:
     archive = TarSource(ENTRIES)
     with tarfile.open(fileobj=io.BytesIO(whole(archive)), mode="r:") as tar:
         members = tar.getmembers()
-        content = {m.name: tar.extractfile(m).read() for m in members if m.isfile()}  # type: ignore[union-attr]
+        content = {m.name: tar.extractfile(m).read() for m in members if m.isfile()}
     assert [m.name for m in members] == [entry.name for entry in ENTRIES]
     assert content == {e.name: e.source.data for e in ENTRIES if isinstance(e.source, BytesSource)}
     assert {m.name: m.mode for m in members if m.isfile() and m.mode != 0o644} == {"bin/tool": 0o755}
@@ -150,7 +150,7 @@ def test_the_manifest_brings_every_path_of_the_prefix_back(rocm: Path) -> None:
 def test_the_archive_holds_exactly_the_files_of_the_manifest(rocm: Path) -> None:
     devel = payload(rocm)
     with tarfile.open(fileobj=io.BytesIO(whole(devel.archive))) as tar:
-        found = {m.name: (sha256(tar.extractfile(m).read()), m.mode) for m in tar.getmembers()}  # type: ignore[union-attr]
+        found = {m.name: (sha256(tar.extractfile(m).read()), m.mode) for m in tar.getmembers()}
     files = {path: value for path, kind, value in json.loads(devel.manifest)["entries"] if kind == "file"}
     assert {name: digest for name, (digest, _) in found.items()} == files
     assert [file.path for file in devel.files] == sorted(files)

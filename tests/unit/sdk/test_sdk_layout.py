@@ -93,7 +93,7 @@ def distribution(**changes: object) -> Distribution:
         ),
         "links": {"amd": "lib/rocm_sysdeps"},
     }
-    return Distribution(**{**values, **changes})  # type: ignore[arg-type]
+    return Distribution(**{**values, **changes})
 
 
 PERL = """\

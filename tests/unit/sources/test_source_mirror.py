@@ -48,7 +48,7 @@ class World:
         """A new repository with one of the commits."""
         repository = git.init(self.root / where / ".git", self.root / where)
         options = {"mirrors": self.mirrors, "ref": "refs/heads/main", **options}
-        repos.fetch_commit(repository, self.url, self.commits[which], **options)  # type: ignore[arg-type]
+        repos.fetch_commit(repository, self.url, self.commits[which], **options)
         return repository
 
 

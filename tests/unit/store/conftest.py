@@ -50,7 +50,7 @@ def write_wheel(
 def make_wheel(tmp_path: Path) -> MakeWheel:
     def make(name: str, version: str, **options: object) -> Path:
         folder = options.pop("folder", tmp_path / "dist")
-        return write_wheel(folder, name, version, **options)  # type: ignore[arg-type]
+        return write_wheel(folder, name, version, **options)
 
     return make
 

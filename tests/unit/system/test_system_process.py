@@ -19,7 +19,7 @@ SH = "/bin/sh"
 
 
 def python(code: str, **options: object) -> process.Completed:
-    return process.run([sys.executable, "-c", code], **options)  # type: ignore[arg-type]
+    return process.run([sys.executable, "-c", code], **options)
 
 
 @pytest.mark.parametrize(

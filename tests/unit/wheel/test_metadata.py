@@ -79,7 +79,7 @@ def test_a_header_cannot_smuggle_another() -> None:
 )
 def test_malformed_fields_are_refused(fields: dict[str, str]) -> None:
     with pytest.raises(InvalidInput):
-        Metadata(**fields)  # type: ignore[arg-type]
+        Metadata(**fields)
 
 
 def test_file_names() -> None:

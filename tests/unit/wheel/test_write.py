@@ -51,7 +51,7 @@ class Zeros:
 def plan(*members: Member, **fields: object) -> WheelPlan:
     fields = {"name": "Demo.Package", "version": "1.0+rocm7", **fields}
     metadata = Metadata(str(fields["name"]), str(fields["version"]), summary="A demo")
-    return WheelPlan(metadata=metadata, members=members, **fields)  # type: ignore[arg-type]
+    return WheelPlan(metadata=metadata, members=members, **fields)
 
 
 def usual() -> WheelPlan:
