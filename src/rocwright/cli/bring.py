@@ -14,7 +14,7 @@ from rocwright.cli import show_sources
 from rocwright.cli.source_options import Head, How, What, canonical, torch_directory, with_outcomes
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.project import ProjectTable
-from rocwright.sources.checkout import plan_checkout
+from rocwright.sources.bring.plan import plan_checkout
 from rocwright.sources.decide.resolve import Request, requests_for, resolve
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, write_lock

@@ -12,18 +12,14 @@ from pathlib import Path
 import msgspec
 
 from rocwright.sources.bring import populate
-from rocwright.sources.bring.plan import PLATFORM as PLATFORM
-from rocwright.sources.bring.plan import CheckoutPlan as CheckoutPlan
-from rocwright.sources.bring.plan import decide, usable
-from rocwright.sources.bring.plan import plan_checkout as plan_checkout
+from rocwright.sources.bring.plan import PLATFORM, decide, usable
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, Work, set_aside
-from rocwright.sources.work.aside import Kept as Kept
+from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import IntegrityError, Interrupted, RocwrightError, UsageError
-from rocwright.sources.checkout import PLATFORM, Checkout, checked_out
+from rocwright.sources.bring.plan import PLATFORM
+from rocwright.sources.checkout import Checkout, checked_out
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import HipifiedTree, hipify
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock

@@ -12,7 +12,8 @@ from git_repos import Family, commit, git
 from test_source_checkout import HIPIFY, REPOSITORIES, UPSTREAM, heads, listing
 
 from rocwright.errors import InvalidData, Unreachable, UnsavedWork, UsageError
-from rocwright.sources.checkout import Checkout, checkout, plan_checkout
+from rocwright.sources.bring.plan import plan_checkout
+from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree.whole import long_paths

@@ -17,7 +17,6 @@ import msgspec
 from rocwright.errors import RocwrightError
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import GITLINK, State, Survey
-from rocwright.sources.tree.state import remove_empty_parents as remove_empty_parents
 from rocwright.sources.tree.survey import behind_a_link, contents, unfinished
 from rocwright.system import process
 from rocwright.system.git import Git
@@ -129,7 +128,7 @@ def _remove_leftovers(git: Git, known: Iterable[str], target: str) -> None:
     for path in _leftovers(git, known, target):
         file = git.work_tree / path
         file.unlink()
-        remove_empty_parents(file, git.work_tree)
+        states.remove_empty_parents(file, git.work_tree)
 
 
 def in_the_way(git: Git, target: str) -> tuple[str, ...]:

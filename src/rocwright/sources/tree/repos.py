@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from rocwright.errors import CommandFailed, Interrupted, InvalidInput, NoSpace, RocwrightError
 from rocwright.sources.fetch.commit import COMMITS, fetch_from, is_complete, noting
-from rocwright.sources.fetch.commit import is_fetched as is_fetched
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.survey import behind_a_link
