@@ -14,7 +14,7 @@ import pytest
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
 from oracle.fat_library import find_llvm_tool
 from real import corpus_rows
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.wheel import split_wheel
 from rocwright.check.kpack.verify import verify
 from rocwright.model.gpu import base_targets
 from rocwright.sdk.device.library import split_library

@@ -10,8 +10,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.binary.archives import DEFAULT_LEVEL
-from rocwright.build.wheel_merge import merge_wheels
-from rocwright.build.wheel_split import WheelSplit, split_wheel
+from rocwright.build.split.merge import merge_wheels
+from rocwright.build.split.wheel import WheelSplit, split_wheel
 from rocwright.check.kpack.verify import verify as verify_paths
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rocwright.build.wheel_merge import WheelMerge
-from rocwright.build.wheel_split import WheelSplit
+from rocwright.build.split.merge import WheelMerge
+from rocwright.build.split.wheel import WheelSplit
 from rocwright.sdk.device.library import LibrarySplit
 from rocwright.sdk.device.split import TreeSplit
 from rocwright.sdk.device.tree import Part

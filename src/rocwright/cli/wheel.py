@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.wheel import split_wheel
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.show_wheel import show_about
 from rocwright.errors import UsageError

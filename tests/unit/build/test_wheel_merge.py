@@ -17,8 +17,8 @@ from fat_wheels import ALPHA, BETA, GAMMA, METADATA, VERSION, content, fat_bytes
 from fat_wheels import write as write_fat
 
 from oracle import loader
-from rocwright.build.wheel_merge import MergedWheel, WheelMerge, merge_wheels
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.merge import MergedWheel, WheelMerge, merge_wheels
+from rocwright.build.split.wheel import split_wheel
 from rocwright.check.kpack.verify import verify
 from rocwright.cli import main
 from rocwright.errors import InvalidInput, InvalidWheel, UsageError

@@ -16,7 +16,7 @@ from fat_wheels import ALPHA, BETA, FILENAME, GAMMA, VERSION, fat_bytes, usual
 from fat_wheels import write as write_fat
 
 from oracle import loader
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.wheel import split_wheel
 from rocwright.cli import main
 
 TAG = "py3-none-any"

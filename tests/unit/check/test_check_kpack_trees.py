@@ -30,7 +30,7 @@ from kpack_cases import (
 
 from oracle.fat_library import bundle, ccob
 from rocwright.binary.kpack import Marker
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.wheel import split_wheel
 from rocwright.check.kpack.report import RULES, KpackReport
 from rocwright.check.kpack.verify import verify
 from rocwright.sdk.device.split import split_tree

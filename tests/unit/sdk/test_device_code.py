@@ -17,7 +17,7 @@ from rocwright.binary.archives import store
 from rocwright.binary.kpack import ArchiveWriter, Entry, Marker
 from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import mapped
-from rocwright.build.wheel_split import split_wheel
+from rocwright.build.split.wheel import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel
 from rocwright.sdk.device.code import DeviceFile, Listing, list_device_code
 from rocwright.sdk.device.extract import Extraction, extract, safe

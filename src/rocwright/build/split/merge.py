@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.build.device_extras import with_offers, with_requirements, without_offers
-from rocwright.build.device_wheel import DevicePackage
-from rocwright.build.outputs import publish, workspace
-from rocwright.build.verified_wheel import VerifiedWheel, require_same, verified
-from rocwright.build.wheel_sets import SplitSet, family_members, served_by, serving, split_sets
+from rocwright.build.split.device_wheel import DevicePackage
+from rocwright.build.split.extras import with_offers, with_requirements, without_offers
+from rocwright.build.split.outputs import publish, workspace
+from rocwright.build.split.sets import SplitSet, family_members, served_by, serving, split_sets
+from rocwright.build.split.verified import VerifiedWheel, require_same, verified
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.files import link_or_copy
 from rocwright.wheel.read import Wheel, open_wheel

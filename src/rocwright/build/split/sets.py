@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 
-from rocwright.build.device_extras import device_file, offered, union
-from rocwright.build.device_wheel import DevicePackage
+from rocwright.build.split.device_wheel import DevicePackage
+from rocwright.build.split.extras import device_file, offered, union
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, RocwrightError, UsageError
 from rocwright.model.device_files import DeviceFiles, classify, known_targets

@@ -13,7 +13,7 @@ from rocwright.binary.archives import DEFAULT_LEVEL, store
 from rocwright.binary.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
 from rocwright.binary.split import Kept, LibraryPlan, plan_library
 from rocwright.binary.view import Mapped
-from rocwright.build.device_wheel import (
+from rocwright.build.split.device_wheel import (
     DevicePackage,
     device_dist_info,
     device_filename,
@@ -24,8 +24,8 @@ from rocwright.build.device_wheel import (
     licence_members,
     plan_packages,
 )
-from rocwright.build.outputs import publish, require_elsewhere, workspace
-from rocwright.build.wheel_scan import Scan, scan_wheel
+from rocwright.build.split.outputs import publish, require_elsewhere, workspace
+from rocwright.build.split.scan import Scan, scan_wheel
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.system.files import link_or_copy
 from rocwright.wheel.read import Wheel, open_wheel, read_member

@@ -13,7 +13,7 @@ from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
 from rocwright.binary.fatbin import fat_section
 from rocwright.binary.inside import spooled
-from rocwright.build.device_extras import offered, without_offers
+from rocwright.build.split.extras import offered, without_offers
 from rocwright.errors import InvalidElf, InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, read_member

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rocwright.build.device_wheel import DevicePackage, host_metadata
+from rocwright.build.split.device_wheel import DevicePackage, host_metadata
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import InvalidTarget, base_targets, parse_target
 from rocwright.wheel.metadata import add_headers, normalized_name, parse_metadata, wheel_stem

@@ -1,0 +1,1 @@
+"""Wheels with device code into host and device wheels, and back."""
