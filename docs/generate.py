@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 import rocwright
-from rocwright.build.recipe import RecipeTable
+from rocwright.build.decide.recipe import RecipeTable
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.rules.base import Rule, SetRule

@@ -23,6 +23,7 @@
     ├── ContractBroken                  9   a wheel or set fails its checks
     ├── GateClosed                     10   promotion refused by policy
     ├── UnsavedWork                    11   a checkout holds changes or commits of yours; nothing was touched
+    ├── NotReady                       12   what a build needs is missing, all of it named; nothing was begun
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
 
 An error says what is wrong, in which file, and what to do next. Only the
@@ -52,6 +53,7 @@ __all__ = [
     "MissingTool",
     "NoSpace",
     "NotOffered",
+    "NotReady",
     "RocwrightError",
     "Unreachable",
     "UnsavedWork",
@@ -218,6 +220,12 @@ class UnsavedWork(RocwrightError):
     """A checkout holds changes or commits that are not from this tool; nothing was touched."""
 
     exit_code = 11
+
+
+class NotReady(RocwrightError):
+    """Things that a build needs are missing or wrong; nothing was begun."""
+
+    exit_code = 12
 
 
 class Interrupted(RocwrightError):

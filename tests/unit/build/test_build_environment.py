@@ -9,14 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.build.environment import common_environment, project_environment
-from rocwright.build.plan import BuildPlan, plan_build
-from rocwright.build.recipe import recipes
-from rocwright.build.rocm import InstalledRocm, rocm_requirement
-from rocwright.build.rocm_init import preload_list, render_rocm_init
+from rocwright.build.decide.environment import common_environment, project_environment
+from rocwright.build.decide.plan import BuildPlan, plan_build
+from rocwright.build.decide.recipe import recipes
+from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.install import rocm_requirement
 from rocwright.errors import InvalidInput, UsageError
 
-ROCM = InstalledRocm(
+ROCM = Rocm(
     version="7.10.0",
     root="/sdk",
     bin="/sdk/bin",

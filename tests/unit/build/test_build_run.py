@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.build.plan import BuildPlan
-from rocwright.build.run import run_build
+from rocwright.build.decide.plan import BuildPlan
+from rocwright.build.run.project import run_build
 from rocwright.errors import CommandFailed, InvalidWheel
 from rocwright.system import venv
 from rocwright.system.venv import Environment
@@ -71,7 +71,6 @@ def plan(source: Path, **changes: object) -> BuildPlan:
         "version": "1.0+rocm7",
         "argv": ("python", "setup.py", "bdist_wheel"),
         "env": {"TOY_VERSION": "1.0+rocm7", "PYTORCH_ROCM_ARCH": "gfx90a", "PATH": os.environ["PATH"]},
-        "requirements_file": "",
         "generated": {"toy/_generated.py": "made = 1\n"},
         "install": False,
         **changes,

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rocwright.build.run import BuiltWheel
+from rocwright.build.run.project import BuiltWheel
 from rocwright.check.report import Report
 from rocwright.check.run import Asked
 from rocwright.gputest.smoke import TestedEnvironment

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.recipe import recipes
+from rocwright.build.decide.recipe import recipes
 from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.graph import Inputs, Note, Step

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build import headers
-from rocwright.build.family import BUILD_TOOLS, prepare_environment
-from rocwright.build.plan import plan_build
-from rocwright.build.recipe import RecipeTable, recipes
-from rocwright.build.rocm import InstalledRocm
-from rocwright.build.run import BuiltWheel, run_build
+from rocwright.build.before import headers
+from rocwright.build.decide.plan import plan_build
+from rocwright.build.decide.recipe import RecipeTable, recipes
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.run.family import BUILD_TOOLS, prepare_environment
+from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.release import UploadedRun
@@ -55,7 +55,7 @@ def _python_headers(options: RunOptions) -> Step:
         id="python-headers",
         result=PythonHeaders,
         act=act,
-        rooms=("sdk/intake/fetch.py", "build/headers.py"),
+        rooms=("sdk/intake/fetch.py", "build/before/headers.py"),
         facts=lambda: {"python": sys.version, "here": headers.has_headers(), "refresh": options.refresh},
         outputs=lambda value: tuple(Path(directory) for directory in value.include),
         summary=lambda value: f"Python's headers {value.source}",
@@ -77,7 +77,7 @@ def _build_env(options: RunOptions) -> Step:
     root = workspace.environment("build")
     log = workspace.log("build-env")
 
-    def act(inputs: Inputs, note: Note) -> InstalledRocm:
+    def act(inputs: Inputs, note: Note) -> Rocm:
         packages = inputs.get("rocm-packages", BuiltPackages)
         uploaded = inputs.get("upload-rocm", UploadedRun)
         need = sum(file.installed for file in packages.files) + 200_000_000
@@ -88,10 +88,10 @@ def _build_env(options: RunOptions) -> Step:
 
     return Step(
         id="build-env",
-        result=InstalledRocm,
+        result=Rocm,
         act=act,
         needs=("rocm-packages", "upload-rocm"),
-        rooms=("build/family.py", "build/rocm.py", "system/venv.py"),
+        rooms=("build/run/family.py", "build/rocm/install.py", "system/venv.py"),
         facts=lambda: {"python": sys.version, "tools": BUILD_TOOLS},
         # Later steps install into it; what this step made are the interpreter and ROCm.
         outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
@@ -115,7 +115,7 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
             project,
             Path(tree.directory),
             table=table,
-            rocm=inputs.get("build-env", InstalledRocm),
+            rocm=inputs.get("build-env", Rocm),
             targets=options.targets,
             built=built,
             caller=os.environ,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.plan import BuildPlan
+from rocwright.build.decide.plan import BuildPlan
 from rocwright.errors import InvalidWheel
 from rocwright.system import process
 from rocwright.system.files import link_or_copy, remove_tree, sha256_file
@@ -36,8 +36,9 @@ def run_build(plan: BuildPlan, environment: Environment, output: Path, *, log: P
     more than one, or one of another version than planned. `output` then has no new file.
     """
     directory = Path(plan.directory)
-    if plan.requirements_file and _has_requirements(directory / plan.requirements_file):
-        pip_install(environment, ["-r", str(directory / plan.requirements_file)], closed=None, log=log)
+    for name in plan.requirements_files:
+        if _has_requirements(directory / name):
+            pip_install(environment, ["-r", str(directory / name)], closed=None, log=log)
     dist = directory / "dist"
     remove_tree(dist)
     path = f"{environment.bin}:{plan.env['PATH']}"

@@ -7,18 +7,26 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.environment import common_environment, project_environment
-from rocwright.build.recipe import RecipeTable
-from rocwright.build.rocm import InstalledRocm
-from rocwright.build.rocm_init import preload_list, render_rocm_init
+from rocwright.build.decide.environment import common_environment, project_environment
+from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
+from rocwright.build.rocm.described import Rocm
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.version import check_pattern, rocm_suffix, wheel_version
 
 
 class BuildPlan(msgspec.Struct, frozen=True):
-    """One build: `argv` runs in `directory` with `env` over the caller's environment.
+    """One build of one project for one Python: `argv` runs in `directory` with `env` over the caller's.
 
-    `generated` maps paths below the directory to text written for the build and removed after it.
+    The first word `python` of `argv` stands for the build environment's interpreter. `version` is empty where
+    only the build knows it. Values may hold `${TRITON_VERSION}`, `${TORCH_VERSION}`: versions of wheels that
+    come earlier in the same run, filled in as soon as they are built.
+
+    `requirements` and those of `requirements_files` (below `directory`; absent ones are skipped) are installed
+    first, `uninstalled` is taken out of the environment after that. `removed` (paths below `directory`) go
+    before the build. `generated` maps paths below the directory to text, `copied` to files elsewhere; both are
+    there for the time of the build only. `pins` are requirements that the wheel has to state, whatever its
+    project wrote. `install` puts the wheel into the build environment, because later builds need it.
     """
 
     project: str
@@ -26,9 +34,19 @@ class BuildPlan(msgspec.Struct, frozen=True):
     version: str
     argv: tuple[str, ...]
     env: dict[str, str]
-    requirements_file: str
-    generated: dict[str, str]
-    install: bool
+    platform: str = "linux"
+    python: str = ""
+    import_name: str = ""
+    requirements: tuple[str, ...] = ()
+    requirements_files: tuple[str, ...] = ()
+    uninstalled: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    generated: dict[str, str] = {}
+    copied: dict[str, str] = {}
+    pins: tuple[str, ...] = ()
+    install: bool = False
+    editable: bool = False
+    split: bool = False
 
 
 def plan_build(
@@ -36,7 +54,7 @@ def plan_build(
     directory: Path,
     *,
     table: RecipeTable,
-    rocm: InstalledRocm,
+    rocm: Rocm,
     targets: Sequence[str],
     built: Mapping[str, str],
     caller: Mapping[str, str],
@@ -82,7 +100,7 @@ def plan_build(
         version=version,
         argv=("python", "setup.py", "bdist_wheel"),
         env=env,
-        requirements_file=recipe.requirements,
+        requirements_files=(recipe.requirements,) if recipe.requirements else (),
         generated=generated,
         install=recipe.install,
     )

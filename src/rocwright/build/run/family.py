@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from rocwright.build.headers import require_headers
-from rocwright.build.plan import plan_build
-from rocwright.build.recipe import recipes
-from rocwright.build.rocm import InstalledRocm, install_rocm
-from rocwright.build.run import BuiltWheel, run_build
+from rocwright.build.before.headers import require_headers
+from rocwright.build.decide.plan import plan_build
+from rocwright.build.decide.recipe import recipes
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.install import install_rocm
+from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.errors import UsageError
 from rocwright.system import venv
 from rocwright.system.venv import Closed, Environment
@@ -35,7 +36,7 @@ def find_projects(directories: Mapping[str, Path]) -> dict[str, Path]:
 
 def prepare_environment(
     root: Path, places: Closed, *, spec: str, log: Path, note: Callable[[str], None]
-) -> tuple[Environment, InstalledRocm]:
+) -> tuple[Environment, Rocm]:
     """A new build environment at `root`: build tools from the user's index, ROCm from `places` only."""
     environment = venv.create(root, log=log)
     note("installing build tools")

@@ -7,20 +7,9 @@ from pathlib import Path
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from rocwright.build.rocm.described import Rocm
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.venv import Closed, Environment, pip_install
-
-
-class InstalledRocm(msgspec.Struct, frozen=True):
-    """ROCm as installed in an environment; paths are absolute, empty text where there is none."""
-
-    version: str
-    root: str
-    bin: str
-    cmake: str
-    device_libraries: str
-    host_math: str
-    libraries: tuple[str, ...]
 
 
 def rocm_requirement(spec: str, extras: tuple[str, ...] = ()) -> str:
@@ -36,7 +25,7 @@ def rocm_requirement(spec: str, extras: tuple[str, ...] = ()) -> str:
 
 def install_rocm(
     environment: Environment, places: Closed, *, spec: str = ">1.0", extras: tuple[str, ...] = (), log: Path
-) -> InstalledRocm:
+) -> Rocm:
     """Install `rocm[libraries,devel]` from the given places only, expand the devel tree, describe it."""
     pip_install(
         environment, [rocm_requirement(spec, extras)], closed=places, options=["--force-reinstall"], log=log
@@ -50,7 +39,7 @@ class _Version(msgspec.Struct, frozen=True):
     libraries: tuple[str, ...]
 
 
-def describe_rocm(environment: Environment, *, log: Path) -> InstalledRocm:
+def describe_rocm(environment: Environment, *, log: Path) -> Rocm:
     """Ask the installed `rocm-sdk`; raises `InvalidInput` when it names a directory that is not there."""
     tool = str(environment.bin / "rocm-sdk")
 
@@ -69,7 +58,7 @@ def describe_rocm(environment: Environment, *, log: Path) -> InstalledRocm:
     known = msgspec.json.decode(ask("version", "--json"), type=_Version).libraries
     bitcode = root / "lib" / "llvm" / "amdgcn" / "bitcode"
     host_math = root / "lib" / "host-math"
-    return InstalledRocm(
+    return Rocm(
         version=version,
         root=str(root),
         bin=str(programs),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from rocwright.build.recipe import Recipe, RecipeTable
-from rocwright.build.rocm import InstalledRocm
+from rocwright.build.decide.recipe import Recipe, RecipeTable
+from rocwright.build.rocm.described import Rocm
 from rocwright.errors import UsageError
 
 # GCC 12 warns about PyTorch's own code, which is built with -Werror.
@@ -18,7 +18,7 @@ _GCC_QUIET = "-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error
 
 
 def common_environment(
-    rocm: InstalledRocm,
+    rocm: Rocm,
     targets: Sequence[str],
     *,
     caller: Mapping[str, str],

@@ -1,0 +1,1 @@
+"""What has to be there before any work begins."""

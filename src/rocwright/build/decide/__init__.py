@@ -1,0 +1,1 @@
+"""Decides how a family is built: values only."""

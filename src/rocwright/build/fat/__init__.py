@@ -1,0 +1,1 @@
+"""Wheels that bring their own ROCm."""

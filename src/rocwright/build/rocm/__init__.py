@@ -1,0 +1,1 @@
+"""Where the ROCm to build against comes from, and what it has."""

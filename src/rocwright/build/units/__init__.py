@@ -1,0 +1,1 @@
+"""Translation units: what each cost, how many at once, what a cache saved."""
