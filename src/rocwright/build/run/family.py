@@ -6,7 +6,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from rocwright.build.before.headers import require_headers
+from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import plan_build
 from rocwright.build.decide.recipe import recipes
 from rocwright.build.rocm.described import Rocm
@@ -14,6 +17,7 @@ from rocwright.build.rocm.install import install_rocm
 from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.errors import UsageError
 from rocwright.system import venv
+from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Closed, Environment
 
 # What the setup.py files of the family need to make wheels; other build requirements are their own.
@@ -83,3 +87,43 @@ def build_family(
         note(f"building {plan.project} {plan.version}".rstrip())
         built[project] = run_build(plan, environment, output, log=log_dir / f"build-{project}.log")
     return tuple(built.values())
+
+
+class FamilyResult(msgspec.Struct, frozen=True):
+    """What became of a family: its wheels in build order, and which of them were there from an earlier run.
+
+    `resumed` are `cp312-torch`, …; `proven` those that were imported in an environment made for it, of the
+    same form.
+    """
+
+    wheels: tuple[BuiltWheel, ...]
+    resumed: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()
+
+
+def run_family(
+    plan: FamilyPlan,
+    *,
+    interpreters: Mapping[str, Interpreter],
+    output_dir: Path,
+    work_dir: Path,
+    resume: bool,
+    note: Callable[[str], None],
+    editable_into: Environment | None = None,
+) -> FamilyResult:
+    """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one for an empty text.
+
+    Editable builds go into the environment `editable_into`, all others into environments below `work_dir`.
+    """
+    built: list[BuiltWheel] = []
+    made: dict[str, Environment] = {}
+    for each in plan.builds:
+        interpreter = interpreters[each.python]
+        if each.python not in made:
+            root = work_dir / "env" / interpreter.tag
+            environment = venv.create(root, python=Path(interpreter.path), log=work_dir / "log" / "env.log")
+            made[each.python] = environment
+        note(f"building {each.project} {each.version}".rstrip())
+        log = work_dir / "log" / f"{interpreter.tag}-{each.project}.log"
+        built.append(run_build(each, made[each.python], output_dir, log=log))
+    return FamilyResult(tuple(built))
