@@ -1,98 +1,200 @@
-"""`rocwright build`."""
+"""`rocwright build`: from checkouts to wheels of the PyTorch family."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.build.run.family import build_family, find_projects
+from rocwright.build.decide.recipe import load_recipes
+from rocwright.build.decide.wanted import Wanted
+from rocwright.build.family import Order, build_family, find_sources, plan_only
+from rocwright.build.place import RocmPlace, decide_place
+from rocwright.cli import show_build
+from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
+from rocwright.cli.source_options import host_platform
 from rocwright.data import load_table
-from rocwright.data.overlay import read_overlay
-from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
+from rocwright.data.overlay import Overlay, read_overlay
+from rocwright.errors import CommandFailed, UsageError
 from rocwright.model.project import ProjectTable
-from rocwright.pipeline.options import available_cores
 from rocwright.sources.changes import verify_checkouts
 from rocwright.sources.lock import read_lock
 from rocwright.system import console
-from rocwright.system.venv import Closed
+
+PACKAGES, WHERE, TREES, PRODUCT, WORK = Packages(), Where(), Trees(), Product(), Work()
+
+
+@dataclass(frozen=True)
+class Door:
+    """What differs between the command and the documented script.
+
+    `beside` is where checkouts are looked for; `environment_first` makes the active Python environment the
+    ROCm to build against whatever index is given, and installs the wheels there in the end.
+    """
+
+    beside: Path
+    environment_first: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All options of a build."""
+
+    output_dir: Path
+    packages: Packages
+    where: Where
+    trees: Trees
+    product: Product
+    work: Work
+    json: bool
+
+    def place(self, door: Door) -> RocmPlace:
+        """Which ROCm; raises `UsageError` for several."""
+        packages, where = self.packages, self.where
+        return decide_place(
+            index_url=packages.index_url,
+            find_links=packages.find_links,
+            spec=packages.rocm_sdk_version,
+            extras=words(packages.rocm_extras),
+            pre=packages.pre,
+            pip_cache_dir=packages.pip_cache_dir,
+            environment=where.rocm_environment,
+            prefix=where.rocm_prefix,
+            install=where.install_rocm,
+            environment_first=door.environment_first,
+        )
+
+    def order(self, door: Door, overlay: Overlay | None) -> Order:
+        """What is to be built; raises `UsageError` before anything is looked at but directories."""
+        place = self.place(door)
+        product, work = self.product, self.work
+        platform = product.platform or host_platform()
+        if platform != host_platform() and not work.dry_run:
+            raise UsageError(
+                f"wheels for {platform} are built on {platform}", next_step="add --dry-run to see the plan"
+            )
+        output = self.output_dir.expanduser().absolute()
+        work_dir = work.work_dir.expanduser().absolute() if work.work_dir else _work_dir(output)
+        cache = work.cache()
+        wanted = Wanted(
+            sources=self._sources(door, load_table("projects", ProjectTable, overlay)),
+            platform=platform,
+            targets=(),
+            release_type=product.release_type,
+            version_suffix=product.version_suffix,
+            build_number=product.pytorch_build_number,
+            clean=work.clean,
+            flash_attention=product.flash_attention(platform),
+            editable=words(product.editable),
+            split=product.split_device,
+            cache=cache,
+            cache_hip=not work.sccache_no_wrap,
+            build=self.trees.wanted(),
+            jobs=work.jobs,
+        )
+        return Order(
+            place=place,
+            wanted=wanted,
+            output_dir=str(output),
+            work_dir=str(work_dir),
+            targets=product.pytorch_rocm_arch,
+            pythons=product.pythons(),
+            resume=work.resume,
+            record=work.report_units,
+            install_wheels=self._install_wheels(place, door),
+        )
+
+    def _install_wheels(self, place: RocmPlace, door: Door) -> bool:
+        """Into the environment of ROCm; the script does it unless told not to, the command when told to."""
+        said = self.where.install_wheels
+        if place.kind == "environment":
+            return door.environment_first if said is None else said
+        if said:
+            raise UsageError(
+                "--install-wheels needs the environment that ROCm is installed in",
+                next_step="name it with --rocm-environment, or install the wheels of OUTPUT_DIR yourself",
+            )
+        return False
+
+    def _sources(self, door: Door, table: ProjectTable) -> dict[str, str]:
+        """Directories of what is to be built; with a lock, of exactly its projects, which are compared."""
+        trees = self.trees
+        folders = {row.name: row.directory for row in table.projects}
+        if trees.lock is not None:
+            held = read_lock(trees.lock)
+            folders = {source.project: source.directory for source in held.sources}
+            foreign = sorted(set(trees.given()) - set(folders))
+            if foreign:
+                raise UsageError(
+                    f"{trees.lock} does not hold {', '.join(foreign)}", next_step="leave the directory out"
+                )
+        found = find_sources(folders, trees.root_checkout_dir, trees.given(), beside=door.beside)
+        if trees.lock is not None:
+            base = (trees.root_checkout_dir or door.beside).absolute()
+            places = {name: Path(found.get(name, base / folder)) for name, folder in folders.items()}
+            verify_checkouts(held, places)
+            console.say(f"the checkouts are those of {trees.lock}")
+        return found
+
+
+def _work_dir(output: Path) -> Path:
+    """Beside the wheels: what lies in OUTPUT_DIR is for others to take."""
+    return output.with_name(output.name + "-work")
+
+
+def run(asked: Asked, door: Door) -> None:
+    """Do what a door was asked for; a command that fails hands its exit code on."""
+    overlay = read_overlay()
+    table = load_recipes(overlay)
+    order = asked.order(door, overlay)
+    if asked.work.dry_run:
+        plan = plan_only(order, table)
+        if asked.json:
+            console.out_json(plan)
+        else:
+            show_build.show_plan(plan)
+        return
+    try:
+        result = build_family(order, table, note=console.say)
+    except CommandFailed as problem:
+        console.error(problem)
+        raise SystemExit(passed_on(problem.status)) from None
+    if asked.json:
+        console.out_json(result)
+    else:
+        show_build.show_result(result, order)
+
+
+def passed_on(status: int) -> int:
+    """The exit code of a failed command as a shell would tell it: 128 and the signal's number for a killed one."""
+    return 128 - status if status < 0 else status
 
 
 def build(
     *,
     output_dir: Path,
-    pytorch_rocm_arch: str,
-    index_url: str | None = None,
-    find_links: list[str] | None = None,
-    rocm_sdk_version: str = ">1.0",
-    root_checkout_dir: Path = Path(),
-    lock: Path | None = None,
-    environment_dir: Path = Path("build-env"),
-    release_type: str = "release",
-    jobs: int | None = None,
+    packages: Packages = PACKAGES,
+    where: Where = WHERE,
+    trees: Trees = TREES,
+    product: Product = PRODUCT,
+    work: Work = WORK,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
-    """Build wheels of every project of the PyTorch family that is checked out, against ROCm from wheels.
+    """Build wheels of every project of the PyTorch family that is checked out, against one ROCm.
 
-    Order: triton, torch, torchaudio, torchvision, apex. Nothing but the given places is asked for ROCm.
+    Order: triton, torch, torchaudio, torchvision, apex, then projects of rocwright.toml. ROCm comes from
+    --index-url or --find-links into an environment of the build's own, from an environment that has its
+    packages (--rocm-environment), or from a plain installation (--rocm-prefix). In the end all wheels are
+    installed together and imported in a fresh environment. Run it again to resume. When a compiler or
+    another command fails, its exit code is that of rocwright.
 
     Parameters
     ----------
     output_dir
         Where the wheels go; made if it is not there.
-    pytorch_rocm_arch
-        GPU targets to compile for, separated by commas.
-    index_url
-        Index that has the ROCm packages.
-    find_links
-        Page or directory that has the ROCm packages; may be given several times.
-    rocm_sdk_version
-        Which ROCm, with its operator: ==7.10.0.
-    root_checkout_dir
-        Directory that holds pytorch, pytorch_audio, pytorch_vision, triton, apex.
-    lock
-        A lock of the sources: exactly its projects are built, and nothing is built unless every checkout is
-        what the lock says.
-    environment_dir
-        The build environment; made anew.
-    release_type
-        ci, dev, nightly, prerelease or release; decides the wheels' version.
-    jobs
-        Compilers at once.
     json
         Print the result as JSON.
     """
-    if not index_url and not find_links:
-        raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")
-    sources = find_projects(_directories(root_checkout_dir.resolve(), lock))
-    built = build_family(
-        sources,
-        Closed(index_url=index_url, find_links=tuple(find_links or ())),
-        output_dir.resolve(),
-        environment_dir=environment_dir.resolve(),
-        targets=tuple(str(target) for target in parse_targets(pytorch_rocm_arch)),
-        rocm_spec=rocm_sdk_version,
-        release_type=release_type,
-        jobs=jobs or available_cores(),
-        log_dir=environment_dir.resolve().with_name(environment_dir.name + "-logs"),
-        note=console.say,
-    )
-    if json:
-        console.out_json(built)
-    else:
-        rows = [(w.project, w.path, console.human_bytes(w.size), f"{w.wall_s:.0f}") for w in built]
-        console.table("Wheels", ("project", "wheel", "size", "seconds"), rows, right=(2, 3))
-
-
-def _directories(root: Path, lock: Path | None) -> dict[str, Path]:
-    """Where each project may lie; those of a lock are compared with it first."""
-    if lock is None:
-        rows = load_table("projects", ProjectTable, read_overlay()).projects
-        return {row.name: root / row.directory for row in rows}
-    held = read_lock(lock)
-    directories = {source.project: root / source.directory for source in held.sources}
-    verify_checkouts(held, directories)
-    console.say(f"the checkouts in {root} are those of {lock}")
-    return directories
+    run(Asked(output_dir, packages, where, trees, product, work, json), Door(beside=Path()))

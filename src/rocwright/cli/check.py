@@ -20,8 +20,8 @@ from rocwright.model.findings import Waiver, refused
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
-from rocwright.pipeline.options import available_cores
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 
 
 def check(

@@ -12,10 +12,11 @@ from rocwright.data import load_table
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.demo import demo_graph, preflight
 from rocwright.pipeline.local import RunReport, run
-from rocwright.pipeline.options import RunOptions, Workspace, available_cores, default_cache
+from rocwright.pipeline.options import RunOptions, Workspace, default_cache
 from rocwright.pipeline.steps.release import Released, UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 
 
 class _Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,6 @@ from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets, parse_targets
-from rocwright.pipeline.options import available_cores
 from rocwright.sdk.device.code import Listing, list_device_code
 from rocwright.sdk.device.extract import extract as extract_code
 from rocwright.sdk.device.library import LibrarySplit, split_library
@@ -25,6 +24,7 @@ from rocwright.sdk.device.merge import merge_trees
 from rocwright.sdk.device.names import printable
 from rocwright.sdk.device.split import TreeSplit, split_tree
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 
 app = App(
     name="kpack", help="Split device code out of libraries and wheels, list, extract, merge and verify it."

@@ -12,13 +12,14 @@ from cyclopts import App, Parameter
 
 from rocwright.cli.sdk_version import compute_version
 from rocwright.errors import UsageError
-from rocwright.pipeline.options import available_cores, default_cache
+from rocwright.pipeline.options import default_cache
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.layout import lay_out
 from rocwright.sdk.make import Made, make_packages
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 from rocwright.system.memory import return_large_blocks
 
 # What the C library keeps for so many threads is little; giving it back costs a twentieth of the time.

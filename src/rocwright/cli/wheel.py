@@ -12,9 +12,9 @@ from rocwright.build.split.wheel import split_wheel
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.show_wheel import show_about
 from rocwright.errors import UsageError
-from rocwright.pipeline.options import available_cores
 from rocwright.pipeline.wheel_about import about_wheel
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 
 app = App(name="wheel", help="Look into finished wheels, and take them apart.")
 # By name: each imports what it needs and nothing of the others.

@@ -17,8 +17,8 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.model.project import ProjectTable
-from rocwright.pipeline.options import available_cores
 from rocwright.system import console
+from rocwright.system.cores import available_cores
 from rocwright.system.workflow import tell_workflow
 from rocwright.wheel.tags import cp_version as cp_of
 from rocwright.wheel.versions import family_versions

@@ -82,8 +82,3 @@ def default_cache() -> Path:
     """`$XDG_CACHE_HOME/rocwright`, by default `~/.cache/rocwright`."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rocwright"
-
-
-def available_cores() -> int:
-    """Cores this process may use (a container's limit included, where the system tells)."""
-    return len(os.sched_getaffinity(0))
