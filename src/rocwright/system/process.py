@@ -32,6 +32,7 @@ _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH|GIT_CONFI
 _SECRET_OPTION = re.compile(
     r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
 )
+_SECRET_LENGTH = 8
 _URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 _running: set[int] = set()
@@ -57,9 +58,13 @@ class Completed:
     peak_rss: int
 
 
-def show(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """The command as it can be pasted into a shell, with its overrides, without secrets."""
-    words = [f"{key}={shlex.quote(value)}" for key, value in redact(env or {}).items()]
+def show(argv: Sequence[str], env: Mapping[str, str] | None = None, dropped: Sequence[str] = ()) -> str:
+    """The command as it can be pasted into a shell, with its overrides, without secrets.
+
+    `dropped` are variables that it runs without although the caller has them.
+    """
+    words = ["env", *(word for name in sorted(dropped) for word in ("-u", name))] if dropped else []
+    words += [f"{key}={shlex.quote(value)}" for key, value in redact(env or {}).items()]
     words += [shlex.quote(_SECRET_OPTION.sub(r"\1***", str(word))) for word in argv]
     return _URL_LOGIN.sub("***@", " ".join(words))
 
@@ -67,6 +72,12 @@ def show(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
 def redact(env: Mapping[str, str]) -> dict[str, str]:
     """A copy of `env` in which the values of secret-looking names are `***`."""
     return {key: "***" if _SECRET.search(key) else value for key, value in sorted(env.items())}
+
+
+def secrets_in(env: Mapping[str, str]) -> list[str]:
+    """The values of secret-looking names, the longest first; short ones would stand in ordinary text, too."""
+    values = {value for name, value in env.items() if _SECRET.search(name) and len(value) >= _SECRET_LENGTH}
+    return sorted(values, key=lambda value: (-len(value), value))
 
 
 def find_program(name: str, *, purpose: str, package: str | None = None) -> Path:
@@ -98,13 +109,16 @@ def run(
     `clean_env`. With `log`, everything printed is appended there, behind a line that reproduces the
     command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
     each line of standard error as it comes; those that a carriage return ends, because the next one is to
-    be written over them, go nowhere else then. Logins in addresses are left out of log and error.
+    be written over them, go nowhere else then. Logins in addresses and the values of secret-looking variables
+    are left out of log and error.
 
     Raises `MissingTool` when the program does not exist, `CommandFailed` (command, directory, last
     lines, log) for an exit code not in `ok`, `Interrupted` when the run is being stopped.
     """
     words = [os.fspath(word) for word in argv]
-    shown = show(words, env)
+    # What the command runs without is part of it: pasted into the caller's shell it would do something else.
+    dropped = [] if clean_env else [name for name in set(drop_env) if name in os.environ]
+    shown = show(words, env, [name for name in dropped if name not in (env or {})])
     environment = {} if clean_env else dict(os.environ)
     for name in drop_env:
         environment.pop(name, None)
@@ -115,7 +129,7 @@ def run(
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    output = _Output(log, watch)
+    output = _Output(log, watch, secrets_in(environment))
     try:
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
         child = _start(words, cwd, environment)
@@ -184,8 +198,14 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
 class _Output:
     """What a command prints: standard output whole, the last lines of both streams, all of it in the log."""
 
-    def __init__(self, log: Path | None, watch: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        log: Path | None,
+        watch: Callable[[str], None] | None = None,
+        secrets: Sequence[str] = (),
+    ) -> None:
         self._watch = watch
+        self._secrets = secrets
         self.stdout: list[str] = []
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._rest = {"out": "", "err": ""}
@@ -216,6 +236,8 @@ class _Output:
                     continue
             if "://" in line:
                 line = _URL_LOGIN.sub("***@", line)
+            for secret in self._secrets:
+                line = line.replace(secret, "***")
             self.tail.append(line.rstrip("\r\n"))
             if self._sink is not None:
                 self._sink.write(line)

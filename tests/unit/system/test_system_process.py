@@ -42,6 +42,29 @@ def test_a_shell_that_is_given_the_shown_command_does_the_same() -> None:
     assert again.stdout == done.stdout == '[["two words", "$HOME", "it\'s"], "-O2 -g \'$x\'"]\n'
 
 
+def test_the_shown_command_runs_without_what_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pasted into the shell that has the variable, it must still do the same."""
+    for name in ("OF_CALLER", "KEPT", "OTHER"):
+        monkeypatch.setenv(name, "here")
+    code = "import os; print([os.environ.get(n) for n in ('OF_CALLER', 'KEPT', 'OTHER')])"
+    done = python(code, env={"OTHER": "ours"}, drop_env=["OF_CALLER", "OTHER", "NOT_SET"])
+    assert done.command.startswith("env -u OF_CALLER OTHER=ours ")
+    again = subprocess.run([SH, "-c", done.command], capture_output=True, text=True, check=True)
+    assert again.stdout == done.stdout == "[None, 'here', 'ours']\n"
+
+
+def test_a_secret_that_a_command_prints_is_not_in_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INDEX_PASSWORD", "hunter2hunter2")
+    monkeypatch.setenv("SHORT_TOKEN", "on")
+    code = "import os, sys; print(os.environ['INDEX_PASSWORD'], 'is on'); sys.exit(1)"
+    with pytest.raises(CommandFailed) as caught:
+        python(code, log=tmp_path / "log")
+    assert caught.value.tail == "*** is on"
+    assert (tmp_path / "log").read_text().splitlines()[1:] == ["*** is on"]
+
+
 @pytest.mark.parametrize(
     "name",
     [
