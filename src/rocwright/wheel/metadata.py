@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -167,6 +167,25 @@ def add_headers(data: bytes, lines: Sequence[str]) -> bytes:
     if head and not head.endswith(b"\n"):
         head += end
     return head + b"".join(line.encode() + end for line in lines) + body
+
+
+def edit_headers(data: bytes, edit: Callable[[str, str], Sequence[str] | None]) -> bytes:
+    """METADATA with some headers written anew; everything else stays as it is, byte for byte.
+
+    `edit` gets key (in lower case) and unfolded value of each header and returns the lines that stand in its
+    place, without line breaks; None keeps the header.
+    """
+    head, body = _head_and_body(data)
+    kept: list[bytes] = []
+    for lines in re.findall(rb"[^\n]*\n?(?:[ \t][^\n]*\n?)*", head):
+        key, found, value = lines.decode("utf-8", "surrogateescape").partition(":")
+        made = edit(key.strip().lower(), " ".join(value.split())) if found else None
+        if made is None:
+            kept.append(lines)
+        else:
+            end = b"\r\n" if lines.endswith(b"\r\n") else b"\n"
+            kept += [line.encode("utf-8", "surrogateescape") + end for line in made]
+    return b"".join(kept) + body
 
 
 def _head_and_body(data: bytes) -> tuple[bytes, bytes]:
