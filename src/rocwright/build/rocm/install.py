@@ -1,69 +1,85 @@
-"""Install the ROCm packages into a build environment and ask them where they are."""
+"""Install the ROCm packages into a user's Python environment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
+from rocwright.build.rocm import pip
+from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.system.venv import Closed, Environment, pip_install
+from rocwright.system.venv import Closed, Environment
+
+# An index that was just written to shows it within a few minutes.
+INDEX_WAIT_S = 180.0
 
 
-def rocm_requirement(spec: str, extras: tuple[str, ...] = ()) -> str:
+def _silently(text: str) -> None:
+    """Tell nobody."""
+
+
+def rocm_requirement(spec: str, extras: Sequence[str] = ()) -> str:
     """`rocm[libraries,devel]` with a version specifier that has an operator, such as `==7.10.0`."""
     try:
-        SpecifierSet(spec)
+        wanted = SpecifierSet(spec)
     except InvalidSpecifier as error:
         raise UsageError(
             f"{spec!r} is no version specifier", next_step="write the operator too: '==7.10.0', '>1.0'"
         ) from error
-    return f"rocm[{','.join(('libraries', 'devel', *extras))}]{spec}"
+    names = dict.fromkeys(("libraries", "devel", *extras))
+    for name in names:
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+            raise UsageError(
+                f"{name!r} is no name of an extra", next_step="write them like device-gfx942,profiler"
+            )
+    return f"rocm[{','.join(names)}]{wanted}"
+
+
+def satisfies(version: str, spec: str) -> bool:
+    """Whether a version is one that `spec` asks for; pre-releases count."""
+    try:
+        return SpecifierSet(spec).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def require_version(version: str, spec: str, *, environment: Environment) -> None:
+    """Raise `InvalidInput` for a ROCm that is none of those asked for."""
+    if not satisfies(version, spec):
+        raise InvalidInput(
+            f"ROCm {version} is installed, but rocm{spec} was asked for",
+            where=environment.root,
+            next_step="is another ROCm in this environment? use a fresh one",
+        )
 
 
 def install_rocm(
-    environment: Environment, places: Closed, *, spec: str = ">1.0", extras: tuple[str, ...] = (), log: Path
+    environment: Environment,
+    places: Closed,
+    *,
+    spec: str = ">1.0",
+    extras: Sequence[str] = (),
+    pre: bool = True,
+    pip_cache_dir: Path | None = None,
+    index_wait_s: float = INDEX_WAIT_S,
+    index_every_s: float = pip.RETRY_EVERY_S,
+    log: Path,
+    note: pip.Note = _silently,
 ) -> Rocm:
-    """Install `rocm[libraries,devel]` from the given places only, expand the devel tree, describe it."""
-    pip_install(
-        environment, [rocm_requirement(spec, extras)], closed=places, options=["--force-reinstall"], log=log
+    """Install `rocm[libraries,devel]` anew from the given places only, expand devel's files, describe it.
+
+    `index_wait_s` is how long an index may take to show the packages; 0 asks once. Raises `UsageError` for a
+    malformed `spec`, and for a Python that belongs to the operating system, `CommandFailed` with pip's last
+    lines otherwise, `InvalidInput` when what is installed then is not what was asked for.
+    """
+    wanted = pip.Install(
+        rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir
     )
-    return describe_rocm(environment, log=log)
-
-
-class _Version(msgspec.Struct, frozen=True):
-    """What is needed of `rocm-sdk version --json`."""
-
-    libraries: tuple[str, ...]
-
-
-def describe_rocm(environment: Environment, *, log: Path) -> Rocm:
-    """Ask the installed `rocm-sdk`; raises `InvalidInput` when it names a directory that is not there."""
-    tool = str(environment.bin / "rocm-sdk")
-
-    def ask(*words: str) -> str:
-        return environment.run([tool, *words], log=log).stdout.strip()
-
-    version = ask("version")
-    root, programs, cmake = (Path(ask("path", flag)) for flag in ("--root", "--bin", "--cmake"))
-    for directory in (root, programs, cmake):
-        if not directory.is_dir():
-            raise InvalidInput(
-                f"rocm-sdk names {directory}, which is no directory",
-                where=log,
-                next_step="is rocm[devel] installed? run `rocm-sdk test` in that environment",
-            )
-    known = msgspec.json.decode(ask("version", "--json"), type=_Version).libraries
-    bitcode = root / "lib" / "llvm" / "amdgcn" / "bitcode"
-    host_math = root / "lib" / "host-math"
-    return Rocm(
-        version=version,
-        root=str(root),
-        bin=str(programs),
-        cmake=str(cmake),
-        device_libraries=str(bitcode) if bitcode.is_dir() else "",
-        host_math=str(host_math) if host_math.is_dir() else "",
-        libraries=known,
-    )
+    pip.install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
+    rocm = describe_rocm(environment, log=log)
+    require_version(rocm.version, spec, environment=environment)
+    return rocm

@@ -1,0 +1,122 @@
+"""Ask the ROCm packages of a Python environment where they are and what they have."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.prefix import device_libraries
+from rocwright.errors import CommandFailed, InvalidInput
+from rocwright.model.gpu import base_targets, is_target
+from rocwright.system import venv
+from rocwright.system.venv import Environment
+
+_DEVICE_PACKAGE = "rocm-sdk-device-"
+_SITE = "import os, rocm_sdk; print(os.path.dirname(os.path.dirname(os.path.abspath(rocm_sdk.__file__))))"
+# What AMD's first releases of the packages know, who have no `version --json`: names, then which of them the
+# installed packages hold.
+_OLDER_LIBRARIES = """
+import json, rocm_sdk
+from rocm_sdk._dist_info import ALL_LIBRARIES
+found = []
+for name in ALL_LIBRARIES:
+    try:
+        rocm_sdk.find_libraries(name)
+    except Exception:
+        continue
+    found.append(name)
+print(json.dumps(found))
+"""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """What is needed of `rocm-sdk version --json`."""
+
+    libraries: tuple[str, ...]
+
+
+class _Targets(msgspec.Struct, frozen=True):
+    """What is needed of `rocm-sdk targets --json`."""
+
+    targets: tuple[str, ...]
+
+
+def describe_rocm(environment: Environment, *, log: Path) -> Rocm:
+    """Ask the installed `rocm-sdk`, which expands the development files where that has not been done yet.
+
+    Raises `CommandFailed` when a question fails (nothing is guessed then), `InvalidInput` when the answer
+    is empty or a directory that is not there.
+    """
+    version = _ask(environment, "version", log=log)
+    if not version:
+        raise InvalidInput(
+            f"ROCm's packages in {environment.root} do not say their version",
+            where=log,
+            next_step="install them anew with `rocwright install-rocm`",
+        )
+    root, programs, cmake = (
+        Path(_ask(environment, "path", flag, log=log)) for flag in ("--root", "--bin", "--cmake")
+    )
+    for directory in (root, programs, cmake):
+        if not directory.is_absolute() or not directory.is_dir():
+            raise InvalidInput(
+                f"rocm-sdk names {directory}, which is no directory",
+                where=log,
+                next_step="is rocm[devel] installed? run `rocm-sdk test` in that environment",
+            )
+    host_math, sysdeps, roctracer = (
+        root / name for name in ("lib/host-math", "lib/rocm_sysdeps", "include/roctracer")
+    )
+    return Rocm(
+        version=version,
+        root=str(root),
+        bin=str(programs),
+        cmake=str(cmake),
+        device_libraries=device_libraries(root),
+        host_math=str(host_math) if host_math.is_dir() else "",
+        sysdeps=str(sysdeps) if sysdeps.is_dir() else "",
+        roctracer_include=str(roctracer) if roctracer.is_dir() else "",
+        libraries=_libraries(environment, log=log),
+        targets=_targets(environment, log=log),
+        site=_python(environment, "-c", _SITE, log=log),
+    )
+
+
+def _python(environment: Environment, *words: str, log: Path) -> str:
+    """What the environment's Python prints on standard output; whatever warns stays apart."""
+    # Not from the caller's directory: Python would look for modules there first.
+    return environment.run(
+        [str(environment.python), *words],
+        cwd=environment.root,
+        log=log,
+        next_step="is rocm[libraries,devel] installed there? `rocwright install-rocm` does that",
+    ).stdout.strip()
+
+
+def _ask(environment: Environment, *words: str, log: Path) -> str:
+    return _python(environment, "-m", "rocm_sdk", *words, log=log)
+
+
+def _libraries(environment: Environment, *, log: Path) -> tuple[str, ...]:
+    """Short names that `import torch` may ask for with these packages."""
+    try:
+        return msgspec.json.decode(_ask(environment, "version", "--json", log=log), type=_Version).libraries
+    except (CommandFailed, msgspec.DecodeError):
+        said = _python(environment, "-c", _OLDER_LIBRARIES, log=log)
+        return msgspec.json.decode(said, type=tuple[str, ...])
+
+
+def _targets(environment: Environment, *, log: Path) -> tuple[str, ...]:
+    """GPU targets with device code, by the hardware's order; empty where the packages do not say."""
+    try:
+        said = msgspec.json.decode(_ask(environment, "targets", "--json", log=log), type=_Targets).targets
+    except (CommandFailed, msgspec.DecodeError):
+        # The older answer is a list of what was once built; the names of installed packages do not lie.
+        names = venv.installed(environment)
+        said = tuple(name.removeprefix(_DEVICE_PACKAGE) for name in names if name.startswith(_DEVICE_PACKAGE))
+        if not said:
+            said = tuple(re.split(r"[\s,;]+", _ask(environment, "targets", log=log)))
+    return base_targets(target for target in said if is_target(target))

@@ -1,0 +1,176 @@
+"""Call pip for ROCm's packages: from the places given and no others, again while an index is behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.build.rocm.places import remote_places
+from rocwright.errors import CommandFailed, UsageError
+from rocwright.system import process
+from rocwright.system.venv import Closed, Environment, pip_command
+
+Note = Callable[[str], None]
+
+RETRY_EVERY_S = 15.0
+# Variables that would let the caller's Python or libraries into pip and the builds that it starts.
+_LEAKS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD")
+# Of pip's own, those stay that say how to reach a place or what to keep, not where to look.
+_KEPT = {
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_PROXY",
+    "PIP_TRUSTED_HOST",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_TIMEOUT",
+    "PIP_RETRIES",
+    "PIP_CACHE_DIR",
+    "PIP_NO_CACHE_DIR",
+}
+# How pip says that a package is not to be had; on an index that is catching up, it will be.
+_NOT_YET = (
+    (
+        re.compile(r"Connection refused|ConnectionRefusedError", re.IGNORECASE),
+        "the index does not answer yet",
+    ),
+    (re.compile(r"404 Client Error|HTTP error 404", re.IGNORECASE), "the index does not have a file yet"),
+    (
+        re.compile(r"No matching distribution found|Could not find a version that satisfies", re.IGNORECASE),
+        "the index does not show the package yet",
+    ),
+)
+# What ends in the same words and is there tomorrow, too.
+_NEVER = re.compile(
+    r"\b401 |\b403 |certificate|Name or service not known|name resolution|getaddrinfo|No address associated"
+    r"|require a different python version",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Install:
+    """One `pip install` of ROCm's packages.
+
+    `reinstall` puts everything there anew; `report` is where pip writes what it installed, as JSON.
+    """
+
+    requirement: str
+    places: Closed
+    pre: bool = True
+    reinstall: bool = False
+    cache_dir: Path | None = None
+    report: Path | None = None
+    dry: bool = False
+
+    def arguments(self) -> list[str]:
+        """What follows `pip`."""
+        words = ["install", "--no-input", *self.places.arguments(), *self._cache()]
+        words += ["--pre"] if self.pre else []
+        words += ["--force-reinstall"] if self.reinstall else []
+        words += ["--dry-run", "--ignore-installed"] if self.dry else []
+        words += ["--report", str(self.report)] if self.report is not None else []
+        return [*words, self.requirement]
+
+    def forgets(self) -> bool:
+        """Whether pip keeps nothing: what lies on this machine needs no second copy."""
+        return self.cache_dir is None and not remote_places(self.places)
+
+    def _cache(self) -> list[str]:
+        if self.forgets():
+            return ["--no-cache-dir"]
+        return ["--cache-dir", str(self.cache_dir)] if self.cache_dir is not None else []
+
+    def removal(self) -> list[str]:
+        """What follows `pip` to drop the wheel of `rocm` from its cache."""
+        return ["cache", "remove", "rocm", *self._cache()]
+
+
+def run_pip(environment: Environment, arguments: list[str], *, log: Path) -> process.Completed:
+    """Run pip for an environment, without the caller's settings of places; raises `CommandFailed`."""
+    return process.run(
+        [*pip_command(), "--python", str(environment.python), *arguments],
+        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull},
+        drop_env=[*_LEAKS, *(name for name in os.environ if name.startswith("PIP_") and name not in _KEPT)],
+        log=log,
+    )
+
+
+def install(
+    environment: Environment,
+    wanted: Install,
+    *,
+    wait_s: float,
+    every_s: float = RETRY_EVERY_S,
+    log: Path,
+    note: Note,
+) -> None:
+    """Install, trying again for `wait_s` seconds (0: once) while an index does not show the packages.
+
+    An index shows an upload minutes after it; other failures are raised at once. Directories of this
+    machine are not waited for.
+    """
+    forget_selection(environment, wanted, log=log, note=note)
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            run_pip(environment, wanted.arguments(), log=log)
+            return
+        except CommandFailed as failed:
+            reason = not_yet(failed.tail) if remote_places(wanted.places) else None
+            left = deadline - time.monotonic()
+            if reason is None or left <= 0:
+                raise _explained(failed, environment, wanted, waited=wait_s if reason else 0) from None
+            pause = min(every_s, left)
+            note(f"{reason}; trying again in {pause:.0f} s, for at most {left:.0f} s more")
+            process.pause(pause)
+
+
+def not_yet(tail: str) -> str | None:
+    """Why a failure of pip may be over in a moment, by its last lines; None when it will not be."""
+    if _NEVER.search(tail):
+        return None
+    return next((reason for pattern, reason in _NOT_YET if pattern.search(tail)), None)
+
+
+def forget_selection(environment: Environment, wanted: Install, *, log: Path, note: Note) -> None:
+    """Drop the wheel that pip built of the `rocm` source package earlier; a warning where that fails.
+
+    It keeps the GPUs chosen when it was built, whatever this machine or the caller wants now.
+    """
+    if wanted.forgets():
+        return
+    try:
+        run_pip(environment, wanted.removal(), log=log)
+    except CommandFailed as failed:
+        lines = failed.tail.splitlines()
+        note(f"warning: pip's cache was not cleared of rocm: {lines[-1] if lines else failed.what}")
+
+
+def _explained(
+    failed: CommandFailed, environment: Environment, wanted: Install, *, waited: float
+) -> CommandFailed | UsageError:
+    """The failure with what to do about it, where pip's last lines tell."""
+    tail = failed.tail
+    if "externally-managed-environment" in tail:
+        return UsageError(
+            f"{environment.python} belongs to the operating system, which lets nothing be installed into it",
+            where=environment.root,
+            next_step="make an environment with `python3 -m venv .venv` and name it with --environment .venv",
+        )
+    if "require a different python version" in tail:
+        failed.next_step = f"these packages are not for the Python of {environment.root}; use another one"
+    elif re.search(r"\b40[13] |credentials", tail, re.IGNORECASE):
+        failed.next_step = (
+            "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
+        )
+    elif not_yet(tail) is not None:
+        since = f", after {waited:.0f} s of waiting" if waited else ""
+        failed.next_step = (
+            f"{wanted.requirement} is not there{since}: check the version and the places that were asked, "
+            "which pip's lines above name"
+        )
+    return failed
