@@ -1,0 +1,102 @@
+"""What the recorder wrote: one call of a compiler or linker a line, and the peaks of earlier runs.
+
+A run of the builder begins with `start_units`, which keeps of the records before it what later runs need:
+the most memory that each unit took. So `calls.jsonl` holds the calls of the newest run alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rocwright.system.files import write_text
+
+CALLS, PEAKS = "calls.jsonl", "peaks.json"
+
+
+class UnitRecord(msgspec.Struct, frozen=True):
+    """One call: seconds, bytes of the largest process, what the compiler cache answered (empty: not asked).
+
+    `kind` is `host`, `hip`, `link` or `other` (a question to the compiler, not a compilation). `build` is the
+    project, with the Python where one is known. `devices` maps GPU targets, and `host`, to CPU seconds.
+    `at` is seconds since 1970; paths are as the command had them, relative to `directory`.
+    """
+
+    at: float
+    kind: str
+    source: str
+    output: str
+    directory: str
+    wall_s: float
+    cpu_s: float
+    peak_rss: int
+    exit: int = 0
+    build: str = ""
+    cache: str = ""
+    devices: dict[str, float] = {}
+
+    @property
+    def project(self) -> str:
+        """The project alone."""
+        return self.build.partition(" ")[0]
+
+    @property
+    def python(self) -> str:
+        """The Python that was being built for; empty where the build did not say."""
+        return self.build.partition(" ")[2]
+
+    @property
+    def object(self) -> str:
+        """The output as one path, whatever the call's directory was."""
+        return str(Path(self.directory) / self.output)
+
+
+def read_units(directory: Path) -> list[UnitRecord]:
+    """The calls of the newest run, in the order in which they ended; lines that are no record are skipped.
+
+    A run that was killed in the middle of a write leaves half a line, and that is no reason to fail.
+    """
+    try:
+        lines = (directory / CALLS).read_bytes().splitlines()
+    except OSError:
+        return []
+    decoder = msgspec.json.Decoder(UnitRecord)
+    records = []
+    for line in lines:
+        try:
+            records.append(decoder.decode(line))
+        except msgspec.DecodeError:
+            continue
+    return records
+
+
+def start_units(directory: Path) -> None:
+    """Keep the peaks of the calls that are there and begin with none; also removes what killed calls left."""
+    directory.mkdir(parents=True, exist_ok=True)
+    known = _known_peaks(directory)
+    for record in read_units(directory):
+        if record.exit == 0 and record.kind != "other":
+            known.setdefault(record.project, {})[record.object] = record.peak_rss
+    if known:
+        write_text(directory / PEAKS, msgspec.json.format(msgspec.json.encode(known).decode(), indent=1))
+    (directory / CALLS).unlink(missing_ok=True)
+    for left in directory.glob(".notes-*"):
+        left.unlink(missing_ok=True)
+
+
+def peaks(directory: Path, project: str) -> list[int]:
+    """Most bytes resident of each unit of a project in its last build, largest first; empty without one."""
+    known = _known_peaks(directory).get(project, {})
+    for record in read_units(directory):
+        if record.project == project and record.exit == 0 and record.kind != "other":
+            known[record.object] = record.peak_rss
+    return sorted(known.values(), reverse=True)
+
+
+def _known_peaks(directory: Path) -> dict[str, dict[str, int]]:
+    try:
+        return msgspec.json.decode((directory / PEAKS).read_bytes(), type=dict[str, dict[str, int]])
+    except (OSError, msgspec.DecodeError):
+        # A guess from data serves as well; it is not worth stopping for.
+        return {}
