@@ -44,7 +44,7 @@ class _Targets(msgspec.Struct, frozen=True):
     targets: tuple[str, ...]
 
 
-def describe_rocm(environment: Environment, *, log: Path) -> Rocm:
+def describe_rocm(environment: Environment, *, log: Path | None = None) -> Rocm:
     """Ask the installed `rocm-sdk`, which expands the development files where that has not been done yet.
 
     Raises `CommandFailed` when a question fails (nothing is guessed then), `InvalidInput` when the answer
@@ -85,7 +85,7 @@ def describe_rocm(environment: Environment, *, log: Path) -> Rocm:
     )
 
 
-def _python(environment: Environment, *words: str, log: Path) -> str:
+def _python(environment: Environment, *words: str, log: Path | None) -> str:
     """What the environment's Python prints on standard output; whatever warns stays apart."""
     # Not from the caller's directory: Python would look for modules there first.
     return environment.run(
@@ -96,11 +96,11 @@ def _python(environment: Environment, *words: str, log: Path) -> str:
     ).stdout.strip()
 
 
-def _ask(environment: Environment, *words: str, log: Path) -> str:
+def _ask(environment: Environment, *words: str, log: Path | None) -> str:
     return _python(environment, "-m", "rocm_sdk", *words, log=log)
 
 
-def _libraries(environment: Environment, *, log: Path) -> tuple[str, ...]:
+def _libraries(environment: Environment, *, log: Path | None) -> tuple[str, ...]:
     """Short names that `import torch` may ask for with these packages."""
     try:
         return msgspec.json.decode(_ask(environment, "version", "--json", log=log), type=_Version).libraries
@@ -109,7 +109,7 @@ def _libraries(environment: Environment, *, log: Path) -> tuple[str, ...]:
         return msgspec.json.decode(said, type=tuple[str, ...])
 
 
-def _targets(environment: Environment, *, log: Path) -> tuple[str, ...]:
+def _targets(environment: Environment, *, log: Path | None) -> tuple[str, ...]:
     """GPU targets with device code, by the hardware's order; empty where the packages do not say."""
     try:
         said = msgspec.json.decode(_ask(environment, "targets", "--json", log=log), type=_Targets).targets
