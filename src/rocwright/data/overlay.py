@@ -19,7 +19,7 @@ from rocwright.errors import InvalidData
 
 FILE_NAME = "rocwright.toml"
 # Whoever reads one of these tables gives the overlay; a table that nobody would read is refused.
-OVERLAID = ("contract", "projects")
+OVERLAID = ("contract", "projects", "recipes")
 
 
 @dataclass(frozen=True)

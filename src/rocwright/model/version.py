@@ -20,6 +20,8 @@ ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerele
 RELEASE_TYPES: tuple[str, ...] = get_args(ReleaseType)
 # Their versions carry the commit that was built.
 COMMIT_TYPES = ("ci", "dev", "dev-bkc")
+# Wheels of frameworks carry theirs as well.
+GIT_TYPES = ("dev", "dev-bkc")
 
 
 class InvalidVersion(InvalidInput):
@@ -46,18 +48,28 @@ def rocm_suffix(rocm_version: str) -> str:
     return f"{prefix}{version.public}{local}"
 
 
+def with_commit(suffix: str, commit: str) -> str:
+    """A local suffix with the source commit first: `+rocm7.10.0` → `+git1a2b3c4d.rocm7.10.0`."""
+    return f"+git{commit[:8]}.{suffix.removeprefix('+')}"
+
+
+def with_suffix(base: str, suffix: str) -> str:
+    """A project's own version with a local suffix, normalised; a version has one plus sign only."""
+    if not suffix.startswith("+"):
+        raise InvalidVersion(f"version suffix {suffix!r} must start with '+'")
+    return str(parse_version(base.strip() + suffix))
+
+
 def wheel_version(base: str, suffix: str, *, release_type: str, commit: str | None = None) -> str:
     """Version of a framework wheel: the project's own base version plus the suffix, normalised.
 
     `dev` builds carry the source commit first: `2.12.0a0+git1a2b3c4d.rocm7.10.0`.
     """
-    if not suffix.startswith("+"):
-        raise InvalidVersion(f"version suffix {suffix!r} must start with '+'")
     if release_type not in RELEASE_TYPES:
         raise InvalidVersion(f"release type {release_type!r} is not one of {', '.join(RELEASE_TYPES)}")
-    if release_type in ("dev", "dev-bkc") and commit:
-        suffix = f"+git{commit[:8]}.{suffix[1:]}"
-    return str(parse_version(base.strip() + suffix))
+    if release_type in GIT_TYPES and commit:
+        suffix = with_commit(suffix, commit)
+    return with_suffix(base, suffix)
 
 
 def check_pattern(rocm_version: str, release_type: str) -> str:

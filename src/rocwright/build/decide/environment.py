@@ -8,82 +8,118 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import PureWindowsPath
 
-from rocwright.build.decide.recipe import Recipe, RecipeTable
+from rocwright.build.decide.wanted import Wanted
 from rocwright.build.rocm.described import Rocm
 from rocwright.errors import UsageError
 
 # GCC 12 warns about PyTorch's own code, which is built with -Werror.
 _GCC_QUIET = "-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict"
+# A caller's compilers and flags are meant for the build; everything else of his is not.
+_CALLERS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 
 
 def common_environment(
     rocm: Rocm,
-    targets: Sequence[str],
+    wanted: Wanted,
     *,
     caller: Mapping[str, str],
     jobs: int,
     include: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Variables for every project on Linux; `caller` is the environment the tool was started with.
+    """Variables for every project; `caller` is the environment the tool was started with.
 
     `include` are further directories of headers for every compiler, such as Python's own.
 
     Raises `UsageError` when no target is given: an empty list would compile for whatever GPU is there.
     """
-    if not targets:
+    if not wanted.targets:
         raise UsageError("no GPU target to build for", next_step="give --pytorch-rocm-arch, e.g. gfx942")
+    windows = wanted.platform == "windows"
     env = {
         "PYTHONUTF8": "1",
         # A CUDA toolkit on the same machine must not win.
         "HIP_PLATFORM": "amd",
-        "CMAKE_PREFIX_PATH": rocm.cmake,
+        "CMAKE_PREFIX_PATH": _prefix_path(rocm, caller, windows=windows),
         "ROCM_HOME": rocm.root,
         "ROCM_PATH": rocm.root,
         "HIP_PATH": rocm.root,
-        "PYTORCH_ROCM_ARCH": ";".join(targets),
-        "USE_KINETO": caller.get("USE_KINETO", "ON"),
+        "PYTORCH_ROCM_ARCH": ";".join(wanted.targets),
+        "USE_KINETO": caller.get("USE_KINETO") or ("OFF" if windows else "ON"),
         "USE_GLOO": "ON",
-        "CXXFLAGS": _joined(caller.get("CXXFLAGS"), _GCC_QUIET),
-        "CPPFLAGS": _joined(caller.get("CPPFLAGS"), _GCC_QUIET),
-        "MAX_JOBS": caller.get("MAX_JOBS", str(jobs)),
-        "PATH": os.pathsep.join([rocm.bin, caller.get("PATH", os.defpath)]),
+        "MAX_JOBS": str(wanted.jobs or caller.get("MAX_JOBS") or jobs),
+        "PATH": joined_paths([rocm.bin, caller.get("PATH", os.defpath)], windows=windows),
     }
-    if include:
-        env["CPATH"] = os.pathsep.join([*include, *filter(None, [caller.get("CPATH")])])
     if rocm.device_libraries:
         env["HIP_DEVICE_LIB_PATH"] = rocm.device_libraries
     if rocm.host_math:
         env |= {"BLAS": "OpenBLAS", "OpenBLAS_HOME": rocm.host_math, "OpenBLAS_LIB_NAME": "rocm-openblas"}
+    if include:
+        env["CPATH"] = joined_paths([*include, caller.get("CPATH", "")], windows=windows)
+    return env | (_windows_compilers(rocm, wanted) if windows else _linux_flags(caller))
+
+
+def _linux_flags(caller: Mapping[str, str]) -> dict[str, str]:
+    env = {name: caller[name] for name in _CALLERS if caller.get(name)}
+    return env | {name: appended(env.get(name), _GCC_QUIET) for name in ("CXXFLAGS", "CPPFLAGS")}
+
+
+def _windows_compilers(rocm: Rocm, wanted: Wanted) -> dict[str, str]:
+    """CMake and setuptools read backslashes in these as escapes."""
+    programs = PureWindowsPath(rocm.root).as_posix() + "/lib/llvm/bin"
+    env = {
+        "HIP_CLANG_PATH": programs,
+        "CC": f"{programs}/clang-cl.exe",
+        "CXX": f"{programs}/clang-cl.exe",
+    }
+    if wanted.cache == "ccache":
+        # Debug information in a file of its own is nothing that a cache can keep.
+        env["CMAKE_MSVC_DEBUG_INFORMATION_FORMAT"] = "Embedded"
     return env
 
 
-def project_environment(
-    recipe: Recipe,
-    table: RecipeTable,
-    *,
-    version: str,
-    number: str,
-    targets: Sequence[str],
-    requirements: Sequence[str],
-) -> dict[str, str]:
-    """What one project adds: its version variables, its own settings, torch's pinned requirements."""
-    env = dict(recipe.env)
-    if recipe.version_env:
-        env[recipe.version_env] = version
-    if recipe.number_env:
-        env[recipe.number_env] = number
-    if recipe.project == "torch":
-        env["PYTORCH_EXTRA_INSTALL_REQUIREMENTS"] = "|".join(requirements)
-        # Flash attention is built by triton's compiler: without triton there is none.
-        has_triton = any(text.startswith("triton==") for text in requirements)
-        supported = any(target.startswith(table.flash_attention.targets) for target in targets)
-        value = "1" if has_triton and supported else "0"
-        env |= {"USE_FLASH_ATTENTION": value, "USE_MEM_EFF_ATTENTION": value}
-    if recipe.project == "torchvision":
-        env["VERSION_NAME"] = version
+def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+    """ROCm's copies of system libraries, for a build on Linux: headers, libraries, pkg-config.
+
+    `LD_LIBRARY_PATH` is for programs that the build runs; it is the build's alone.
+    """
+    added: dict[str, str] = {}
+    includes = [f"-I{rocm.sysdeps}/include"] if rocm.sysdeps else []
+    includes += [f"-I{rocm.roctracer_include}"] if rocm.roctracer_include else []
+    if includes:
+        added["CXXFLAGS"] = appended(env.get("CXXFLAGS"), " ".join(includes))
+    if rocm.sysdeps:
+        library = f"{rocm.sysdeps}/lib"
+        added["LDFLAGS"] = appended(env.get("LDFLAGS"), f"-L{library}")
+        packages = [f"{library}/pkgconfig", caller.get("PKG_CONFIG_PATH", "")]
+        added["PKG_CONFIG_PATH"] = joined_paths(packages, windows=False)
+        added["LD_LIBRARY_PATH"] = library
+    return added
+
+
+def cache_environment(wanted: Wanted) -> dict[str, str]:
+    """The compiler launchers of a cache, by its name; sccache takes HIP code on Linux as well."""
+    if not wanted.cache:
+        return {}
+    env = {"CMAKE_C_COMPILER_LAUNCHER": wanted.cache, "CMAKE_CXX_COMPILER_LAUNCHER": wanted.cache}
+    if wanted.cache == "sccache" and wanted.cache_hip and wanted.platform == "linux":
+        env["HIP_CLANG_LAUNCHER"] = wanted.cache
     return env
 
 
-def _joined(first: str | None, second: str) -> str:
+def _prefix_path(rocm: Rocm, caller: Mapping[str, str], *, windows: bool) -> str:
+    """Where CMake looks: ROCm's packages alone, or a plain prefix before what the caller named."""
+    if rocm.origin != "prefix":
+        return rocm.cmake
+    return joined_paths([rocm.cmake, rocm.root, caller.get("CMAKE_PREFIX_PATH", "")], windows=windows)
+
+
+def joined_paths(paths: Sequence[str], *, windows: bool) -> str:
+    """A search path in the platform's spelling, empty parts left out."""
+    return (";" if windows else ":").join(path for path in paths if path)
+
+
+def appended(first: str | None, second: str) -> str:
+    """Flags behind those that are there."""
     return f"{first} {second}" if first else second

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
+from rocwright.build.decide.flash_attention import choose_flash_attention
 from rocwright.build.decide.plan import BuildPlan
+from rocwright.build.decide.project import Circumstances, plan_project
+from rocwright.build.decide.recipe import Recipe, RecipeTable
+from rocwright.build.decide.tree import SourceFacts
+from rocwright.build.decide.wanted import CACHES, Wanted
 from rocwright.build.rocm.described import Rocm
+from rocwright.errors import UsageError
+from rocwright.model.project import PLATFORMS
+from rocwright.model.version import RELEASE_TYPES
 
 
 class FamilyPlan(msgspec.Struct, frozen=True):
@@ -22,3 +34,163 @@ class FamilyPlan(msgspec.Struct, frozen=True):
     builds: tuple[BuildPlan, ...]
     left_out: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+
+
+def plan_family(
+    wanted: Wanted,
+    rocm: Rocm,
+    table: RecipeTable,
+    trees: Mapping[str, SourceFacts],
+    *,
+    caller: Mapping[str, str],
+    jobs: int,
+    launchers: Mapping[str, str] = {},
+    include: Sequence[str] = (),
+) -> FamilyPlan:
+    """Plan every project whose tree is in `trees`, for every Python, in build order.
+
+    `caller` is the environment the tool was started with, `jobs` how many compilers run at once, `launchers`
+    variables that put a program before each compiler, `include` further directories of headers.
+
+    Raises `UsageError` for what cannot be built as asked; nothing was looked up or written.
+    """
+    _require_sense(wanted)
+    recipes, left_out = _choose(wanted, table, trees)
+    _require_foundations(recipes, wanted)
+    building = tuple(recipe.project for recipe in recipes)
+    flash, flash_note = False, None
+    if any(recipe.flash_attention for recipe in recipes):
+        flash, flash_note = choose_flash_attention(
+            wanted, table.flash_attention.targets, has_triton="triton" in building
+        )
+    run = Circumstances(
+        wanted=wanted,
+        rocm=rocm,
+        table=table,
+        building=building,
+        wheel_names={r.project: (r.name_env and caller.get(r.name_env)) or r.project for r in recipes},
+        caller=caller,
+        jobs=jobs,
+        flash_attention=flash,
+        shared=_shared(table, trees),
+        launchers=launchers,
+        include=tuple(include),
+    )
+    pythons = wanted.pythons or (running_python(),)
+    builds = [
+        plan_project(recipe, trees[recipe.project], python, first=python == pythons[0], run=run)
+        for python in pythons
+        for recipe in recipes
+    ]
+    return FamilyPlan(
+        platform=wanted.platform,
+        release_type=wanted.release_type,
+        targets=wanted.targets,
+        rocm=rocm,
+        builds=tuple(builds),
+        left_out=left_out,
+        notes=tuple(filter(None, [flash_note])),
+    )
+
+
+def running_python() -> str:
+    """The version of the interpreter that runs this, `3.12`, or `3.13t` for a free-threaded one."""
+    free = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    return f"{sys.version_info.major}.{sys.version_info.minor}{free}"
+
+
+def _require_sense(wanted: Wanted) -> None:
+    if wanted.platform not in PLATFORMS:
+        raise UsageError(
+            f"platform {wanted.platform!r} is none of {', '.join(PLATFORMS)}",
+            next_step="give --platform linux",
+        )
+    if wanted.release_type not in RELEASE_TYPES:
+        raise UsageError(
+            f"release type {wanted.release_type!r} is none of {', '.join(RELEASE_TYPES)}",
+            next_step="give --release-type nightly",
+        )
+    if wanted.cache and wanted.cache not in CACHES:
+        raise UsageError(
+            f"compiler cache {wanted.cache!r} is none of {', '.join(CACHES)}",
+            next_step="give --use-ccache or --use-sccache",
+        )
+    if wanted.build_number < 1:
+        raise UsageError(
+            f"build number {wanted.build_number} is below 1",
+            next_step="give --pytorch-build-number 1 or more",
+        )
+    if wanted.editable and len(wanted.pythons) > 1:
+        raise UsageError(
+            "an editable build leaves its files in the tree, so it is for one Python only",
+            next_step=f"give one of {', '.join(wanted.pythons)} to --python",
+        )
+    if len(set(wanted.pythons)) < len(wanted.pythons):
+        raise UsageError("a Python is named twice", next_step="name each once in --python")
+
+
+def _choose(
+    wanted: Wanted, table: RecipeTable, trees: Mapping[str, SourceFacts]
+) -> tuple[list[Recipe], dict[str, str]]:
+    """The recipes to build, and why each of the others is not."""
+    for project in (*wanted.build, *wanted.editable, *trees):
+        table.get(project)
+    left_out = {row.project: why for row in table.recipe if (why := _why_not(row, wanted, trees))}
+    for project, asked in wanted.build.items():
+        if asked and project in left_out:
+            raise UsageError(
+                f"--build-{_flag(project)}: {left_out[project]}",
+                next_step=f"check it out and give its directory, or give --no-build-{_flag(project)}",
+            )
+    if missing := [project for project in wanted.editable if project in left_out]:
+        raise UsageError(
+            f"--editable {missing[0]}: {left_out[missing[0]]}", next_step="give the directory of its checkout"
+        )
+    chosen = [row for row in table.recipe if row.project not in left_out]
+    if not chosen:
+        raise UsageError(
+            "no source tree to build",
+            next_step="check one out with `rocwright checkout torch`, or give --pytorch-dir",
+        )
+    return chosen, left_out
+
+
+def _why_not(row: Recipe, wanted: Wanted, trees: Mapping[str, SourceFacts]) -> str:
+    asked = wanted.build.get(row.project)
+    if asked is False:
+        return f"not wanted (--no-build-{_flag(row.project)})"
+    if wanted.platform not in row.platforms:
+        return f"is not built on {wanted.platform}"
+    if row.project not in trees:
+        return "its directory is not known"
+    if wanted.platform in row.opt_in and not asked:
+        return f"is built on {wanted.platform} only when asked for (--build-{_flag(row.project)})"
+    return ""
+
+
+def _flag(project: str) -> str:
+    """The documented spelling of the switches that build a project or not."""
+    return {"torchaudio": "pytorch-audio", "torchvision": "pytorch-vision", "torch": "pytorch"}.get(
+        project, project
+    )
+
+
+def _require_foundations(recipes: Sequence[Recipe], wanted: Wanted) -> None:
+    """What a project is built against comes from the same run, so that both fit each other."""
+    building = {recipe.project for recipe in recipes}
+    for recipe in recipes:
+        for name in recipe.after:
+            if name not in building and name not in recipe.optional:
+                raise UsageError(
+                    f"{recipe.project} is built against {name}, and {name} is not part of this build",
+                    next_step=f"give the directory of {name} too; what is built already is not built again",
+                )
+
+
+def _shared(table: RecipeTable, trees: Mapping[str, SourceFacts]) -> dict[str, str]:
+    """Variables for all projects: a checkout that is known says some of them itself."""
+    env: dict[str, str] = {}
+    for row in table.recipe:
+        if row.project in trees:
+            env |= row.shared_env | trees[row.project].build_env
+    return env

@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.errors import UsageError
+from rocwright.data.overlay import Overlay
+from rocwright.errors import InvalidData, UsageError
+from rocwright.model.project import PLATFORMS
+
+Backend = Literal["setup.py", "build"]
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row: how a project takes its version, what it is built after, its own variables."""
+    """One row of `data/recipes.toml`; the file's head explains the fields."""
 
     project: str
-    version_file: str
-    version_env: str
+    import_name: str = ""
+    platforms: tuple[str, ...] = PLATFORMS
+    opt_in: tuple[str, ...] = ()
+    how: Backend = "build"
+    setup: tuple[str, ...] = ("setup.py",)
+    options: tuple[str, ...] = ()
+    version_file: str = ""
+    version_env: str = ""
+    version_env_too: str = ""
     number_env: str = ""
+    number_suffix: str = ""
+    suffix_env: str = ""
+    name_env: str = ""
     after: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     install: bool = False
-    requirements: str = ""
+    requirements: tuple[str, ...] = ()
+    requirements_files: tuple[str, ...] = ()
+    uninstalled_windows: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    pin_rocm: bool = False
+    requirements_env: str = ""
+    torch_version_env: str = ""
+    rocm_init: str = ""
+    sysdeps: bool = False
+    flash_attention: bool = False
+    per_python: tuple[str, ...] = ()
+    unit_memory: int = 1_000_000_000
+    hours_per_target: float = 0.0
+    device_code: bool = False
     env: dict[str, str] = {}
+    env_linux: dict[str, str] = {}
+    env_windows: dict[str, str] = {}
+    shared_env: dict[str, str] = {}
+    copied_windows: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not self.project:
+            raise ValueError("project is empty")
+        for name, given in (("platforms", self.platforms), ("opt_in", self.opt_in)):
+            if unknown := [word for word in given if word not in PLATFORMS]:
+                raise ValueError(f"{name} has {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
+        if stray := set(self.optional) - set(self.after):
+            raise ValueError(f"optional has {min(stray)!r}, which is not in after")
+        if stray := set(self.pins) - set(self.after):
+            raise ValueError(f"pins has {min(stray)!r}, which is not in after")
+        if bool(self.version_env) != bool(self.version_file):
+            raise ValueError("version_file and version_env go together")
+        if not self.setup:
+            raise ValueError("setup is empty; it says where setup.py may lie")
+
+    @property
+    def module(self) -> str:
+        """What is imported to see that the wheel works."""
+        return self.import_name or self.project.replace("-", "_")
+
+    def environment(self, platform: str) -> dict[str, str]:
+        """The project's own settings on `linux` or `windows`."""
+        return self.env | (self.env_windows if platform == "windows" else self.env_linux)
 
 
 class FlashAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,11 +86,13 @@ class FlashAttention(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RecipeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole table `data/recipes.toml`."""
+    """The whole table `data/recipes.toml`; `recipe` in build order, each project once."""
 
     preload: dict[str, tuple[str, ...]]
     flash_attention: FlashAttention
     recipe: tuple[Recipe, ...]
+    tools: tuple[str, ...] = ()
+    many_targets: int = 4
 
     def get(self, project: str) -> Recipe:
         """The recipe of a project; raises `UsageError` listing the known ones."""
@@ -45,4 +105,46 @@ class RecipeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def recipes() -> RecipeTable:
     """The built-in table."""
-    return load_table("recipes", RecipeTable)
+    return load_recipes(None)
+
+
+def load_recipes(overlay: Overlay | None) -> RecipeTable:
+    """The built-in table with the rows of a user's `rocwright.toml` in it, sorted into build order.
+
+    A row for a project that has a built-in one takes its place. Raises `InvalidData` naming file and field.
+    """
+    table = load_table("recipes", RecipeTable, overlay)
+    where = "data/recipes.toml" if overlay is None else overlay.where
+    rows = {row.project: row for row in table.recipe}
+    return msgspec.structs.replace(table, recipe=_in_build_order(rows, where))
+
+
+def _in_build_order(rows: dict[str, Recipe], where: str) -> tuple[Recipe, ...]:
+    """Each row behind those it is built after; otherwise as they stand."""
+    done: list[Recipe] = []
+    waiting = list(rows.values())
+    while waiting:
+        names = {row.project for row in done}
+        ready = next((row for row in waiting if set(row.after) <= names), None)
+        if ready is None:
+            raise _no_order(waiting, rows, where)
+        waiting.remove(ready)
+        done.append(ready)
+    return tuple(done)
+
+
+def _no_order(waiting: list[Recipe], rows: dict[str, Recipe], where: str) -> InvalidData:
+    for row in waiting:
+        for name in row.after:
+            if name not in rows:
+                return InvalidData(
+                    f"{where}: the recipe of {row.project} is built after {name!r}, which has no recipe",
+                    where=where,
+                    next_step=f"add [[recipes.recipe]] for {name}, or take it out of `after`",
+                )
+    names = ", ".join(row.project for row in waiting)
+    return InvalidData(
+        f"{where}: no build order, since these are built after one another: {names}",
+        where=where,
+        next_step="take a project out of one `after`",
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.before import headers
-from rocwright.build.decide.plan import plan_build
+from rocwright.build.decide.project import plan_build
 from rocwright.build.decide.recipe import RecipeTable, recipes
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.family import BUILD_TOOLS, prepare_environment

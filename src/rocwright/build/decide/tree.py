@@ -1,0 +1,169 @@
+"""What a build has to know of a checkout; the only reader of source trees here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+
+from rocwright.build.decide.recipe import Recipe
+from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.system.git import Git
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its older name
+    import tomli as tomllib
+
+_UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
+_HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
+# What a tree is asked for when no pyproject.toml names a backend (PEP 517).
+_SETUPTOOLS = "setuptools.build_meta"
+
+
+class SourceFacts(msgspec.Struct, frozen=True):
+    """A checkout as a build sees it.
+
+    `version` is the text of the version file (empty where the recipe has none), `commit` the upstream commit
+    (empty outside git), `source_date` its time in seconds since 1970. `setup` is the directory that holds
+    setup.py, below the tree (`.`: the tree itself). `requires` are pyproject's build requirements, `cmake`
+    whether a CMakeLists.txt is there, `llvm_hash` what `cmake/llvm-hash.txt` begins with (triton).
+    """
+
+    directory: str
+    version: str = ""
+    commit: str = ""
+    source_date: int | None = None
+    setup: str = "."
+    backend: str = _SETUPTOOLS
+    requires: tuple[str, ...] = ()
+    build_env: dict[str, str] = {}
+    requirements_files: tuple[str, ...] = ()
+    cmake: bool = False
+    llvm_hash: str = ""
+
+
+def absent_tree(recipe: Recipe, directory: Path) -> SourceFacts:
+    """What a plan may take for a tree that could not be read, so that everything else can still be judged."""
+    return SourceFacts(str(directory), version="0" if recipe.version_file else "")
+
+
+def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
+    """Read what the recipe needs of the checkout in `directory`.
+
+    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without its version file or
+    setup.py, and `InvalidData` for a `build_env.json` or pyproject.toml that does not parse.
+    """
+    if not directory.is_dir():
+        raise UsageError(
+            f"{recipe.project}: {directory} is no directory",
+            next_step=f"check it out: rocwright checkout {recipe.project}",
+        )
+    project = _pyproject(directory / "pyproject.toml")
+    commit, date = _commit(directory)
+    return SourceFacts(
+        directory=str(directory),
+        version=_base_version(recipe, directory),
+        commit=commit,
+        source_date=date,
+        setup=_setup(recipe, directory, has_project=bool(project)),
+        backend=str(project.get("build-backend", _SETUPTOOLS)),
+        requires=_requires(project, directory / "pyproject.toml"),
+        build_env=_build_env(directory / "build_env.json"),
+        requirements_files=tuple(name for name in recipe.requirements_files if (directory / name).is_file()),
+        cmake=(directory / "CMakeLists.txt").is_file(),
+        llvm_hash=_llvm_hash(directory / "cmake" / "llvm-hash.txt"),
+    )
+
+
+def _base_version(recipe: Recipe, directory: Path) -> str:
+    if not recipe.version_file:
+        return ""
+    path = directory / recipe.version_file
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{recipe.version_file} is missing, so the version of the {recipe.project} wheel is unknown",
+            where=path,
+            next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+        ) from error
+
+
+def _setup(recipe: Recipe, directory: Path, *, has_project: bool) -> str:
+    """Where setup.py lies: it moved between versions of triton."""
+    for name in recipe.setup:
+        if (directory / name).is_file():
+            return Path(name).parent.as_posix()
+    if has_project and recipe.how == "build":
+        return "."
+    raise InvalidInput(
+        f"{recipe.project} has no {' and no '.join(recipe.setup)}, so there is nothing to build",
+        where=directory,
+        next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+    )
+
+
+def _pyproject(path: Path) -> dict[str, object]:
+    """The table `[build-system]`; empty without one."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidData(
+            f"{path} is no valid TOML: {error}", where=path, next_step="correct it, or check out again"
+        ) from error
+    table = values.get("build-system", {})
+    return table if isinstance(table, dict) else {}
+
+
+def _requires(table: dict[str, object], path: Path) -> tuple[str, ...]:
+    found = table.get("requires", [])
+    texts = [str(text) for text in found] if isinstance(found, list) else []
+    for text in texts:
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            raise InvalidData(
+                f"{path} requires {text!r}, which is no requirement", where=path, next_step="correct it"
+            ) from error
+    return tuple(texts)
+
+
+def _build_env(path: Path) -> dict[str, str]:
+    """What the checkout wrote for a commit that comes from a pin."""
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidData(f"{path.name} is no table of variables: {error}", where=path) from error
+
+
+def _llvm_hash(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    return text[:8] if re.match(r"[0-9a-f]{8}", text) else ""
+
+
+def _commit(directory: Path) -> tuple[str, int | None]:
+    """The commit that was checked out and its time.
+
+    A hipified tree has a commit of this machine on top, which says nothing to anybody else.
+    """
+    if not (directory / ".git").exists():
+        return "", None
+    git = Git(directory / ".git", directory)
+    head = git.resolve("HEAD")
+    if head is None:
+        return "", None
+    tags = git.refs(_UPSTREAM, _HIPIFIED)
+    commit = tags.get(_UPSTREAM, head) if tags.get(_HIPIFIED) == head else head
+    shown = git.run("log", "-1", "--format=%ct", commit).strip()
+    return commit, int(shown)
