@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 import rocwright
+from rocwright.build.before.needs import Needs
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import RULES, SET_RULES
@@ -411,6 +412,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-distributions": lambda: _schema(distribution._Table),
     "data-projects": lambda: _schema(ProjectTable),
     "data-recipes": lambda: _schema(RecipeTable),
+    "data-host": lambda: _schema(Needs),
     "data-device-files": lambda: _schema(DeviceFiles),
     "data-machines": lambda: _schema(Machines),
     "data-platforms": lambda: _schema(Platforms),

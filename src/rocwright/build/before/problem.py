@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rocwright.errors import NotReady
+from rocwright.errors import NotReady, RocwrightError
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -19,6 +19,11 @@ class Problem(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         place = f"\n    in: {self.where}" if self.where and self.where not in self.what else ""
         return f"{self.what}{place}\n    next: {self.next_step}"
+
+
+def problem_of(error: RocwrightError) -> Problem:
+    """An error met while facts were gathered, as one finding among others."""
+    return Problem(error.what, error.next_step or "put it right and run again", error.where or "")
 
 
 def require_none(problems: Sequence[Problem], *, work: str) -> None:

@@ -1,0 +1,185 @@
+"""Look at a checkout and at directories that are to be written."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A path that will be written: what is there now, and the file system that it is (or will be) on.
+
+    `free` is in bytes, `file_system` the number that the system gives it; `nearest` is the path itself or
+    the first directory above it that exists.
+    """
+
+    path: str
+    kind: Literal["directory", "file", "absent"] = "absent"
+    nearest: str = ""
+    writable: bool = True
+    free: int = 0
+    file_system: int = 0
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A checkout: sizes in bytes, without `.git`; `built` is what lies in its `build` already.
+
+    `unhipified`: there are CUDA sources and a script that translates them, and no HIP source. `unpopulated`
+    are submodules whose directories are empty, `brings` the distributions that its requirements install,
+    `longest` the length of its longest path below the checkout.
+    """
+
+    project: str
+    place: Place
+    empty: bool = False
+    size: int = 0
+    built: int = 0
+    unhipified: bool = False
+    unpopulated: tuple[str, ...] = ()
+    git: bool = False
+    cmake: bool = False
+    brings: frozenset[str] = frozenset()
+    longest: int = 0
+
+
+def look_at_place(path: Path) -> Place:
+    """What is at `path`."""
+    try:
+        kind: Literal["directory", "file", "absent"] = (
+            "directory" if path.is_dir() else "file" if path.exists() else "absent"
+        )
+        nearest = path
+        while not nearest.is_dir() and nearest != nearest.parent:
+            nearest = nearest.parent
+        return Place(
+            path=str(path),
+            kind=kind,
+            nearest=str(nearest),
+            writable=os.access(nearest, os.W_OK | os.X_OK),
+            free=shutil.disk_usage(nearest).free,
+            file_system=nearest.stat().st_dev,
+        )
+    except PermissionError:
+        # A directory above it is closed to this user.
+        return Place(path=str(path), nearest=str(path), writable=False)
+
+
+def look_at_tree(project: str, directory: Path, requirements: Iterable[str], files: Iterable[str]) -> Tree:
+    """What a build needs to know of a checkout before it begins.
+
+    `requirements` are those that the build installs first, `files` requirement files below the checkout.
+    """
+    place = look_at_place(directory)
+    if place.kind != "directory":
+        return Tree(project, place, empty=True)
+    seen = _walk(directory)
+    script = directory / "tools" / "amd_build" / "build_amd.py"
+    return Tree(
+        project=project,
+        place=place,
+        empty=not seen.files,
+        size=seen.size,
+        built=seen.built,
+        unhipified=script.is_file() and seen.cuda and not seen.hip,
+        unpopulated=_unpopulated(directory),
+        git=(directory / ".git").exists(),
+        cmake=(directory / "CMakeLists.txt").is_file(),
+        brings=frozenset(_names(requirements)) | frozenset(_in_files(directory, files)),
+        longest=seen.longest,
+    )
+
+
+class _Seen:
+    """Sums of a walk."""
+
+    def __init__(self) -> None:
+        self.files, self.size, self.built, self.longest = 0, 0, 0, 0
+        self.cuda, self.hip = False, False
+
+
+def _walk(root: Path) -> _Seen:
+    """Add up a tree; what cannot be listed counts nothing (the build will say so)."""
+    seen = _Seen()
+    above = len(str(root)) + 1
+    for directory, names, files in os.walk(root):
+        below = directory[above:].replace(os.sep, "/")
+        if not below:
+            # What git keeps is no part of the build; older wheels in dist go before it.
+            names[:] = [name for name in names if name not in (".git", "dist")]
+        built = below.split("/", 1)[0] == "build"
+        # Other projects' sources are translated, or not, by their own rules.
+        own = not built and not below.startswith("third_party")
+        for name in files:
+            try:
+                size = os.lstat(os.path.join(directory, name)).st_size  # noqa: PTH118 - a hundred thousand
+            except OSError:
+                continue
+            if built:
+                seen.built += size
+                continue
+            seen.files += 1
+            seen.size += size
+            seen.longest = max(seen.longest, len(below) + 1 + len(name))
+            if own:
+                seen.cuda = seen.cuda or name.endswith(".cu")
+                seen.hip = seen.hip or name.endswith(".hip")
+    return seen
+
+
+def _unpopulated(directory: Path) -> tuple[str, ...]:
+    """Paths of `.gitmodules` whose directories are missing or empty."""
+    try:
+        text = (directory / ".gitmodules").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ()
+    paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
+    return tuple(path for path in paths if not _has_something(directory / path))
+
+
+def _has_something(directory: Path) -> bool:
+    try:
+        return any(directory.iterdir())
+    except OSError:
+        return False
+
+
+def _in_files(directory: Path, files: Iterable[str]) -> list[str]:
+    """Distributions that requirement files name, and those of files that these include."""
+    names: list[str] = []
+    pending, seen = [directory / name for name in files], set[Path]()
+    while pending:
+        path = pending.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            included = re.match(r"\s*(?:-r|--requirement)[\s=]+(\S+)", line)
+            if included:
+                pending.append(path.parent / included[1])
+            else:
+                names += _names([line.split(" #")[0]])
+    return names
+
+
+def _names(requirements: Iterable[str]) -> list[str]:
+    names: list[str] = []
+    for text in requirements:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate():
+            names.append(canonicalize_name(requirement.name))
+    return names
