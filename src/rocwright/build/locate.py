@@ -1,0 +1,80 @@
+"""Find the ROCm that a place names, or bring it there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rocwright.build.place import RocmPlace
+from rocwright.build.rocm.describe import describe_rocm
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.install import install_rocm
+from rocwright.build.rocm.own import rocm_environment
+from rocwright.build.rocm.places import find_environment
+from rocwright.build.rocm.prefix import describe_prefix
+from rocwright.errors import InvalidPrefix, UsageError
+from rocwright.system.venv import Environment
+
+
+def place_environment(place: RocmPlace, caller: Mapping[str, str]) -> Environment:
+    """The Python environment of a place of kind `environment`; raises `UsageError` where there is none."""
+    return find_environment(Path(place.directory) if place.directory else None, caller)
+
+
+def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
+    """The ROCm that is there: a prefix, an environment's packages, else what CMAKE_PREFIX_PATH names.
+
+    Raises `InvalidPrefix`, `UsageError` for an environment without ROCm, and what describing it raises.
+    """
+    if place.kind == "prefix":
+        return describe_prefix(Path(place.directory or ""))
+    environment = place_environment(place, caller)
+    if place.directory is not None or _has_packages(environment):
+        return describe_rocm(environment)
+    for text in filter(None, caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep)):
+        try:
+            return describe_prefix(Path(text))
+        except InvalidPrefix:
+            # A path for something else.
+            continue
+    raise UsageError(
+        f"no ROCm to build against: {environment.root} has no ROCm packages",
+        where=environment.root,
+        next_step="give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
+    )
+
+
+def _has_packages(environment: Environment) -> bool:
+    return any((environment.bin / name).exists() for name in ("rocm-sdk", "rocm-sdk.exe"))
+
+
+def installed_rocm(
+    place: RocmPlace, work_dir: Path, caller: Mapping[str, str], *, note: Callable[[str], None]
+) -> Rocm:
+    """ROCm's packages from the given places: in an environment of the build's own, or in the user's."""
+    log = work_dir / "log" / "rocm.log"
+    cache = Path(place.pip_cache_dir) if place.pip_cache_dir else None
+    if place.kind == "own":
+        return rocm_environment(
+            work_dir / "env" / "rocm",
+            place.places,
+            spec=place.spec,
+            extras=place.extras,
+            pre=place.pre,
+            pip_cache_dir=cache,
+            log=log,
+            note=note,
+        )
+    environment = place_environment(place, caller)
+    note(f"installing ROCm into {environment.root}")
+    return install_rocm(
+        environment,
+        place.places,
+        spec=place.spec,
+        extras=place.extras,
+        pre=place.pre,
+        pip_cache_dir=cache,
+        log=log,
+        note=note,
+    )

@@ -1,0 +1,149 @@
+"""What is to be built, and its plan for whichever ROCm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocwright.build.decide.family import FamilyPlan, plan_family
+from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.decide.targets import parse_build_targets
+from rocwright.build.decide.tree import SourceFacts, read_tree
+from rocwright.build.decide.wanted import Wanted
+from rocwright.build.locate import present_rocm
+from rocwright.build.place import RocmPlace
+from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.units.jobs import Jobs, asked_jobs, choose_jobs
+from rocwright.build.units.launch import launcher_environment
+from rocwright.build.units.records import peaks
+from rocwright.errors import UsageError
+from rocwright.system.cores import available_cores
+from rocwright.system.interpreters import find_interpreter
+from rocwright.system.memory import available_memory
+
+# Stands in a plan for targets that only installed device packages will tell.
+_TARGETS = "${PYTORCH_ROCM_ARCH}"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be built: `wanted` without targets and Pythons, which `targets` and `pythons` spell.
+
+    Directories are absolute. `pythons` are versions or paths of interpreters, empty for the running one;
+    `targets` is None where nothing was said.
+    """
+
+    place: RocmPlace
+    wanted: Wanted
+    output_dir: str
+    work_dir: str
+    targets: str | None = None
+    pythons: tuple[str, ...] = ()
+    resume: bool = True
+    record: bool = True
+    install_wheels: bool = False
+
+
+def find_sources(
+    folders: Mapping[str, str], root: Path | None, given: Mapping[str, Path], *, beside: Path
+) -> dict[str, str]:
+    """Project → directory: those given, wherever they lead, and what lies in the root directory.
+
+    `folders` are names of directories by project; `beside` is the root where none was asked for. Raises
+    `UsageError` when there is nothing to build.
+    """
+    if root is not None and not root.is_dir():
+        raise UsageError(f"there is no directory {root}", next_step="name the directory of the checkouts")
+    base = (root or beside).absolute()
+    found = {name: str(base / folder) for name, folder in folders.items() if (base / folder).is_dir()}
+    found |= {name: str(path) for name, path in given.items()}
+    if not found:
+        raise UsageError(
+            f"no source tree to build: {base} has none of {', '.join(folders.values())}",
+            next_step="check them out with `rocwright checkout all`, or name one with --pytorch-dir",
+        )
+    return found
+
+
+def plan_only(order: Order, table: RecipeTable) -> FamilyPlan:
+    """The plan for a dry run; ROCm is looked at only where the options name one that is there.
+
+    Raises what reading a source tree or that ROCm raises. Nothing is written.
+    """
+    place = order.place
+    named = place.directory is not None and not place.install
+    rocm = present_rocm(place, os.environ) if named else unknown_rocm(place.exact_version)
+    pythons = tuple(find_interpreter(text).name if _is_path(text) else text for text in order.pythons)
+    trees = {
+        project: read_tree(table.get(project), Path(where)) for project, where in wanted_trees(order).items()
+    }
+    return Planner(order, table, trees, pythons).plan(rocm)
+
+
+def wanted_trees(order: Order) -> dict[str, str]:
+    """Directories of what is not explicitly left out."""
+    return {
+        project: where
+        for project, where in order.wanted.sources.items()
+        if order.wanted.build.get(project, True)
+    }
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or os.sep in text
+
+
+class Planner:
+    """Plans the same order for whichever ROCm, as more of it becomes known."""
+
+    def __init__(
+        self,
+        order: Order,
+        table: RecipeTable,
+        trees: Mapping[str, SourceFacts],
+        pythons: tuple[str, ...],
+    ) -> None:
+        self.order, self.table, self.trees, self.pythons = order, table, trees, pythons
+        self.jobs = self._jobs()
+
+    def _jobs(self) -> Jobs:
+        units = Path(self.order.work_dir) / "units"
+        known = [size for project in self.trees for size in peaks(units, project)]
+        return choose_jobs(
+            available_memory(),
+            available_cores(),
+            known,
+            default_peak=max((self.table.get(project).unit_memory for project in self.trees), default=0),
+            asked=asked_jobs(self.order.wanted.jobs, os.environ),
+        )
+
+    def plan(self, rocm: Rocm, *, unsure: bool = False) -> FamilyPlan:
+        """The plan; with `unsure` targets that only a ROCm would tell are left open."""
+        order = self.order
+        try:
+            targets = parse_build_targets(order.targets, os.environ, rocm)
+        except UsageError:
+            if not (unsure and rocm.origin == "unknown"):
+                raise
+            targets = (_TARGETS,)
+        wanted = msgspec.structs.replace(order.wanted, targets=targets, pythons=self.pythons)
+        launchers = launcher_environment(
+            Path(order.work_dir),
+            cache=wanted.cache,
+            cache_hip=wanted.cache_hip,
+            record=order.record,
+            platform=wanted.platform,
+            caller=os.environ,
+            roots=[Path(tree.directory) for tree in self.trees.values()],
+        )
+        return plan_family(
+            wanted,
+            rocm,
+            self.table,
+            self.trees,
+            caller=os.environ,
+            jobs=self.jobs.number,
+            launchers=launchers,
+        )

@@ -1,0 +1,270 @@
+"""Options of `rocwright build` and of the documented `build_prod_wheels.py build`, in groups."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from rocwright.cli.source_options import Platform
+from rocwright.errors import UsageError
+from rocwright.system import console
+
+_Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+_Words = Annotated[str, Parameter(show_default=False)]
+ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release"]
+
+# In help the options stand below these, in this order.
+_ROCM, _SOURCES, _WHEELS, _WORK, _OLDER = map(
+    Group.create_ordered, ("ROCm", "Sources", "Wheels", "Work", "Older spellings")
+)
+# Issue of the reference project that says why.
+_NO_FBGEMM = "FBGEMM GenAI is not built for ROCm (https://github.com/ROCm/TheRock/issues/2056)"
+
+
+@Parameter(name="*", group=_ROCM)
+@dataclass(frozen=True)
+class Packages:
+    """Which ROCm packages are installed, and from where: for `install-rocm`, and for builds that do it."""
+
+    index_url: str | None = None
+    """Index that has the ROCm packages."""
+
+    find_links: _Several = ()
+    """Page or directory that has the ROCm packages; may be given several times."""
+
+    rocm_sdk_version: str = ">1.0"
+    """Which ROCm, with its operator: ==7.10.0."""
+
+    rocm_extras: _Words = ""
+    """Further extras of the rocm package, separated by commas: device-gfx942, device-all."""
+
+    pre: bool = True
+    """Take pre-releases of ROCm, too."""
+
+    pip_cache_dir: Path | None = None
+    """pip's cache for this installation (default: none: what pip keeps of rocm holds a choice of GPU)."""
+
+
+@Parameter(name="*", group=_ROCM)
+@dataclass(frozen=True)
+class Where:
+    """Which ROCm is built against, where no packages are installed for the build alone."""
+
+    rocm_environment: Path | None = None
+    """Python environment that has the ROCm packages (default: $VIRTUAL_ENV, else the one this runs in)."""
+
+    rocm_prefix: Path | None = None
+    """Root of a plain ROCm installation: /opt/rocm, build/dist/rocm. CMAKE_PREFIX_PATH is kept behind it."""
+
+    install_rocm: bool = False
+    """Install the ROCm packages into that environment first."""
+
+    install_wheels: bool | None = None
+    """Install the built wheels into that environment at the end."""
+
+
+@Parameter(name="*", group=_SOURCES)
+@dataclass(frozen=True)
+class Trees:
+    """Where the sources are. What has no directory is not built."""
+
+    root_checkout_dir: Path | None = None
+    """Directory that holds pytorch, pytorch_audio, pytorch_vision, triton, apex."""
+
+    pytorch_dir: Path | None = None
+    """Checkout of PyTorch."""
+
+    pytorch_audio_dir: Path | None = None
+    """Checkout of torchaudio."""
+
+    pytorch_vision_dir: Path | None = None
+    """Checkout of torchvision."""
+
+    triton_dir: Path | None = None
+    """Checkout of triton."""
+
+    apex_dir: Path | None = None
+    """Checkout of apex."""
+
+    project_dir: _Several = ()
+    """NAME=DIR: checkout of any project that has a recipe, such as one of rocwright.toml; repeatable."""
+
+    build_triton: bool | None = None
+    """Build triton (default: where it is checked out)."""
+
+    build_pytorch_audio: bool | None = None
+    """Build torchaudio (default: where it is checked out)."""
+
+    build_pytorch_vision: bool | None = None
+    """Build torchvision (default: where it is checked out)."""
+
+    build_apex: bool | None = None
+    """Build apex (default: where it is checked out)."""
+
+    lock: Path | None = None
+    """A lock of the sources: exactly its projects are built, and only if every checkout is what it says."""
+
+    def given(self) -> dict[str, Path]:
+        """Directories named by an option, by project; raises `UsageError` for one that names nothing."""
+        named = {
+            "torch": self.pytorch_dir,
+            "torchaudio": self.pytorch_audio_dir,
+            "torchvision": self.pytorch_vision_dir,
+            "triton": self.triton_dir,
+            "apex": self.apex_dir,
+        }
+        found = {project: path for project, path in named.items() if path is not None}
+        for text in self.project_dir:
+            project, equals, path = text.partition("=")
+            if not (project and equals and path):
+                raise UsageError(
+                    f"--project-dir {text} is not NAME=DIR",
+                    next_step="for example --project-dir vllm=src/vllm",
+                )
+            if project in found:
+                raise UsageError(f"the directory of {project} is given twice", next_step="give it once")
+            found[project] = Path(path)
+        return {project: path.expanduser().absolute() for project, path in found.items()}
+
+    def wanted(self) -> dict[str, bool]:
+        """Projects that are explicitly to be built, or not."""
+        said = {
+            "triton": self.build_triton,
+            "torchaudio": self.build_pytorch_audio,
+            "torchvision": self.build_pytorch_vision,
+            "apex": self.build_apex,
+        }
+        return {project: value for project, value in said.items() if value is not None}
+
+
+@Parameter(name="*", group=_WHEELS)
+@dataclass(frozen=True)
+class Product:
+    """What the wheels are like."""
+
+    pytorch_rocm_arch: str | None = None
+    """GPU targets or families to compile for, separated by commas (default: $PYTORCH_ROCM_ARCH, else those of
+    ROCm's installed device packages)."""
+
+    python: str | None = None
+    """Pythons to build for, separated by commas: 3.11,3.12,3.13t, or paths (default: the running one)."""
+
+    platform: Platform | None = None
+    """linux or windows (default: this machine's); another than this machine's only with --dry-run."""
+
+    release_type: ReleaseType = "nightly"
+    """Decides the version: dev and dev-bkc put git and eight digits of the commit into it."""
+
+    version_suffix: str | None = None
+    """End of every version, such as +rocm7.10.0 (default: from ROCm's version)."""
+
+    pytorch_build_number: int = 1
+    """Build number of the packages."""
+
+    enable_pytorch_flash_attention: bool | None = None
+    """Build flash attention into torch (default: where triton and one of the targets allow it)."""
+
+    enable_pytorch_flash_attention_windows: Annotated[bool | None, Parameter(group=_OLDER)] = None
+    """Older spelling of --enable-pytorch-flash-attention, for Windows; deprecated."""
+
+    enable_pytorch_flash_attention_linux: Annotated[bool | None, Parameter(group=_OLDER)] = None
+    """Older spelling of --enable-pytorch-flash-attention, for Linux; deprecated."""
+
+    enable_pytorch_fbgemm_genai_linux: Annotated[bool | None, Parameter(group=_OLDER)] = None
+    """Refused: FBGEMM GenAI is not built for ROCm. With --no- it changes nothing; deprecated."""
+
+    split_device: bool = False
+    """Split torch and torchvision into a host wheel and one device wheel for each target."""
+
+    editable: _Words = ""
+    """Projects to install in place instead of making wheels, separated by commas: torch."""
+
+    def flash_attention(self, platform: str) -> bool | None:
+        """What is asked for, whichever spelling; those of another platform are not for this build.
+
+        Raises `UsageError` for two spellings that contradict each other, and for FBGEMM GenAI.
+        """
+        if self.enable_pytorch_fbgemm_genai_linux is not None:
+            if self.enable_pytorch_fbgemm_genai_linux:
+                raise UsageError(_NO_FBGEMM, next_step="leave --enable-pytorch-fbgemm-genai-linux out")
+            console.say("warning: --no-enable-pytorch-fbgemm-genai-linux is deprecated; it is never built")
+        older = {
+            "windows": self.enable_pytorch_flash_attention_windows,
+            "linux": self.enable_pytorch_flash_attention_linux,
+        }
+        for name, value in older.items():
+            if value is not None:
+                new = f"--{'' if value else 'no-'}enable-pytorch-flash-attention"
+                reach = "" if name == platform else f", and says nothing about {platform}"
+                console.say(f"warning: {new}-{name} is deprecated{reach}; give {new}")
+        said = {self.enable_pytorch_flash_attention, older[platform]} - {None}
+        if len(said) > 1:
+            raise UsageError(
+                "flash attention is switched on and off at once", next_step="leave one of them out"
+            )
+        return said.pop() if said else None
+
+    def pythons(self) -> tuple[str, ...]:
+        """The Pythons asked for, each once; raises `UsageError` for text that is neither version nor path."""
+        names = words(self.python)
+        for name in names:
+            if not re.fullmatch(r"3\.\d+t?", name) and "/" not in name and "\\" not in name:
+                raise UsageError(
+                    f"--python {name} is neither a version nor a path",
+                    next_step="write 3.12, 3.13t, or a path",
+                )
+        return tuple(dict.fromkeys(names))
+
+
+@Parameter(name="*", group=_WORK)
+@dataclass(frozen=True)
+class Work:
+    """How the work is done."""
+
+    work_dir: Path | None = None
+    """Environments, logs and records of the build (default: OUTPUT_DIR-work)."""
+
+    clean: bool = False
+    """Delete each project's build directory first."""
+
+    resume: bool = True
+    """Take wheels that an earlier run has finished, where nothing that they are made of has changed."""
+
+    jobs: int | None = None
+    """Compilers at once (default: as many as cores and memory allow)."""
+
+    use_ccache: bool = False
+    """Put ccache before the compilers."""
+
+    use_sccache: bool = False
+    """Put sccache before the compilers, the one for device code included."""
+
+    sccache_no_wrap: bool = False
+    """Let sccache leave the compiler of device code alone."""
+
+    report_units: bool = True
+    """Record time and memory of each compiler call, and print the slowest."""
+
+    dry_run: bool = False
+    """Only print what would be done; needs no ROCm and writes nothing."""
+
+    def cache(self) -> str:
+        """`ccache`, `sccache` or nothing; raises `UsageError` for options that contradict each other."""
+        if self.use_ccache and self.use_sccache:
+            raise UsageError(
+                "--use-ccache and --use-sccache contradict each other", next_step="give one of them"
+            )
+        if self.sccache_no_wrap and not self.use_sccache:
+            raise UsageError("--sccache-no-wrap is about sccache", next_step="give --use-sccache, too")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"--jobs {self.jobs} is not 1 or more")
+        return "ccache" if self.use_ccache else "sccache" if self.use_sccache else ""
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """Text separated by commas or spaces as its parts."""
+    return tuple(word for word in re.split(r"[\s,]+", text or "") if word)

@@ -1,0 +1,105 @@
+"""How plans and results of builds are printed for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rocwright.build.decide.family import FamilyPlan
+from rocwright.build.decide.plan import BuildPlan
+from rocwright.build.order import Order
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.run.family import FamilyResult
+from rocwright.build.run.project import BuiltWheel
+from rocwright.system import console
+
+
+def show_plan(plan: FamilyPlan) -> None:
+    """A plan: ROCm and targets, a table of builds, then each build's commands and variables."""
+    console.out(f"ROCm     {_rocm(plan.rocm)}")
+    console.out(f"targets  {' '.join(plan.targets)}")
+    console.out(f"for      {plan.platform}, release type {plan.release_type}")
+    console.out("")
+    rows = [(build.project, build.python, _version(build), build.directory) for build in plan.builds]
+    console.table("Builds, in this order", ("project", "python", "version", "directory"), rows)
+    for project, reason in plan.left_out.items():
+        console.out(f"not built: {project}: {reason}")
+    for note in plan.notes:
+        console.out(f"note: {note}")
+    common = _common([build.env for build in plan.builds])
+    if len(plan.builds) > 1 and common:
+        console.out("\nVariables of every build")
+        for line in _variables(common):
+            console.out(f"  {line}")
+    for build in plan.builds:
+        console.out("")
+        shared = common if len(plan.builds) > 1 else {}
+        for line in _build(build, shared):
+            console.out(line)
+
+
+def _rocm(rocm: Rocm) -> str:
+    if rocm.origin == "unknown":
+        return f"{rocm.version}, not looked at: its paths begin with {rocm.root}"
+    kind = "packages" if rocm.origin == "packages" else "installation"
+    return f"{rocm.version}, {kind} in {rocm.root}"
+
+
+def _version(build: BuildPlan) -> str:
+    return build.version or "its own"
+
+
+def _common(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Variables that all builds see with the same value."""
+    first, *others = environments or [{}]
+    return {name: value for name, value in first.items() if all(env.get(name) == value for env in others)}
+
+
+def _variables(env: Mapping[str, str]) -> Iterator[str]:
+    return (f"{name}={shlex.quote(value) if value else ''}" for name, value in sorted(env.items()))
+
+
+def _build(build: BuildPlan, shared: Mapping[str, str]) -> Iterator[str]:
+    """One build: what is installed, removed and written first, its variables, its command."""
+    python = f" for Python {build.python}" if build.python else ""
+    yield f"{build.project} {_version(build)}{python}"
+    steps = (
+        ("install", " ".join(shlex.quote(each) for each in build.requirements)),
+        ("install", " ".join(f"-r {name}" for name in build.requirements_files)),
+        ("uninstall", " ".join(build.uninstalled)),
+        ("remove", " ".join(build.removed)),
+        ("write", " ".join(build.generated)),
+        ("copy", " ".join(build.copied)),
+    )
+    for word, what in steps:
+        if what:
+            yield f"  {word:<9}  {what}"
+    for line in _variables({name: value for name, value in build.env.items() if shared.get(name) != value}):
+        yield f"  set        {line}"
+    yield f"  run        {shlex.join(build.argv)}"
+    if build.pins:
+        yield f"  require    {', '.join(build.pins)}"
+    after = "install in place" if build.editable else "install for what follows" if build.install else ""
+    for word in filter(None, (after, "split into host and device wheels" if build.split else "")):
+        yield f"  then       {word}"
+
+
+def show_result(result: FamilyResult, order: Order) -> None:
+    """Wheels with their sizes and times, and what to do next."""
+    names = {Path(wheel.path).name for wheel in result.wheels}
+    rows = [_row(wheel) for wheel in result.wheels]
+    console.table("Wheels", ("project", "wheel", "size", "seconds", "CPU s"), rows, right=(2, 3, 4))
+    console.out("")
+    if result.resumed:
+        console.out(f"finished by an earlier run: {' '.join(result.resumed)}")
+    if result.proven:
+        console.out(f"installed and imported in a fresh environment: {' '.join(result.proven)}")
+    console.out(f"logs   {Path(order.work_dir) / 'log'}")
+    if names:
+        console.out(f"check  rocwright check {shlex.quote(order.output_dir)}/*.whl")
+
+
+def _row(wheel: BuiltWheel) -> tuple[str, ...]:
+    size = console.human_bytes(wheel.size)
+    return (wheel.project, Path(wheel.path).name, size, f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
