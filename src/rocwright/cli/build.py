@@ -10,7 +10,8 @@ from cyclopts import Parameter
 
 from rocwright.build.decide.recipe import load_recipes
 from rocwright.build.decide.wanted import Wanted
-from rocwright.build.family import Order, build_family, find_sources, plan_only
+from rocwright.build.family import build_family
+from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
@@ -168,7 +169,7 @@ def run(asked: Asked, door: Door) -> None:
 
 
 def passed_on(status: int) -> int:
-    """The exit code of a failed command as a shell would tell it: 128 and the signal's number for a killed one."""
+    """A failed command's exit code as a shell tells it: 128 and the number of the signal that killed it."""
     return 128 - status if status < 0 else status
 
 

@@ -1,0 +1,149 @@
+"""From what a user asks for to proven wheels: which ROCm, facts, plan, problems, run.
+
+Everything is looked at before anything is done: a run that cannot succeed says all that is in its way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from packaging.utils import parse_wheel_filename
+
+from rocwright.build.before.advice import find_advice
+from rocwright.build.before.host import look_at_host
+from rocwright.build.before.problem import Problem, problem_of, require_none
+from rocwright.build.before.problems import find_problems
+from rocwright.build.decide.family import FamilyPlan
+from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
+from rocwright.build.locate import installed_rocm, place_environment, present_rocm
+from rocwright.build.order import Order, Planner, wanted_trees
+from rocwright.build.place import RocmPlace
+from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.run.family import FamilyResult, run_family
+from rocwright.errors import RocwrightError
+from rocwright.system.interpreters import Interpreter, ask_interpreter, find_interpreter
+from rocwright.system.venv import Environment, pip_install
+
+Note = Callable[[str], None]
+# Stands in a plan for targets that only installed device packages will tell.
+_TARGETS = "${PYTORCH_ROCM_ARCH}"
+
+
+def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResult:
+    """Build, prove and, if asked, install the wheels.
+
+    Raises `NotReady` with everything that is in the way before anything is written, `CommandFailed` of a
+    build; what was finished before it stays.
+    """
+    problems: list[Problem] = []
+    trees = _trees(order, table, problems)
+    interpreters = _interpreters(order.pythons, problems)
+    rocm = _rocm_before(order.place, problems)
+    planner = Planner(order, table, trees, tuple(interpreters))
+    plan = planner.plan(rocm, unsure=True)
+    _require_ready(order, plan, interpreters, problems)
+    if rocm.origin == "unknown":
+        rocm = installed_rocm(order.place, Path(order.work_dir), os.environ, note=note)
+    plan = planner.plan(rocm)
+    advice = _require_ready(order, plan, interpreters, ())
+    for text in (*plan.notes, *advice, planner.jobs.why):
+        note(text)
+    target = (
+        place_environment(order.place, os.environ) if order.install_wheels or order.wanted.editable else None
+    )
+    result = run_family(
+        plan,
+        interpreters=interpreters,
+        output_dir=Path(order.output_dir),
+        work_dir=Path(order.work_dir),
+        resume=order.resume,
+        note=note,
+        editable_into=target if order.wanted.editable else None,
+    )
+    if target is not None and order.install_wheels:
+        _install_wheels(target, result, order, note)
+    return result
+
+
+# -- facts ---------------------------------------------------------------------------------------------------
+
+
+def _trees(order: Order, table: RecipeTable, problems: list[Problem]) -> dict[str, SourceFacts]:
+    """What the plan has to know of each tree; one that cannot be read is a problem, like others after it."""
+    found = {}
+    for project, where in wanted_trees(order).items():
+        recipe = table.get(project)
+        try:
+            found[project] = read_tree(recipe, Path(where))
+        except RocwrightError as error:
+            problems.append(problem_of(error))
+            found[project] = absent_tree(recipe, Path(where))
+    return found
+
+
+def _interpreters(pythons: Sequence[str], problems: list[Problem]) -> dict[str, Interpreter]:
+    """Those asked for, by name; the running one where none is."""
+    found: dict[str, Interpreter] = {}
+    for text in pythons or ("",):
+        try:
+            interpreter = find_interpreter(text)
+        except RocwrightError as error:
+            problems.append(problem_of(error))
+            continue
+        found[interpreter.name] = interpreter
+    return found
+
+
+def _rocm_before(place: RocmPlace, problems: list[Problem]) -> Rocm:
+    """The ROCm before anything is done: unknown where it is still to be installed, or cannot be used."""
+    if place.kind == "own" or place.install:
+        return unknown_rocm(place.exact_version)
+    try:
+        return present_rocm(place, os.environ)
+    except RocwrightError as error:
+        problems.append(problem_of(error))
+        return unknown_rocm()
+
+
+def _require_ready(
+    order: Order,
+    plan: FamilyPlan,
+    interpreters: Mapping[str, Interpreter],
+    problems: Sequence[Problem],
+) -> tuple[str, ...]:
+    """Raise `NotReady` with the problems and what the machine lacks; returns what only deserves attention."""
+    host = look_at_host(
+        plan,
+        interpreters=interpreters,
+        output_dir=Path(order.output_dir),
+        work_dir=Path(order.work_dir),
+        cache=order.wanted.cache,
+    )
+    found = dict.fromkeys((*problems, *find_problems(plan, host)))
+    require_none(tuple(found), work="the build")
+    return find_advice(plan, host)
+
+
+# -- afterwards ----------------------------------------------------------------------------------------------
+
+
+def _install_wheels(target: Environment, result: FamilyResult, order: Order, note: Note) -> None:
+    """The built wheels together into the user's environment; their other dependencies from his index."""
+    own = ask_interpreter(target.python).tag
+    wheels = [wheel.path for wheel in result.wheels if _serves(Path(wheel.path), own)]
+    if not wheels:
+        note(f"none of the wheels is for the Python of {target.root}, so none was installed there")
+        return
+    note(f"installing the wheels into {target.root}")
+    log = Path(order.work_dir) / "log" / "install-wheels.log"
+    # Anew, since a wheel of the same version may have another content; then what they require besides.
+    pip_install(target, wheels, closed=None, options=["--force-reinstall", "--no-deps"], log=log)
+    pip_install(target, wheels, closed=None, log=log)
+
+
+def _serves(wheel: Path, tag: str) -> bool:
+    """Whether a wheel is for the Python with this tag."""
+    return any(each.interpreter in (tag.rstrip("t"), "py3") for each in parse_wheel_filename(wheel.name)[3])
