@@ -2,7 +2,10 @@
 
 Environment, as the real build reads it: USE_ROCM, ROCM_HOME or ROCM_PATH, PYTORCH_ROCM_ARCH,
 PYTORCH_BUILD_VERSION with PYTORCH_BUILD_NUMBER, PYTORCH_EXTRA_INSTALL_REQUIREMENTS (separated by |),
-MAX_JOBS, CXX, CPPFLAGS, CXXFLAGS, LDFLAGS, HIP_CLANG_PATH, CMAKE_CXX_COMPILER_LAUNCHER, HIP_CLANG_LAUNCHER.
+MAX_JOBS, CXX, CPPFLAGS, CXXFLAGS, LDFLAGS, HIP_CLANG_PATH, and the launchers CMAKE_CXX_COMPILER_LAUNCHER,
+CMAKE_HIP_COMPILER_LAUNCHER or HIP_CLANG_LAUNCHER, CMAKE_CXX_LINKER_LAUNCHER.
+
+build/obj has the objects and libraries of all Pythons; only torch._C is made anew for each.
 """
 
 import importlib.util
@@ -73,7 +76,8 @@ class BuildPy(build_py):
         if not self.editable_mode:
             shutil.rmtree(Path(self.build_lib) / "torch", ignore_errors=True)
         super().run()
-        package = Path(self.build_lib) / "torch"
+        # An editable install imports the source tree, so what is generated lies there too.
+        package = (HERE if self.editable_mode else Path(self.build_lib)) / "torch"
         found = rocm()
         hip = None if found is None else tools.hip_version(found.root)
         (package / "version.py").write_text(
@@ -84,13 +88,16 @@ class BuildPy(build_py):
         )
         for pattern, folder in HEADERS.items():
             for header in sorted(HERE.glob(pattern)):
-                target = package / "include" / folder / header.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(header, target)
+                tools.copy_if_different(header, package / "include" / folder / header.name)
 
 
 class BuildExt(build_ext):
     """Compiles every unit in one pool, then links torch/lib/*.so and torch._C."""
+
+    def run(self):
+        # setuptools clears `inplace` for the time of the build.
+        self.in_tree = self.inplace or self.editable_mode
+        super().run()
 
     def build_extension(self, ext):
         found = rocm()
@@ -102,37 +109,44 @@ class BuildExt(build_ext):
             raise tools.BuildError(
                 "error: third_party/minifmt is empty; run git submodule update --init --recursive"
             )
-        temp, libraries = Path(self.build_temp).resolve(), Path(self.build_lib).resolve() / "torch" / "lib"
-        groups = self.units(temp, found)
+        temp, shared = HERE / "build" / tools.python_tag(), HERE / "build" / "obj"
+        package = (HERE if self.in_tree else Path(self.build_lib).resolve()) / "torch"
+        groups = self.units(temp, shared, found)
         everything = [unit for units in groups.values() for unit in units]
         tools.compile_all(everything, HERE, found, os.environ)
         objects = {name: [unit.object for unit in units] for name, units in groups.items()}
-        self.link(objects, libraries, found, Path(self.get_ext_fullpath(ext.name)).resolve())
+        self.link(objects, shared / "lib", found, temp / Path(self.get_ext_filename(ext.name)).name)
+        module = Path(self.get_ext_fullpath(ext.name)).resolve()
+        tools.copy_if_different(temp / module.name, module)
+        for library in sorted((shared / "lib").glob("*.so")):
+            if found is not None or "hip" not in library.name:
+                tools.copy_if_different(library, package / "lib" / library.name)
 
-    def units(self, temp, found):
+    def units(self, temp, shared, found):
         """The translation units of each library; .hip and the hip folders only with ROCm."""
         includes = tuple(f"-I{item}" for item in INCLUDES)
-        python = (f"-I{tools.python_include()}",)
         sources = {"torch_cpu": ["aten/src/ATen/native/cpu/*.cpp"], "_C": ["torch/csrc/*.cpp"]}
-        extra = {"_C": python}
         if found is not None:
             sources["c10_hip"] = ["c10/hip/*.cpp"]
             sources["torch_hip"] = ["aten/src/ATen/hip/*.cpp", "aten/src/ATen/native/hip/*.hip"]
             sources["_C"].append("torch/csrc/cuda/*.cpp")
-            # PYTORCH_ROCM_ARCH is baked into the host library, as in the real build.
-            extra["torch_hip"] = (f'-DTORCH_HIP_ARCH_FLAGS="{" ".join(found.targets)}"',)
-        return {
-            name: [
+        units = {}
+        for library, patterns in sources.items():
+            place, own = (temp, (f"-I{tools.python_include()}",)) if library == "_C" else (shared, ())
+            names = [path.relative_to(HERE) for pattern in patterns for path in sorted(HERE.glob(pattern))]
+            units[library] = [
                 tools.Unit(
-                    path.relative_to(HERE).as_posix(),
-                    temp / f"{path.relative_to(HERE)}.o",
-                    includes + extra.get(name, ()),
+                    name.as_posix(), place / f"{name}.o", includes + own + self.arch_flags(name, found)
                 )
-                for pattern in patterns
-                for path in sorted(HERE.glob(pattern))
+                for name in names
             ]
-            for name, patterns in sources.items()
-        }
+        return units
+
+    def arch_flags(self, name, found):
+        """PYTORCH_ROCM_ARCH is baked into one host object, as in the real build: only that one changes."""
+        if found is None or name.stem != "HIPContext":
+            return ()
+        return (f'-DTORCH_HIP_ARCH_FLAGS="{" ".join(found.targets)}"',)
 
     def link(self, objects, libraries, found, module):
         """Only paths relative to $ORIGIN: libamdhip64 is loaded beforehand by torch/_rocm_init.py."""

@@ -1,7 +1,7 @@
 """Builds the miniature `torchaudio` wheel: a stand-in, not torchaudio.
 
 Environment: BUILD_VERSION with BUILD_NUMBER, USE_ROCM (unset: as the installed torch), ROCM_HOME,
-PYTORCH_ROCM_ARCH.
+PYTORCH_ROCM_ARCH, PYTORCH_VERSION (the torch that the wheel asks for, the installed one by default).
 """
 
 import os
@@ -33,7 +33,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=["torchaudio", "torchaudio.functional"],
-    install_requires=[f"torch=={torch.__version__}"],
+    install_requires=[f"torch=={os.environ.get('PYTORCH_VERSION') or torch.__version__}"],
     ext_modules=[extension],
     cmdclass={"build_ext": BuildExtension},
     zip_safe=False,

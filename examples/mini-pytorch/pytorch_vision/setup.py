@@ -1,7 +1,8 @@
 """Builds the miniature `torchvision` wheel: a stand-in, not torchvision.
 
 Environment: BUILD_VERSION with BUILD_NUMBER, FORCE_CUDA=1 (device code also without a GPU), ROCM_HOME,
-PYTORCH_ROCM_ARCH. VERSION_NAME and the TORCHVISION_USE_* switches of the real build have nothing to act on.
+PYTORCH_ROCM_ARCH, PYTORCH_VERSION (the torch that the wheel asks for, the installed one by default).
+VERSION_NAME and the TORCHVISION_USE_* switches of the real build have nothing to act on.
 """
 
 import os
@@ -33,7 +34,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=["torchvision"],
-    install_requires=[f"torch=={torch.__version__}"],
+    install_requires=[f"torch=={os.environ.get('PYTORCH_VERSION') or torch.__version__}"],
     ext_modules=[extension],
     cmdclass={"build_ext": BuildExtension},
     zip_safe=False,

@@ -1,6 +1,6 @@
 """Builds the miniature `triton` wheel: a stand-in, not Triton.
 
-Environment: TRITON_WHEEL_NAME, TRITON_WHEEL_VERSION_SUFFIX, CXX.
+Environment: TRITON_WHEEL_NAME, TRITON_WHEEL_VERSION_SUFFIX, CXX, CMAKE_CXX_COMPILER_LAUNCHER.
 """
 
 import os
@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
@@ -37,6 +38,17 @@ class BuildPy(build_py):
         (Path(self.build_lib) / "triton" / "_version.py").write_text(text, encoding="utf-8")
 
 
+class BuildExt(build_ext):
+    """Puts the launcher before the compiler, as the real build's CMake does."""
+
+    def build_extensions(self):
+        launcher = [item for item in os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "").split(";") if item]
+        for name in ("compiler_so", "compiler_so_cxx"):
+            if launcher and getattr(self.compiler, name, None):
+                setattr(self.compiler, name, [*launcher, *getattr(self.compiler, name)])
+        super().build_extensions()
+
+
 setup(
     name=os.environ.get("TRITON_WHEEL_NAME") or "triton",
     version=version(),
@@ -55,6 +67,6 @@ setup(
             extra_compile_args=["-std=c++17"],
         )
     ],
-    cmdclass={"build_py": BuildPy},
+    cmdclass={"build_ext": BuildExt, "build_py": BuildPy},
     zip_safe=False,
 )

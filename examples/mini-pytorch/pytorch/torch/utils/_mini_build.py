@@ -3,13 +3,18 @@
 Nothing but the standard library, no import of torch: torch's setup.py loads this file from the source
 tree, the other projects get it through torch.utils.cpp_extension. HIP sources are compiled with the
 clang++ of the ROCm tree directly (as CMake's HIP language does); hipcc only serves where it is missing.
+
+As with ninja, an output is made anew when its command is another one than last time, or when one of its
+inputs (headers among them) is newer. So one build folder serves several Pythons.
 """
 
 import concurrent.futures
 import hashlib
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -31,6 +36,11 @@ def flag(environment, name, default=False):
     if text:
         raise BuildError(f"error: {name}={environment[name]!r} is no switch; use 1 or 0")
     return default
+
+
+def cmake_list(environment, name):
+    """The items of a variable that CMake reads as a list, such as a launcher with its arguments."""
+    return [item for item in environment.get(name, "").split(";") if item]
 
 
 def wheel_version(environment, root):
@@ -93,7 +103,8 @@ class Rocm:
 
     def compiler(self, environment):
         """The command line head that compiles HIP."""
-        launcher = shlex.split(environment.get("HIP_CLANG_LAUNCHER", ""))
+        launcher = cmake_list(environment, "CMAKE_HIP_COMPILER_LAUNCHER")
+        launcher = launcher or shlex.split(environment.get("HIP_CLANG_LAUNCHER", ""))
         folder = Path(environment.get("HIP_CLANG_PATH") or self.root / "lib" / "llvm" / "bin")
         if (folder / "clang++").is_file():
             return [*launcher, str(folder / "clang++"), "-x", "hip", f"--rocm-path={self.root}"]
@@ -118,16 +129,60 @@ def _run(command, folder):
     return done.stderr
 
 
-def compile_command(unit, rocm, environment):
-    """The argument vector for a unit; .hip goes to ROCm's compiler, everything else to CXX."""
+def _beside(path, suffix):
+    return path.with_name(path.name + suffix)
+
+
+def depfile_inputs(path):
+    """The inputs that a compiler wrote into a depfile: names separated by blanks, which `\\ ` may hold."""
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ").partition(": ")[2]
+    return [name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", text)]
+
+
+def is_current(output, command, folder, inputs=()):
+    """True when this very command made the output, after the last change of what it read."""
+    stamp, depfile = _beside(output, ".cmd"), _beside(output, ".d")
+    try:
+        if json.loads(stamp.read_text(encoding="utf-8")) != list(command):
+            return False
+        names = depfile_inputs(depfile) if depfile.is_file() else []
+        made = output.stat().st_mtime_ns
+        return all((folder / name).stat().st_mtime_ns <= made for name in [*names, *inputs])
+    except (OSError, ValueError):
+        return False
+
+
+def make(output, command, folder, inputs=()):
+    """Runs the command that makes the output unless that is current; returns its warnings, or None.
+
+    What a run leaves that was ended half-way has no stamp, so it is not taken for the output.
+    """
+    output, folder = Path(output), Path(folder)
+    if is_current(output, command, folder, inputs):
+        return None
+    stamp = _beside(output, ".cmd")
+    stamp.unlink(missing_ok=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    warnings = _run(command, folder)
+    stamp.write_text(json.dumps(list(command)), encoding="utf-8")
+    return warnings
+
+
+def compile_command(unit, folder, rocm, environment):
+    """The argument vector for a unit; .hip goes to ROCm's compiler, everything else to CXX.
+
+    Paths below the folder are relative to it, so that two checkouts have the same commands.
+    """
+    target = unit.object.relative_to(folder) if unit.object.is_relative_to(folder) else unit.object
     common = ["-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"]
-    tail = [*unit.arguments, "-c", unit.source, "-o", str(unit.object)]
+    tail = [*unit.arguments, "-MD", "-MT", str(target), "-MF", f"{target}.d"]
+    tail += ["-c", unit.source, "-o", str(target)]
     if unit.source.endswith(".hip"):
         # The unit's identity is fixed, so that builds for different targets have the same host half.
         identity = hashlib.sha256(unit.source.encode()).hexdigest()[:16]
         offload = [f"--offload-arch={target}" for target in rocm.targets]
         return [*rocm.compiler(environment), *offload, f"-cuid={identity}", *common, "-DUSE_ROCM", *tail]
-    launcher = shlex.split(environment.get("CMAKE_CXX_COMPILER_LAUNCHER", ""))
+    launcher = cmake_list(environment, "CMAKE_CXX_COMPILER_LAUNCHER")
     cxx = shlex.split(environment.get("CXX") or "g++")
     flags = shlex.split(environment.get("CPPFLAGS", "")) + shlex.split(environment.get("CXXFLAGS", ""))
     if rocm is not None:
@@ -146,28 +201,30 @@ def jobs(environment):
 
 
 def compile_all(units, folder, rocm, environment):
-    """Compiles the units with `folder` as working directory, the slow HIP units first."""
+    """Compiles what is not current, with `folder` as working directory, the slow HIP units first."""
+    folder = Path(folder)
     ordered = sorted(units, key=lambda unit: not unit.source.endswith(".hip"))
-    for unit in ordered:
-        unit.object.parent.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(jobs(environment)) as pool:
         futures = {
-            pool.submit(_run, compile_command(unit, rocm, environment), folder): unit for unit in ordered
+            pool.submit(make, unit.object, compile_command(unit, folder, rocm, environment), folder): unit
+            for unit in ordered
         }
         try:
             for future in concurrent.futures.as_completed(futures):
                 warnings = future.result()
-                print(f"compiled {futures[future].source}")
-                sys.stderr.write(warnings)
+                if warnings is not None:
+                    print(f"compiled {futures[future].source}")
+                    sys.stderr.write(warnings)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def link_shared(output, objects, environment, *, libraries=(), folders=(), rpath=None, soname=True):
-    """Links a shared library; rpath is relative to $ORIGIN, or None for none at all."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    command = [*shlex.split(environment.get("CXX") or "g++"), "-shared", "-o", str(output)]
+    """Links a shared library unless it is current; rpath is relative to $ORIGIN, or None for none at all."""
+    output = Path(output)
+    launcher = cmake_list(environment, "CMAKE_CXX_LINKER_LAUNCHER")
+    command = [*launcher, *shlex.split(environment.get("CXX") or "g++"), "-shared", "-o", str(output)]
     command += [str(item) for item in objects] + [f"-L{item}" for item in folders]
     command += shlex.split(environment.get("LDFLAGS", ""))
     # Each named library is recorded, also where the compiler drops unused ones by default.
@@ -177,10 +234,27 @@ def link_shared(output, objects, environment, *, libraries=(), folders=(), rpath
         command += [f"-Wl,-soname,{output.name}", "-Wl,-z,defs"]
     if rpath is not None:
         command.append(f"-Wl,-rpath,$ORIGIN{'/' + rpath if rpath else ''}")
-    _run(command, output.parent)
-    print(f"linked {output.name}")
+    named = [Path(folder) / f"lib{name}.so" for folder in folders for name in libraries]
+    inputs = [*objects, *(path for path in named if path.exists())]
+    if make(output, command, output.parent, inputs) is not None:
+        print(f"linked {output.name}")
+
+
+def copy_if_different(source, target):
+    """Copies a file; one of the same content keeps its time, so that nothing is made anew for it."""
+    source, target = Path(source), Path(target)
+    if not (target.is_file() and target.read_bytes() == source.read_bytes()):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = _beside(target, ".new")
+        shutil.copyfile(source, beside)
+        os.replace(beside, target)
 
 
 def python_include():
     """The folder with Python.h."""
     return sysconfig.get_paths()["include"]
+
+
+def python_tag():
+    """What extension modules of this Python are named after; free-threaded ones have their own."""
+    return sysconfig.get_config_var("SOABI")

@@ -41,12 +41,15 @@ def CUDAExtension(name, sources):  # noqa: N802 - the real module's name
     return extension
 
 
-def build_hip_extension(name, sources, root, output, build_dir, *, use_rocm=True, environment=None):
+def build_hip_extension(
+    name, sources, root, output, build_dir, *, shared_dir=None, use_rocm=True, environment=None
+):
     """Hipifies, compiles and links one Python extension module.
 
-    sources are relative to root and may end in .cu; output is the path of the module; build_dir takes
-    the translated sources and the objects. No RPATH is written: `import torch` comes first and has
-    loaded every library that the module needs.
+    sources are relative to root and may end in .cu; output is the path of the module; build_dir takes what
+    belongs to one Python, shared_dir (by default the same) the translated sources and device objects, which
+    belong to all. No RPATH is written: `import torch` comes first and has loaded every library that the
+    module needs.
     """
     environment = os.environ if environment is None else environment
     if use_rocm and torch.version.hip is None:
@@ -55,17 +58,20 @@ def build_hip_extension(name, sources, root, output, build_dir, *, use_rocm=True
         )
     rocm = _mini_build.Rocm.from_environment(environment) if use_rocm else None
     root, build_dir = Path(root).resolve(), Path(build_dir).resolve()
+    shared_dir = Path(shared_dir).resolve() if shared_dir else build_dir
     folder = root
     if use_rocm:
-        folder = build_dir / "hipified"
+        folder = shared_dir / "hipified"
         top = sorted({source.split("/")[0] for source in sources})
         hipify_python.hipify(root, top, in_place=("torch/",), output=folder)
         sources = [hipify_python.hip_path(source) for source in sources]
-    includes = [f"-I{item}" for item in [".", *include_paths(), _mini_build.python_include()]]
+    device = tuple(f"-I{item}" for item in [".", *_shared_headers(shared_dir / "torch")])
+    host = tuple(f"-I{item}" for item in [".", *include_paths(), _mini_build.python_include()])
+    host += (f"-DTORCH_EXTENSION_NAME={name.split('.')[-1]}",)
     units = [
-        _mini_build.Unit(
-            source, build_dir / f"{source}.o", (*includes, f"-DTORCH_EXTENSION_NAME={name.split('.')[-1]}")
-        )
+        _mini_build.Unit(source, shared_dir / f"{source}.o", device)
+        if source.endswith(".hip")
+        else _mini_build.Unit(source, build_dir / f"{source}.o", host)
         for source in sources
     ]
     _mini_build.compile_all(units, folder, rocm, environment)
@@ -79,6 +85,14 @@ def build_hip_extension(name, sources, root, output, build_dir, *, use_rocm=True
     )
 
 
+def _shared_headers(folder):
+    """torch's headers at a place that is the same for every Python, whose own torch each has its own copy."""
+    for include in include_paths():
+        for header in sorted(Path(include).rglob("*.h")):
+            _mini_build.copy_if_different(header, folder / header.relative_to(include))
+    return [str(folder)]
+
+
 class BuildExtension(build_ext):
     """setuptools' build_ext with ROCm's compiler for the device code."""
 
@@ -88,7 +102,8 @@ class BuildExtension(build_ext):
             ext.sources,
             Path.cwd(),
             self.get_ext_fullpath(ext.name),
-            Path(self.build_temp) / ext.name,
+            Path("build") / _mini_build.python_tag() / ext.name,
+            shared_dir=Path("build") / "obj" / ext.name,
             use_rocm=ext.mini_rocm,
         )
 
