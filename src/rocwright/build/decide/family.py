@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from rocwright.build.decide.flash_attention import choose_flash_attention
+from rocwright.build.decide.notes import family_notes
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.project import Circumstances, plan_project
 from rocwright.build.decide.recipe import Recipe, RecipeTable
@@ -89,7 +90,7 @@ def plan_family(
         rocm=rocm,
         builds=tuple(builds),
         left_out=left_out,
-        notes=tuple(filter(None, [flash_note])),
+        notes=(*filter(None, [flash_note]), *family_notes(wanted, rocm, table, recipes, builds)),
     )
 
 

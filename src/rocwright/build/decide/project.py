@@ -163,7 +163,7 @@ def _environment(
     env |= {name: value for name, value in named.items() if name and value}
     if recipe.suffix_env:
         env[recipe.suffix_env] = joined_suffix(tree.build_env.get(recipe.suffix_env, ""), suffix)
-    if recipe.torch_version_env and "torch" in run.building:
+    if recipe.torch_version_env and "torch" in run.building and "torch" not in wanted.editable:
         env[recipe.torch_version_env] = version_of("torch")
     if recipe.flash_attention:
         value = "1" if run.flash_attention else "0"
