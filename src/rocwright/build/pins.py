@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,17 +10,15 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from rocwright.errors import InvalidWheel, UsageError
+from rocwright.build.members import kept_members, recorded_digests, take
+from rocwright.errors import UsageError
 from rocwright.system.files import atomic_write
-from rocwright.wheel.inflate import DEFLATED, ENCRYPTED, STORED
 from rocwright.wheel.metadata import add_headers, edit_headers
-from rocwright.wheel.read import Wheel, open_wheel, read_member
+from rocwright.wheel.read import open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.tags import platform_of
 from rocwright.wheel.write import BytesSource, Member, Taken, check_names, write_members
 
-# They sign a RECORD that no longer is.
-_SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 _REQUIRES = "requires-dist"
 
 
@@ -44,11 +41,20 @@ def require_pins(wheel: Path, pins: Sequence[str]) -> Path | None:
     if new == old:
         return None
     with opened(found) as source, atomic_write(wheel) as stream:
-        members = list(edited_members(source, {name: new}))
+        members = list(_members(source, {name: new}))
         record = f"{found.dist_info}/RECORD"
         check_names([*(member.name for member in members), record], case_matters="linux" in wheel.name)
         write_members(stream, members, record)
     return wheel
+
+
+def _members(source: WheelStream, changed: Mapping[str, bytes]) -> Iterator[Member | Taken]:
+    digests = recorded_digests(source.wheel)
+    for member in kept_members(source.wheel):
+        if member.name in changed:
+            yield Member(member.name, BytesSource(changed[member.name]), mode=member.mode or 0o644)
+        else:
+            yield take(source, member, digests)
 
 
 def _parsed(pin: str) -> Requirement:
@@ -126,54 +132,3 @@ def environment_of(tags: frozenset[str]) -> dict[str, str]:
 
 def _machine(tag: Tag) -> str:
     return next((name for name in ("x86_64", "aarch64", "amd64", "arm64") if tag.platform.endswith(name)), "")
-
-
-def edited_members(source: WheelStream, changed: Mapping[str, bytes]) -> Iterator[Member | Taken]:
-    """A wheel's members in their order without RECORD, those in `changed` with other content.
-
-    Others are taken over with the digest that RECORD has of them, or a new one where it has none.
-    """
-    wheel = source.wheel
-    digests = _digests(wheel)
-    dropped = {f"{wheel.dist_info}/{name}" for name in ("RECORD", *_SIGNATURES)}
-    for member in wheel.members:
-        if member.name in dropped:
-            continue
-        mode = member.mode or 0o644
-        if member.name in changed:
-            yield Member(member.name, BytesSource(changed[member.name]), mode=mode)
-            continue
-        digest = digests.get(member.name)
-        if member.method not in (STORED, DEFLATED) or member.flags & ENCRYPTED:
-            raise source.damaged(member, "it is packed in a way that wheels do not use")
-        if digest is None:
-            whole = hashlib.sha256()
-            for piece in source.inflated(member):
-                whole.update(piece)
-            digest = whole.hexdigest()
-        yield Taken(
-            name=member.name,
-            packed=source.packed(member),
-            size=member.size,
-            crc=member.crc,
-            sha256=digest,
-            deflated=member.method == DEFLATED,
-            mode=mode,
-        )
-
-
-def _digests(wheel: Wheel) -> dict[str, str]:
-    """What RECORD says; raises `InvalidWheel` where it contradicts the archive."""
-    found: dict[str, str] = {}
-    for row in wheel.record:
-        member = wheel.member.get(row.path)
-        if row.sha256 is None:
-            continue
-        if member is None or member.size != row.size or found.get(row.path, row.sha256) != row.sha256:
-            raise InvalidWheel(
-                f"RECORD of {wheel.path.name} contradicts the archive about {row.path}",
-                where=wheel.path,
-                next_step="build the wheel again",
-            )
-        found[row.path] = row.sha256
-    return found

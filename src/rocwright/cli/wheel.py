@@ -20,6 +20,7 @@ app = App(name="wheel", help="Look into finished wheels, and take them apart.")
 # By name: each imports what it needs and nothing of the others.
 for _name in ("sanity_check", "torch_versions", "cp_version"):
     app.command(f"rocwright.cli.wheel_family:{_name}", name=_name.replace("_", "-"))
+app.command("rocwright.cli.wheel_fat:fat", name="fat")
 
 
 @app.command
