@@ -122,6 +122,16 @@ def pip_install(
     )
 
 
+def pip_uninstall(environment: Environment, projects: Sequence[str], *, log: Path | None = None) -> None:
+    """Take projects out of an environment; those that are not there are skipped."""
+    process.run(
+        [*pip_command(), "--python", str(environment.python), "uninstall", "--yes", *projects],
+        log=log,
+        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        drop_env=_LEAKS,
+    )
+
+
 def _closed_pip_env() -> dict[str, str]:
     return {"PIP_CONFIG_FILE": os.devnull}
 

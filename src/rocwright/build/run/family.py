@@ -1,104 +1,60 @@
-"""Build every project that is checked out, in order, in one environment with ROCm installed from wheels."""
+"""Carry out the plan of a family: build after build, each Python in its own environment, what is done once.
+
+Everything of a run lies in its work directory: `env/` (one build environment per Python), `log/`, `state/`
+(what is finished), `units/` (what compilers cost), `bin/` (generated launchers).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from rocwright.build.before.headers import require_headers
 from rocwright.build.decide.family import FamilyPlan
-from rocwright.build.decide.plan import plan_build
-from rocwright.build.decide.recipe import recipes
-from rocwright.build.rocm.described import Rocm
-from rocwright.build.rocm.install import install_rocm
-from rocwright.build.run.project import BuiltWheel, run_build
-from rocwright.errors import UsageError
-from rocwright.system import venv
+from rocwright.build.decide.plan import BuildPlan, with_built
+from rocwright.build.run import resume as finished
+from rocwright.build.run.environments import (
+    build_environment,
+    installed_wheels,
+    note_installed,
+    show_rocm,
+)
+from rocwright.build.run.project import Build, BuiltWheel, Note
+from rocwright.build.run.prove import Proven, prove
+from rocwright.build.run.tree import SourceTree, held_tree, state_digest
+from rocwright.build.units.caches import CacheCounter, CacheUse, advice
+from rocwright.build.units.launch import write_launchers
+from rocwright.build.units.ninja import find_ninja_logs
+from rocwright.build.units.records import read_units, start_units
+from rocwright.build.units.report import BuildReport, build_report, write_report
+from rocwright.errors import CommandFailed, UsageError
+from rocwright.system import process
+from rocwright.system.files import make_directory, write_text
 from rocwright.system.interpreters import Interpreter
-from rocwright.system.venv import Closed, Environment
-
-# What the setup.py files of the family need to make wheels; other build requirements are their own.
-BUILD_TOOLS = ("setuptools==80.9.0", "wheel==0.45.1")
-
-
-def find_projects(directories: Mapping[str, Path]) -> dict[str, Path]:
-    """The projects that are checked out, in build order; raises `UsageError` when none is."""
-    order = [recipe.project for recipe in recipes().recipe]
-    known = {project: directories[project] for project in order if project in directories}
-    found = {project: directory for project, directory in known.items() if directory.is_dir()}
-    if not found:
-        looked = ", ".join(str(path) for path in directories.values())
-        raise UsageError(
-            f"no source tree to build; looked for {looked}",
-            next_step="check one out with `rocwright checkout torch`",
-        )
-    return found
-
-
-def prepare_environment(
-    root: Path, places: Closed, *, spec: str, log: Path, note: Callable[[str], None]
-) -> tuple[Environment, Rocm]:
-    """A new build environment at `root`: build tools from the user's index, ROCm from `places` only."""
-    environment = venv.create(root, log=log)
-    note("installing build tools")
-    venv.pip_install(environment, BUILD_TOOLS, closed=None, log=log)
-    note(f"installing rocm[libraries,devel]{spec}")
-    return environment, install_rocm(environment, places, spec=spec, log=log)
-
-
-def build_family(
-    sources: Mapping[str, Path],
-    places: Closed,
-    output: Path,
-    *,
-    environment_dir: Path,
-    targets: Sequence[str],
-    rocm_spec: str,
-    release_type: str,
-    jobs: int,
-    log_dir: Path,
-    note: Callable[[str], None],
-) -> tuple[BuiltWheel, ...]:
-    """Install ROCm from `places`, then build each project against it and the wheels before it.
-
-    Wheels appear in `output` one by one, each whole; a failing build leaves those before it.
-    """
-    table = recipes()
-    require_headers()
-    environment, rocm = prepare_environment(
-        environment_dir, places, spec=rocm_spec, log=log_dir / "build-env.log", note=note
-    )
-    built: dict[str, BuiltWheel] = {}
-    for project, directory in sources.items():
-        plan = plan_build(
-            project,
-            directory,
-            table=table,
-            rocm=rocm,
-            targets=targets,
-            built={name: wheel.version for name, wheel in built.items() if name in table.get(project).after},
-            caller=os.environ,
-            jobs=jobs,
-            release_type=release_type,
-        )
-        note(f"building {plan.project} {plan.version}".rstrip())
-        built[project] = run_build(plan, environment, output, log=log_dir / f"build-{project}.log")
-    return tuple(built.values())
+from rocwright.system.locks import turn
+from rocwright.system.venv import Environment, pip_install, pip_uninstall
 
 
 class FamilyResult(msgspec.Struct, frozen=True):
-    """What became of a family: its wheels in build order, and which of them were there from an earlier run.
+    """What became of a family: its wheels in build order, which of them an earlier run had made, their proof.
 
-    `resumed` are `cp312-torch`, …; `proven` those that were imported in an environment made for it, of the
-    same form.
+    `resumed` are `cp312-torch`, …; `report` tells what the compilers of this run cost.
     """
 
     wheels: tuple[BuiltWheel, ...]
     resumed: tuple[str, ...] = ()
-    proven: tuple[str, ...] = ()
+    proof: tuple[Proven, ...] = ()
+    report: BuildReport | None = None
+
+    @property
+    def proven(self) -> tuple[str, ...]:
+        """What was imported in a fresh environment: `cp312-torch`, …"""
+        return tuple(f"cp{each.python.replace('.', '')}-{each.project}" for each in self.proof)
 
 
 def run_family(
@@ -108,22 +64,218 @@ def run_family(
     output_dir: Path,
     work_dir: Path,
     resume: bool,
-    note: Callable[[str], None],
+    note: Note,
+    cache: str = "",
+    cache_hip: bool = True,
     editable_into: Environment | None = None,
+    threads: int = 2,
 ) -> FamilyResult:
-    """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one for an empty text.
+    """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one under an empty text.
 
-    Editable builds go into the environment `editable_into`, all others into environments below `work_dir`.
+    A project that is finished, from the same sources, ROCm, tools and earlier wheels, is taken over with
+    `resume`. Editable builds go into the environment `editable_into`. `cache` is "", `ccache` or `sccache`.
+    Wheels appear in `output_dir` one by one, each whole; a failing build leaves those before it. At the end
+    all wheels of a Python are installed together in a fresh environment, and imported.
     """
-    built: list[BuiltWheel] = []
-    made: dict[str, Environment] = {}
-    for each in plan.builds:
-        interpreter = interpreters[each.python]
-        if each.python not in made:
-            root = work_dir / "env" / interpreter.tag
-            environment = venv.create(root, python=Path(interpreter.path), log=work_dir / "log" / "env.log")
-            made[each.python] = environment
-        note(f"building {each.project} {each.version}".rstrip())
-        log = work_dir / "log" / f"{interpreter.tag}-{each.project}.log"
-        built.append(run_build(each, made[each.python], output_dir, log=log))
-    return FamilyResult(tuple(built))
+    if plan.rocm.origin == "unknown":
+        raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
+    with _only_run(work_dir, note):
+        write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
+        start_units(work_dir / "units")
+        run = _Run(plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache)
+        counter = CacheCounter(cache, log=work_dir / "log" / "cache.log")
+        counter.before()
+        use: CacheUse | None = None
+        try:
+            for each in plan.builds:
+                run.build(each)
+        finally:
+            use = counter.after()
+            report = _report(plan, work_dir, use)
+        return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove(), report)
+
+
+def _report(plan: FamilyPlan, work_dir: Path, use: CacheUse | None) -> BuildReport:
+    """Also of a build that failed: what it cost until then is in `units/report.json`."""
+    logs = {build.project: find_ninja_logs(Path(build.directory)) for build in plan.builds}
+    report = build_report(read_units(work_dir / "units"), ninja_logs=logs, cache=use)
+    write_report(report, work_dir / "units" / "report.json")
+    return report
+
+
+@contextmanager
+def _only_run(work_dir: Path, note: Note) -> Iterator[None]:
+    """Hold the work directory against other runs, and end what a killed one left at work in it.
+
+    Its compilers would go on writing beside ours.
+    """
+    state = work_dir / "state"
+    make_directory(state)
+    running = state / "running"
+    with turn(state / "lock", lambda: note(f"waiting for another run in {work_dir}")):
+        if running.exists():
+            ended = process.end_marked(running.read_text(encoding="utf-8"))
+            if ended:
+                note(f"ended {ended} processes that an earlier run had left at work")
+        mark = uuid.uuid4().hex
+        write_text(running, mark)
+        process.mark(mark)
+        try:
+            yield
+        except CommandFailed:
+            running.unlink(missing_ok=True)
+            raise
+        finally:
+            process.mark(None)
+        # Not after other errors: commands may still be at work when this process ends.
+        running.unlink(missing_ok=True)
+
+
+class _Run:
+    """One run of a family: what is built so far, by Python."""
+
+    def __init__(
+        self,
+        plan: FamilyPlan,
+        interpreters: Mapping[str, Interpreter],
+        output: Path,
+        work: Path,
+        resume: bool,
+        note: Note,
+        editable_into: Environment | None,
+        threads: int,
+        cache: str,
+    ) -> None:
+        self.plan, self.interpreters, self.output, self.work = plan, interpreters, output, work
+        self.resume, self.note, self.editable_into = resume, note, editable_into
+        self.threads, self.cache = threads, cache
+        self.rocm = finished.rocm_identity(plan.rocm)
+        self.wheels: list[BuiltWheel] = []
+        self.resumed: list[str] = []
+
+    def build(self, plan: BuildPlan) -> None:
+        """Build one project for one Python, or take over what an earlier run made."""
+        interpreter = self.interpreters[plan.python]
+        before = [wheel for wheel in self.wheels if wheel.python == interpreter.name]
+        plan = with_built(plan, {wheel.project: wheel.version for wheel in before})
+        name = f"{interpreter.tag}-{plan.project}"
+        with held_tree(Path(plan.tree or plan.directory), self.note) as tree:
+            content = tree.content()
+            earlier = {wheel.project: wheel.sha256 for wheel in before}
+            key = partial(finished.key_of, plan, content, self.rocm, interpreter, earlier, caller=os.environ)
+            state = self.work / "state" / f"{name}.json"
+            record = finished.load(state)
+            if (
+                self.resume
+                and record is not None
+                and record.key == key(made=record.made)
+                and record.is_whole(self.output)
+            ):
+                self.note(f"{name}: {record.wheel.version} is there from an earlier run")
+                self.resumed.append(name)
+                self.wheels.append(record.wheel)
+                return
+            state.unlink(missing_ok=True)
+            wheel, made = self._make(plan, interpreter, before, tree, content.untracked)
+            wheel = msgspec.structs.replace(wheel, python=interpreter.name)
+            if not plan.editable:
+                finished.save(state, key(made=made), wheel, made)
+            self.wheels.append(wheel)
+
+    def _make(
+        self,
+        plan: BuildPlan,
+        interpreter: Interpreter,
+        before: list[BuiltWheel],
+        tree: SourceTree,
+        untracked: frozenset[str],
+    ) -> tuple[BuiltWheel, tuple[str, ...]]:
+        name = f"{interpreter.tag}-{plan.project}"
+        log = self.work / "log" / f"{name}.log"
+        log.unlink(missing_ok=True)
+        self.note(f"{name}: building {plan.version}".rstrip())
+        environment = self._environment(plan, interpreter, before, log)
+        build = Build(
+            plan, environment, tree, rocm=self.plan.rocm, log=log, threads=self.threads, note=self.note
+        )
+        ours = plan.install and environment.root == self._root(interpreter)
+        if ours:
+            note_installed(environment, plan.project, None)
+        try:
+            wheel, made = build.run(self.output, untracked)
+        except CommandFailed as error:
+            error.next_step = advice(error.tail, self.cache) or error.next_step
+            raise
+        if ours:
+            note_installed(environment, plan.project, wheel.sha256)
+        return wheel, made
+
+    def _root(self, interpreter: Interpreter) -> Path:
+        return self.work / "env" / interpreter.tag
+
+    def _environment(
+        self, plan: BuildPlan, interpreter: Interpreter, before: list[BuiltWheel], log: Path
+    ) -> Environment:
+        """The build environment, with the earlier wheels of this Python that others are built against.
+
+        From an editable project on, builds go on in the environment that it is in.
+        """
+        if plan.editable or any(not wheel.sha256 for wheel in before):
+            if self.editable_into is None:
+                raise UsageError(
+                    f"{plan.project} is to be editable, and in no environment",
+                    next_step="name one with --rocm-environment",
+                )
+            show_rocm(self.editable_into, self.plan.rocm, view=self._view)
+            return self.editable_into
+        environment = build_environment(
+            self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log
+        )
+        names = {
+            build.project: build.wheel_name or build.project for build in self.plan.builds if build.install
+        }
+        known = installed_wheels(environment)
+        # Of an earlier run and not built yet in this one: nothing may be built against it.
+        stale = set(known) - {wheel.project for wheel in before}
+        if stale:
+            pip_uninstall(environment, sorted(names.get(project, project) for project in stale), log=log)
+            for project in stale:
+                note_installed(environment, project, None)
+        for wheel in before:
+            if wheel.project in names and known.get(wheel.project) != wheel.sha256:
+                options = ["--no-deps", "--force-reinstall", "--no-index"]
+                pip_install(environment, [wheel.path], closed=None, options=options, log=log)
+                note_installed(environment, wheel.project, wheel.sha256)
+        return environment
+
+    @property
+    def _view(self) -> Path:
+        return self.work / "env" / "rocm-view"
+
+    def prove(self) -> tuple[Proven, ...]:
+        """Import the wheels of every Python in an environment of its own, unless the same were before."""
+        proof: list[Proven] = []
+        if any(not wheel.sha256 for wheel in self.wheels):
+            self.note("not tried in a fresh environment: an editable project is in none but its own")
+            return ()
+        names = {build.project: build.import_name for build in self.plan.builds}
+        for interpreter in self.interpreters.values():
+            wheels = [wheel for wheel in self.wheels if wheel.python == interpreter.name]
+            state = self.work / "state" / f"{interpreter.tag}-proof.json"
+            key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
+            found = finished.load_proof(state)
+            if found is None or found.key != key or not self.resume:
+                self.note(f"{interpreter.tag}: importing {len(wheels)} wheels in a fresh environment")
+                said = prove(
+                    wheels,
+                    names,
+                    interpreter=interpreter,
+                    rocm=self.plan.rocm,
+                    root=self.work / "env" / f"proof-{interpreter.tag}",
+                    view=self._view,
+                    log=self.work / "log" / f"{interpreter.tag}-proof.log",
+                )
+                found = finished.Proof(key, said)
+                finished.save_proof(state, found)
+            proof += found.proven
+        return tuple(proof)

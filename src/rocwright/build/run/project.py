@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.errors import InvalidWheel
-from rocwright.system import process
-from rocwright.system.files import link_or_copy, remove_tree, sha256_file
+from rocwright.build.pins import require_pins
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.run import undo
+from rocwright.build.run.environments import site_packages
+from rocwright.build.run.importing import require_import
+from rocwright.build.run.isolation import leaks, outcome_environment
+from rocwright.build.run.tree import SourceTree, clean_up, held_tree, state_digest
+from rocwright.build.split.wheel import split_wheel
+from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
+from rocwright.system import process, venv
+from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
 from rocwright.system.venv import Environment, pip_install
+from rocwright.wheel.metadata import normalized_name
 from rocwright.wheel.read import open_wheel
+
+Note = Callable[[str], None]
+
+# Below a project's directory: what its build directory was configured for.
+_CONFIGURED_FOR = "build/.rocwright-configured"
 
 
 class BuiltWheel(msgspec.Struct, frozen=True):
-    """A built wheel: where it lies, what it is, what it cost."""
+    """A built wheel: where it lies, what it is, what it cost; `device` are wheels that were split off it.
+
+    Of an editable install `path` is the source tree, `sha256` empty and `size` 0.
+    """
 
     project: str
     version: str
@@ -27,50 +46,36 @@ class BuiltWheel(msgspec.Struct, frozen=True):
     wall_s: float
     cpu_s: float
     peak_rss: int
+    python: str = ""
+    device: tuple[str, ...] = ()
 
 
-def run_build(plan: BuildPlan, environment: Environment, output: Path, *, log: Path) -> BuiltWheel:
+def _silent(_: str) -> None:
+    """Tell nobody."""
+
+
+def run_build(
+    plan: BuildPlan,
+    environment: Environment,
+    output: Path,
+    *,
+    log: Path,
+    rocm: Rocm | None = None,
+    threads: int = 2,
+    note: Note = _silent,
+) -> BuiltWheel:
     """Build one wheel and put it into `output`; install it when later projects are built against it.
 
+    An editable plan installs into `environment` instead, and what it generates stays in the tree.
+
     Raises `CommandFailed` with the last lines of the compiler, `InvalidWheel` when the build made no wheel,
-    more than one, or one of another version than planned. `output` then has no new file.
+    more than one, one of another version than planned or one that does not import. `output` then has no new
+    file. What a killed build had changed in the tree is put back first.
     """
-    directory = Path(plan.directory)
-    for name in plan.requirements_files:
-        if _has_requirements(directory / name):
-            pip_install(environment, ["-r", str(directory / name)], closed=None, log=log)
-    dist = directory / "dist"
-    remove_tree(dist)
-    path = f"{environment.bin}:{plan.env['PATH']}"
-    with _generated_files(plan):
-        used = process.run(
-            [str(environment.python), *plan.argv[1:]],
-            cwd=directory,
-            env={**plan.env, "PATH": path},
-            drop_env=["PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "VIRTUAL_ENV"],
-            log=log,
-            next_step=f"the whole output is in {log}",
-        )
-    built = _the_wheel(plan, dist)
-    wheel = open_wheel(built)
-    if plan.install:
-        # Its dependencies are in the environment already; an index has none of them yet.
-        options = ["--no-deps", "--force-reinstall", "--no-index"]
-        pip_install(environment, [str(built)], closed=None, options=options, log=log)
-    output.mkdir(parents=True, exist_ok=True)
-    target = output / built.name
-    link_or_copy(built, target)
-    remove_tree(dist)
-    return BuiltWheel(
-        project=plan.project,
-        version=wheel.metadata.version,
-        path=str(target),
-        sha256=sha256_file(target),
-        size=target.stat().st_size,
-        wall_s=round(used.wall_s, 2),
-        cpu_s=round(used.cpu_s, 2),
-        peak_rss=used.peak_rss,
-    )
+    with held_tree(Path(plan.tree or plan.directory), note) as tree:
+        content = tree.content()
+        build = Build(plan, environment, tree, rocm=rocm, log=log, threads=threads, note=note)
+        return build.run(output, content.untracked)[0]
 
 
 def _has_requirements(path: Path) -> bool:
@@ -80,21 +85,182 @@ def _has_requirements(path: Path) -> bool:
     return any(line and not line.startswith("#") for line in lines)
 
 
-@contextmanager
-def _generated_files(plan: BuildPlan) -> Iterator[None]:
-    """Write generated sources for the time of the build; the checkout is clean again afterwards."""
-    texts = {Path(plan.directory) / path: text for path, text in plan.generated.items()}
-    before = {path: path.read_bytes() for path in texts if path.exists()}
-    try:
-        for path, text in texts.items():
-            path.write_text(text, encoding="utf-8")
-        yield
-    finally:
-        for path in texts:
-            if path in before:
-                path.write_bytes(before[path])
-            else:
-                path.unlink(missing_ok=True)
+def _is_installed(environment: Environment, project: str) -> bool:
+    """Read off the directory's names: asking pip takes half a second for each project."""
+    names = (path.name.partition("-")[0] for path in site_packages(environment).glob("*-*.dist-info"))
+    return normalized_name(project) in map(normalized_name, names)
+
+
+class Build:
+    """One run of a plan in a tree that is held for it."""
+
+    def __init__(
+        self,
+        plan: BuildPlan,
+        environment: Environment,
+        tree: SourceTree,
+        *,
+        rocm: Rocm | None,
+        log: Path,
+        threads: int,
+        note: Note,
+    ) -> None:
+        if (plan.platform == "windows") != (sys.platform == "win32"):
+            raise UsageError(
+                f"a build for {plan.platform} cannot be run on this machine",
+                next_step="add --dry-run to see what it would do",
+            )
+        self.plan, self.environment, self.tree, self.rocm = plan, environment, tree, rocm
+        self.log, self.threads, self.note = log, threads, note
+        self.directory = Path(plan.directory)
+        self.dist = self.directory / "dist"
+
+    def run(self, output: Path, before: frozenset[str]) -> tuple[BuiltWheel, tuple[str, ...]]:
+        """Prepare, compile, check, install, put out; also new files that the build left in the tree.
+
+        `before` are the files that were untracked. The tree is as before when it worked or made no wheel.
+        """
+        self._prepare()
+        if self.plan.editable:
+            return self._editable(), ()
+        argv = list(self.plan.argv)
+        if argv[0] == "python":
+            argv[0] = str(self.environment.python)
+        try:
+            with undo.written(self.tree.journal, self.tree.directory, self.plan.generated, self.plan.copied):
+                used = self._command(argv)
+        except BaseException:
+            clean_up(self.tree, self.dist, before, self.note)
+            raise
+        built = _the_wheel(self.plan, self.dist)
+        require_pins(built, self.plan.pins)
+        if self.plan.install:
+            self._install(built)
+        target, device = self._put_out(built, output)
+        made = clean_up(self.tree, self.dist, before, self.note)
+        wheel = BuiltWheel(
+            project=self.plan.project,
+            version=open_wheel(target).metadata.version,
+            path=str(target),
+            sha256=sha256_file(target),
+            size=target.stat().st_size,
+            wall_s=round(used.wall_s, 2),
+            cpu_s=round(used.cpu_s, 2),
+            peak_rss=used.peak_rss,
+            python=self.plan.python,
+            device=device,
+        )
+        return wheel, made
+
+    def _prepare(self) -> None:
+        """What the build needs goes in, what would stand in its way goes out."""
+        plan = self.plan
+        files = [self.tree.directory / name for name in plan.requirements_files]
+        listed = [word for path in files if _has_requirements(path) for word in ("-r", str(path))]
+        if plan.requirements or listed:
+            pip_install(self.environment, [*plan.requirements, *listed], closed=None, log=self.log)
+        there = [name for name in plan.uninstalled if _is_installed(self.environment, name)]
+        if there:
+            venv.pip_uninstall(self.environment, there, log=self.log)
+        gone = [*plan.removed]
+        if not plan.editable:
+            gone.append("dist")
+        if plan.per_python and self._last_configured() != self._configuration():
+            gone += plan.per_python
+        for name in gone:
+            path = self.directory / name
+            if self.tree.directory not in path.resolve().parents:
+                raise InvalidInput(f"{name!r} lies outside of the tree and is not removed", where=path)
+            remove_tree(path)
+
+    def _configuration(self) -> str:
+        """What build systems remember of their first run, above all the interpreter and the targets."""
+        env = outcome_environment(os.environ, self.plan.env)
+        return state_digest({"python": str(self.environment.python), "env": env})
+
+    def _last_configured(self) -> str | None:
+        """The configuration of what lies in `build`; None: not known."""
+        try:
+            return (self.directory / _CONFIGURED_FOR).read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    def _command(self, argv: list[str]) -> process.Completed:
+        path = os.pathsep.join([str(self.environment.bin), self.plan.env.get("PATH", os.defpath)])
+        # Unbuffered: else what compilers said comes before the lines of the script that ran them.
+        env = {"PYTHONUNBUFFERED": "1", **self.plan.env, "PATH": path}
+        if any(name.endswith("_LAUNCHER") for name in env):
+            env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
+        marker = self.directory / _CONFIGURED_FOR
+        # Not there while the build runs: of one that is killed nobody knows how far it came.
+        marker.unlink(missing_ok=True)
+        try:
+            return process.run(
+                argv,
+                cwd=self.directory,
+                env=env,
+                drop_env=leaks(os.environ, env),
+                log=self.log,
+                next_step=f"the whole output is in {self.log}; run again to go on with what is compiled",
+            )
+        except CommandFailed as error:
+            if error.status == -9 or "Killed signal terminated program" in error.tail:
+                error.next_step = "a compiler was killed, perhaps for memory: give fewer --jobs and run again"
+            raise
+        finally:
+            if marker.parent.is_dir() and self.plan.per_python:
+                write_text(marker, self._configuration())
+
+    def _editable(self) -> BuiltWheel:
+        """`pip install -e`: the tree itself is what is imported, with the files that the plan generates."""
+        plan = self.plan
+        undo.write_and_keep(self.tree.directory, plan.generated, plan.copied)
+        argv = [str(self.environment.python), *plan.argv[1:]]
+        if plan.argv[:3] == ("python", "-m", "pip"):
+            # The environment need not have a pip of its own.
+            argv = [*venv.pip_command(), "--python", str(self.environment.python), *plan.argv[3:]]
+        used = self._command(argv)
+        require_import(plan.project, plan.import_name, self.environment, self.rocm, log=self.log)
+        name = normalized_name(plan.wheel_name or plan.project)
+        return BuiltWheel(
+            project=plan.project,
+            version=venv.installed(self.environment).get(name, plan.version),
+            path=plan.directory,
+            sha256="",
+            size=0,
+            wall_s=round(used.wall_s, 2),
+            cpu_s=round(used.cpu_s, 2),
+            peak_rss=used.peak_rss,
+            python=plan.python,
+        )
+
+    def _install(self, built: Path) -> None:
+        # Its dependencies are in the environment already; an index has none of them yet.
+        options = ["--no-deps", "--force-reinstall", "--no-index"]
+        pip_install(self.environment, [str(built)], closed=None, options=options, log=self.log)
+        require_import(self.plan.project, self.plan.import_name, self.environment, self.rocm, log=self.log)
+
+    def _put_out(self, built: Path, output: Path) -> tuple[Path, tuple[str, ...]]:
+        """Each file whole or not there; returns the wheel and what was split off it."""
+        make_directory(output)
+        target = output / built.name
+        if not self.plan.split:
+            link_or_copy(built, target)
+            return target, ()
+        requires = _device_requirements(self.rocm)
+        done = split_wheel(built, output, device_requires=requires, threads=self.threads, note=self.note)
+        return target, tuple(wheel.path for wheel in done.device)
+
+
+def _device_requirements(rocm: Rocm | None) -> tuple[str, ...]:
+    """ROCm's own device code for the same target, where ROCm is packaged in that way."""
+    if rocm is None or rocm.origin != "packages" or not rocm.site:
+        return ()
+    offers = "\nProvides-Extra: device-"
+    metadata = Path(rocm.site).glob("rocm-*.dist-info/METADATA")
+    if not any(offers in path.read_text("utf-8", errors="replace") for path in metadata):
+        return ()
+    return (f"rocm-sdk-device-@GFXARCH@=={rocm.version}",)
 
 
 def _the_wheel(plan: BuildPlan, dist: Path) -> Path:
@@ -103,10 +269,18 @@ def _the_wheel(plan: BuildPlan, dist: Path) -> Path:
         found = ", ".join(wheel.name for wheel in wheels) or "none"
         raise InvalidWheel(f"{plan.project}: expected one wheel in dist, found {found}", where=dist)
     version = open_wheel(wheels[0]).metadata.version
-    if plan.version and version != plan.version:
+    if plan.version and not _same_version(version, plan.version):
         raise InvalidWheel(
             f"{plan.project} built version {version}, expected {plan.version}",
             where=wheels[0],
             next_step="does its setup.py honour the version variable of its recipe?",
         )
     return wheels[0]
+
+
+def _same_version(one: str, other: str) -> bool:
+    """Build systems write versions in their normal form: `dev0-abc` becomes `dev0.abc`."""
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other

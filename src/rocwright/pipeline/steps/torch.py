@@ -13,7 +13,7 @@ from rocwright.build.before import headers
 from rocwright.build.decide.project import plan_build
 from rocwright.build.decide.recipe import RecipeTable, recipes
 from rocwright.build.rocm.described import Rocm
-from rocwright.build.run.family import BUILD_TOOLS, prepare_environment
+from rocwright.build.rocm.install import install_rocm
 from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
@@ -83,16 +83,17 @@ def _build_env(options: RunOptions) -> Step:
         need = sum(file.installed for file in packages.files) + 200_000_000
         require_space(workspace.root, need, purpose="the build environment")
         places = venv.Closed(find_links=(uploaded.find_links,))
-        _, rocm = prepare_environment(root, places, spec=f"=={packages.version}", log=log, note=note)
-        return rocm
+        environment = venv.create(root, log=log)
+        note(f"installing rocm[libraries,devel]=={packages.version}")
+        return install_rocm(environment, places, spec=f"=={packages.version}", log=log)
 
     return Step(
         id="build-env",
         result=Rocm,
         act=act,
         needs=("rocm-packages", "upload-rocm"),
-        rooms=("build/run/family.py", "build/rocm/install.py", "system/venv.py"),
-        facts=lambda: {"python": sys.version, "tools": BUILD_TOOLS},
+        rooms=("build/rocm", "system/venv.py"),
+        facts=lambda: {"python": sys.version},
         # Later steps install into it; what this step made are the interpreter and ROCm.
         outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
         summary=lambda value: f"rocm[libraries,devel]=={value.version} installed",

@@ -185,6 +185,8 @@ def test_nothing_of_the_caller_reaches_the_build(
     check = "import os\nassert not {'PYTHONPATH', 'LD_LIBRARY_PATH', 'VIRTUAL_ENV'} & set(os.environ)\n"
     (source / "setup.py").write_text(check + text)
     run_build(plan(source), environment, tmp_path / "out", log=tmp_path / "log")
+    shown = (tmp_path / "log").read_text().partition("\n")[0]
+    assert shown.startswith(f"$ cd {source} && env -u LD_LIBRARY_PATH ")
+    assert "-u PYTHONPATH" in shown and "-u VIRTUAL_ENV" in shown
     # The environment's own programs come before the plan's.
-    first = f"$ cd {source} && PATH={environment.bin}:"
-    assert (tmp_path / "log").read_text().startswith(first)
+    assert f" PATH={environment.bin}:" in shown
