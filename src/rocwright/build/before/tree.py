@@ -18,7 +18,7 @@ class Place(msgspec.Struct, frozen=True):
     """A path that will be written: what is there now, and the file system that it is (or will be) on.
 
     `free` is in bytes, `file_system` the number that the system gives it; `nearest` is the path itself or
-    the first directory above it that exists.
+    the first above it that exists.
     """
 
     path: str
@@ -57,13 +57,13 @@ def look_at_place(path: Path) -> Place:
             "directory" if path.is_dir() else "file" if path.exists() else "absent"
         )
         nearest = path
-        while not nearest.is_dir() and nearest != nearest.parent:
+        while not nearest.exists() and nearest != nearest.parent:
             nearest = nearest.parent
         return Place(
             path=str(path),
             kind=kind,
             nearest=str(nearest),
-            writable=os.access(nearest, os.W_OK | os.X_OK),
+            writable=nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
             free=shutil.disk_usage(nearest).free,
             file_system=nearest.stat().st_dev,
         )
