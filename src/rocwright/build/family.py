@@ -15,6 +15,7 @@ from rocwright.build.before.advice import find_advice
 from rocwright.build.before.host import look_at_host
 from rocwright.build.before.problem import Problem, problem_of, require_none
 from rocwright.build.before.problems import find_problems
+from rocwright.build.before.tree import has_sources
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
@@ -79,7 +80,9 @@ def _trees(order: Order, table: RecipeTable, problems: list[Problem]) -> dict[st
         try:
             found[project] = read_tree(recipe, Path(where))
         except RocwrightError as error:
-            problems.append(problem_of(error))
+            # A directory that is not there, or empty, is told with what else the machine lacks.
+            if has_sources(Path(where)):
+                problems.append(problem_of(error))
             found[project] = absent_tree(recipe, Path(where))
     return found
 
@@ -94,6 +97,10 @@ def _interpreters(pythons: Sequence[str], problems: list[Problem]) -> dict[str, 
             problems.append(problem_of(error))
             continue
         found[interpreter.name] = interpreter
+    if not found:
+        # The rest can still be judged, for the Python at hand.
+        running = find_interpreter("")
+        found[running.name] = running
     return found
 
 

@@ -97,6 +97,14 @@ def look_at_tree(project: str, directory: Path, requirements: Iterable[str], fil
     )
 
 
+def has_sources(directory: Path) -> bool:
+    """Whether there is anything beside what git keeps; `find_problems` speaks of directories without."""
+    try:
+        return any(path.name != ".git" for path in directory.iterdir())
+    except OSError:
+        return False
+
+
 class _Seen:
     """Sums of a walk."""
 
