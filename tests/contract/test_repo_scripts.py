@@ -222,4 +222,4 @@ def test_patches_are_saved_and_off_unless_asked_for(desk: Desk) -> None:
 def test_words_that_torch_s_script_does_not_know(desk: Desk, words: list[str]) -> None:
     done = desk.run("python", "pytorch_torch_repo.py", *words)
     assert done.returncode == 2
-    assert [path.suffix for path in desk.scripts.iterdir()] == [".py"] * 6
+    assert {path.suffix for path in desk.scripts.iterdir()} == {".py"}

@@ -14,7 +14,7 @@ from rocwright.build.rocm.own import rocm_environment
 from rocwright.build.rocm.places import find_environment
 from rocwright.build.rocm.prefix import describe_prefix
 from rocwright.errors import InvalidPrefix, UsageError
-from rocwright.system.venv import Environment
+from rocwright.system.venv import Environment, installed
 
 
 def place_environment(place: RocmPlace, caller: Mapping[str, str]) -> Environment:
@@ -30,7 +30,7 @@ def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
     if place.kind == "prefix":
         return describe_prefix(Path(place.directory or ""))
     environment = place_environment(place, caller)
-    if place.directory is not None or _has_packages(environment):
+    if place.directory is not None or "rocm" in installed(environment):
         return describe_rocm(environment)
     for text in filter(None, caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep)):
         try:
@@ -43,10 +43,6 @@ def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
         where=environment.root,
         next_step="give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
     )
-
-
-def _has_packages(environment: Environment) -> bool:
-    return any((environment.bin / name).exists() for name in ("rocm-sdk", "rocm-sdk.exe"))
 
 
 def installed_rocm(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.build.before.host import this_platform
 from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.targets import parse_build_targets
@@ -68,18 +69,31 @@ def find_sources(
 
 
 def plan_only(order: Order, table: RecipeTable) -> FamilyPlan:
-    """The plan for a dry run; ROCm is looked at only where the options name one that is there.
+    """The plan for a dry run: with the ROCm that is there, or placeholders where there is none.
 
-    Raises what reading a source tree or that ROCm raises. Nothing is written.
+    Raises what reading a source tree, or a ROCm that the options name, raises. Nothing is written.
     """
-    place = order.place
-    named = place.directory is not None and not place.install
-    rocm = present_rocm(place, os.environ) if named else unknown_rocm(place.exact_version)
+    rocm = _rocm_at_hand(order)
     pythons = tuple(find_interpreter(text).name if _is_path(text) else text for text in order.pythons)
-    trees = {
-        project: read_tree(table.get(project), Path(where)) for project, where in wanted_trees(order).items()
-    }
+    directories = wanted_trees(order).items()
+    trees = {project: read_tree(table.get(project), Path(where)) for project, where in directories}
     return Planner(order, table, trees, pythons).plan(rocm)
+
+
+def _rocm_at_hand(order: Order) -> Rocm:
+    place = order.place
+    unknown = unknown_rocm(place.exact_version)
+    if place.kind == "own" or place.install:
+        return unknown
+    if place.directory is not None:
+        return present_rocm(place, os.environ)
+    if order.wanted.platform != this_platform():
+        return unknown
+    try:
+        return present_rocm(place, os.environ)
+    except UsageError:
+        # Nobody named it, and it is not there.
+        return unknown
 
 
 def wanted_trees(order: Order) -> dict[str, str]:

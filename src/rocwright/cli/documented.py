@@ -15,12 +15,13 @@ from rocwright.errors import Interrupted
 class Documented:
     """The words of a command; where `failure` is set, every failure ends with that exit code.
 
-    A script of a `project` has sub-commands and defaults of its own.
+    A script of a `project` has sub-commands and defaults of its own, and so has the `builder`.
     """
 
     command: tuple[str, ...]
     failure: int | None = None
     project: str | None = None
+    builder: bool = False
 
 
 # By path in the repository. Builds know the scripts by these names; people know the commands.
@@ -28,6 +29,7 @@ DOCUMENTED: Mapping[str, Documented] = {
     "build_tools/compute_rocm_package_version.py": Documented(("sdk", "compute-version")),
     "build_tools/github_actions/python_to_cp_version.py": Documented(("wheel", "cp-version")),
     "build_tools/github_actions/write_torch_versions.py": Documented(("wheel", "torch-versions")),
+    "external-builds/pytorch/build_prod_wheels.py": Documented(("build",), builder=True),
     "external-builds/pytorch/pytorch_apex_repo.py": Documented(("checkout", "apex"), project="apex"),
     "external-builds/pytorch/pytorch_audio_repo.py": Documented(("checkout", "audio"), project="torchaudio"),
     "external-builds/pytorch/pytorch_torch_repo.py": Documented(("checkout", "torch"), project="torch"),
@@ -36,6 +38,7 @@ DOCUMENTED: Mapping[str, Documented] = {
         ("checkout", "vision"), project="torchvision"
     ),
     "external-builds/pytorch/sanity_check_wheel.py": Documented(("wheel", "sanity-check"), failure=1),
+    "external-builds/pytorch/windows_patch_fat_wheel.py": Documented(("wheel", "fat")),
 }
 
 
@@ -44,6 +47,9 @@ def run(script: str, arguments: Sequence[str] | None = None) -> None:
     path = Path(script).resolve()
     documented = next(value for name, value in DOCUMENTED.items() if path.as_posix().endswith(f"/{name}"))
     given = sys.argv[1:] if arguments is None else arguments
+    if documented.builder:
+        guarded(lambda: _run_builder(path, given))
+        sys.exit(0)
     if documented.project is not None:
         project = documented.project
         guarded(lambda: _run_project(project, path, given))
@@ -60,3 +66,9 @@ def _run_project(project: str, script: Path, arguments: Sequence[str]) -> None:
     from rocwright.cli.repo_script import run_script
 
     run_script(project, script, arguments)
+
+
+def _run_builder(script: Path, arguments: Sequence[str]) -> None:
+    from rocwright.cli.build_script import run_script
+
+    run_script(script, arguments)
