@@ -35,20 +35,27 @@ _UNCACHED = (
 class CacheUse(msgspec.Struct, frozen=True):
     """Calls that a cache answered or passed on during a build; `uncached` ones it does not keep.
 
-    `note` says why figures are missing or low, where that is known.
+    Those for device code are counted apart as well, where the cache itself tells (sccache). `note` says why
+    figures are missing or low, where that is known.
     """
 
     cache: str
     hits: int = 0
     misses: int = 0
     uncached: int = 0
+    hip_hits: int = 0
+    hip_misses: int = 0
     note: str = ""
 
 
 class _Counts(msgspec.Struct, frozen=True):
+    """As in `CacheUse`, since whenever the cache began to count."""
+
     hits: int
     misses: int
     uncached: int
+    hip_hits: int = 0
+    hip_misses: int = 0
 
 
 class _PerLanguage(msgspec.Struct, frozen=True):
@@ -79,11 +86,13 @@ class CacheCounter:
         self._env = dict(env or {})
         self._counts: _Counts | None = None
         self._started = False
+        self._running = False
 
     def before(self) -> None:
         """Remember the counts."""
         if self.cache == "sccache":
             self._started = self._say("--start-server") is not None
+            self._running = not self._started
         self._counts = self._read()
 
     def after(self) -> CacheUse | None:
@@ -95,7 +104,11 @@ class CacheCounter:
             self._say("--stop-server")
         if now is None or self._counts is None:
             return CacheUse(self.cache, note=f"{self.cache} did not give its counts")
-        return _difference(self.cache, self._counts, now)
+        use = _difference(self.cache, self._counts, now)
+        if self._running and not use.note:
+            note = "sccache's server ran already, so it kept the settings that it was started with"
+            return msgspec.structs.replace(use, note=note)
+        return use
 
     def _say(self, *words: str) -> str | None:
         try:
@@ -123,20 +136,21 @@ def parse_ccache(text: str) -> _Counts:
 
 
 def parse_sccache(text: str) -> _Counts | None:
-    """Counts of `sccache --show-stats --stats-format=json`, all languages together."""
+    """Counts of `sccache --show-stats --stats-format=json`, of all languages and of HIP."""
     try:
         stats = msgspec.json.decode(text, type=_SccacheStatistics).stats
     except msgspec.DecodeError:
         return None
-    hits, misses = sum(stats.cache_hits.counts.values()), sum(stats.cache_misses.counts.values())
-    return _Counts(hits, misses, stats.requests_not_cacheable)
+    hits, misses = stats.cache_hits.counts, stats.cache_misses.counts
+    device = [counts.get("HIP", 0) for counts in (hits, misses)]
+    return _Counts(sum(hits.values()), sum(misses.values()), stats.requests_not_cacheable, *device)
 
 
 def _difference(cache: str, before: _Counts, now: _Counts) -> CacheUse:
     values = [end - start for start, end in zip(*map(msgspec.structs.astuple, (before, now)), strict=True)]
     if min(values) < 0:
-        note = f"{cache}'s counts began anew during the build, so these are from then on"
-        return CacheUse(cache, now.hits, now.misses, now.uncached, note)
+        note = f"{cache}'s counts began anew during the build; these are from then on"
+        return CacheUse(cache=cache, note=note, **msgspec.structs.asdict(now))
     return CacheUse(cache, *values)
 
 

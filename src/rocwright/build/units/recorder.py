@@ -36,7 +36,7 @@ def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dic
     env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
     if env.get("ROCWRIGHT_UNIT_RUNNING"):
         # Below another launcher, as where a build puts one before a driver that has one itself.
-        return _wait(_start(argv, cache, env))[0]
+        return _call(argv, cache, env)[0]
     source, output, kind = _look(argv, kind)
     notes = f"{directory}/.notes-{posix.getpid()}-{time.time_ns()}"
     for name, value in extra.items():
@@ -51,7 +51,7 @@ def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dic
         env |= {"CC_PRINT_OPTIONS": "1", "CC_PRINT_OPTIONS_FILE": notes + ".options"}
         env |= {"CC_PRINT_PROC_STAT": "1", "CC_PRINT_PROC_STAT_FILE": notes + ".seconds"}
     at, began = time.time(), time.monotonic()
-    status, used = _wait(_start(argv, cache, env))
+    status, used = _call(argv, cache, env)
     wall = time.monotonic() - began
     try:
         fields = {
@@ -80,7 +80,7 @@ def _decode(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
 
 
-def _start(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
+def _spawn(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
     for words in ([*cache, *argv], argv) if cache else (argv,):
         try:
             # Python ignores this signal, and what it starts would too.
@@ -92,10 +92,14 @@ def _start(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
     posix._exit(127 if failed.errno == 2 else 126)
 
 
-def _wait(child: int) -> tuple[int, resource.struct_rusage]:
-    """Exit code and use of the child; ends itself by the signal that ended the child."""
+def _call(argv: list[str], cache: list[str], env: dict[str, str]) -> tuple[int, resource.struct_rusage]:
+    """Exit code and use of the compiler; ends this process by the signal that ended it."""
+    child, early = 0, []
 
     def forward(number: int, _frame: object) -> None:
+        if not child:
+            early.append(number)
+            return
         try:
             posix.kill(child, number)
         except OSError:
@@ -104,6 +108,9 @@ def _wait(child: int) -> tuple[int, resource.struct_rusage]:
     for number in FORWARDED:
         if _signal.getsignal(number) != _signal.SIG_IGN:
             _signal.signal(number, forward)
+    child = _spawn(argv, cache, env)
+    for number in early:
+        posix.kill(child, number)
     _, status, used = posix.wait4(child, 0)
     if posix.WIFSIGNALED(status):
         number = posix.WTERMSIG(status)

@@ -75,7 +75,7 @@ def build_report(
     largest = max(units, key=lambda record: record.peak_rss, default=None)
     return BuildReport(
         slowest=tuple(sorted(slow, key=lambda unit: (-unit.wall_s, unit.source))[:SLOWEST]),
-        kinds={kind: _total(kind, units, slow) for kind in KINDS},
+        kinds={kind: _total(kind, units, slow, cache) for kind in KINDS},
         targets=_targets(units),
         peak_rss=largest.peak_rss if largest else 0,
         largest=(largest.source or largest.output) if largest else "",
@@ -91,15 +91,23 @@ def _slow(record: UnitRecord) -> SlowUnit:
     return SlowUnit(record.project, record.kind, source, record.wall_s, record.cpu_s, record.peak_rss)
 
 
-def _total(kind: str, units: Iterable[UnitRecord], slow: Iterable[SlowUnit]) -> KindTotal:
+def _total(
+    kind: str, units: Iterable[UnitRecord], slow: Iterable[SlowUnit], cache: CacheUse | None
+) -> KindTotal:
     answers = [record.cache for record in units if record.kind == kind]
+    hits, misses = answers.count("hit"), answers.count("miss")
+    if cache and cache.cache == "sccache":
+        # It does not tell about single calls, but counts by language.
+        device = (cache.hip_hits, cache.hip_misses)
+        host = (cache.hits - cache.hip_hits, cache.misses - cache.hip_misses)
+        hits, misses = {"hip": device, "host": host}.get(kind, (0, 0))
     same = [unit for unit in slow if unit.kind == kind]
     return KindTotal(
         calls=len(same),
         wall_s=round(sum(unit.wall_s for unit in same), 2),
         cpu_s=round(sum(unit.cpu_s for unit in same), 2),
-        hits=answers.count("hit"),
-        misses=answers.count("miss"),
+        hits=hits,
+        misses=misses,
     )
 
 
