@@ -49,7 +49,7 @@ def common_environment(
         "USE_KINETO": caller.get("USE_KINETO") or ("OFF" if windows else "ON"),
         "USE_GLOO": "ON",
         "MAX_JOBS": str(wanted.jobs or caller.get("MAX_JOBS") or jobs),
-        "PATH": joined_paths([rocm.bin, caller.get("PATH", os.defpath)], windows=windows),
+        "PATH": joined_paths([rocm.bin, _search_path(caller, windows=windows)], windows=windows),
     }
     if rocm.device_libraries:
         env["HIP_DEVICE_LIB_PATH"] = rocm.device_libraries
@@ -106,6 +106,12 @@ def cache_environment(wanted: Wanted) -> dict[str, str]:
     if wanted.cache == "sccache" and wanted.cache_hip and wanted.platform == "linux":
         env["HIP_CLANG_LAUNCHER"] = wanted.cache
     return env
+
+
+def _search_path(caller: Mapping[str, str], *, windows: bool) -> str:
+    """The caller's PATH; in a plan for Windows that is made elsewhere it means nothing and stays open."""
+    path = caller.get("PATH", "" if windows else os.defpath)
+    return "${PATH}" if windows and path.startswith("/") else path
 
 
 def _prefix_path(rocm: Rocm, caller: Mapping[str, str], *, windows: bool) -> str:

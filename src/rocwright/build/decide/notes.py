@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.recipe import Recipe, RecipeTable
 from rocwright.build.decide.wanted import Wanted
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.described import VERSION, Rocm
+from rocwright.model.version import parse_version
 
 
 def family_notes(
@@ -18,6 +19,7 @@ def family_notes(
         *_cost(wanted, table, recipes),
         *_missing(rocm, wanted),
         *_cache(wanted, builds),
+        *_hip_cache(wanted, rocm, table),
         *_editable(builds),
         *_unknown(rocm, builds),
     )
@@ -59,6 +61,18 @@ def _cache(wanted: Wanted, builds: Sequence[BuildPlan]) -> list[str]:
     if wanted.cache != "ccache" or not flash:
         return []
     return ['should the build of aotriton end with "invalid argument", build again without --use-ccache']
+
+
+def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable) -> list[str]:
+    asked = wanted.cache == "sccache" and wanted.cache_hip and wanted.platform == "linux"
+    if not asked or rocm.version == VERSION or not table.hip_launcher_since:
+        return []
+    if parse_version(rocm.version).release >= parse_version(table.hip_launcher_since).release:
+        return []
+    return [
+        f"sccache will not see HIP code: hipcc of ROCm {rocm.version} has no HIP_CLANG_LAUNCHER, that of "
+        f"{table.hip_launcher_since} and later has"
+    ]
 
 
 def _editable(builds: Sequence[BuildPlan]) -> list[str]:

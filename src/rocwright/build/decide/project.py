@@ -136,8 +136,8 @@ def _command(
     given = [f"-C{text}" for text in (settings if tree.backend.startswith(_SCIKIT_BUILD) else options)]
     if editable:
         return ("python", "-m", "pip", "install", "--no-build-isolation", "--no-deps", *given, "-e", ".")
-    # setup.py of a later version may have become a pyproject.toml without one.
-    if recipe.how == "setup.py" and not (run.windows and recipe.suffix_env) and not settings:
+    # A later version may have become a pyproject.toml without setup.py.
+    if recipe.how_on(run.wanted.platform) == "setup.py" and tree.has_setup:
         return ("python", "setup.py", "bdist_wheel", *recipe.options)
     check = ["--skip-dependency-check"] if lax else []
     return ("python", "-m", "build", "--wheel", "--no-isolation", *check, *given)

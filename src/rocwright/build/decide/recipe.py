@@ -22,6 +22,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platforms: tuple[str, ...] = PLATFORMS
     opt_in: tuple[str, ...] = ()
     how: Backend = "build"
+    how_windows: Backend | None = None
     setup: tuple[str, ...] = ("setup.py",)
     options: tuple[str, ...] = ()
     version_file: str = ""
@@ -74,6 +75,10 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What is imported to see that the wheel works."""
         return self.import_name or self.project.replace("-", "_")
 
+    def how_on(self, platform: str) -> Backend:
+        """What is run on `linux` or `windows`."""
+        return (self.how_windows or self.how) if platform == "windows" else self.how
+
     def environment(self, platform: str) -> dict[str, str]:
         """The project's own settings on `linux` or `windows`."""
         return self.env | (self.env_windows if platform == "windows" else self.env_linux)
@@ -93,6 +98,7 @@ class RecipeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recipe: tuple[Recipe, ...]
     tools: tuple[str, ...] = ()
     many_targets: int = 4
+    hip_launcher_since: str = ""
 
     def get(self, project: str) -> Recipe:
         """The recipe of a project; raises `UsageError` listing the known ones."""

@@ -29,7 +29,8 @@ class SourceFacts(msgspec.Struct, frozen=True):
 
     `version` is the text of the version file (empty where the recipe has none), `commit` the upstream commit
     (empty outside git), `source_date` its time in seconds since 1970. `setup` is the directory that holds
-    setup.py, below the tree (`.`: the tree itself). `requires` are pyproject's build requirements, `cmake`
+    setup.py, below the tree (`.`: the tree itself), and `has_setup` whether there is one: a pyproject.toml
+    alone will do, too. `requires` are pyproject's build requirements, `cmake`
     whether a CMakeLists.txt is there, `llvm_hash` what `cmake/llvm-hash.txt` begins with (triton).
     """
 
@@ -38,6 +39,7 @@ class SourceFacts(msgspec.Struct, frozen=True):
     commit: str = ""
     source_date: int | None = None
     setup: str = "."
+    has_setup: bool = True
     backend: str = _SETUPTOOLS
     requires: tuple[str, ...] = ()
     build_env: dict[str, str] = {}
@@ -63,13 +65,21 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
             next_step=f"check it out: rocwright checkout {recipe.project}",
         )
     project = _pyproject(directory / "pyproject.toml")
+    setup = next((name for name in recipe.setup if (directory / name).is_file()), None)
+    if setup is None and not project:
+        raise InvalidInput(
+            f"{recipe.project} has no {' and no '.join(recipe.setup)}, so there is nothing to build",
+            where=directory,
+            next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+        )
     commit, date = _commit(directory)
     return SourceFacts(
         directory=str(directory),
         version=_base_version(recipe, directory),
         commit=commit,
         source_date=date,
-        setup=_setup(recipe, directory, has_project=bool(project)),
+        setup="." if setup is None else Path(setup).parent.as_posix(),
+        has_setup=setup is not None,
         backend=str(project.get("build-backend", _SETUPTOOLS)),
         requires=_requires(project, directory / "pyproject.toml"),
         build_env=_build_env(directory / "build_env.json"),
@@ -91,20 +101,6 @@ def _base_version(recipe: Recipe, directory: Path) -> str:
             where=path,
             next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
         ) from error
-
-
-def _setup(recipe: Recipe, directory: Path, *, has_project: bool) -> str:
-    """Where setup.py lies: it moved between versions of triton."""
-    for name in recipe.setup:
-        if (directory / name).is_file():
-            return Path(name).parent.as_posix()
-    if has_project and recipe.how == "build":
-        return "."
-    raise InvalidInput(
-        f"{recipe.project} has no {' and no '.join(recipe.setup)}, so there is nothing to build",
-        where=directory,
-        next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
-    )
 
 
 def _pyproject(path: Path) -> dict[str, object]:

@@ -141,6 +141,17 @@ def test_the_advice_on_ccache_and_aotriton() -> None:
     assert not any("invalid argument" in note for note in family(cache="ccache", flash_attention=False).notes)
 
 
+def test_an_older_hipcc_has_no_launcher() -> None:
+    def told(version: str, **changes: object) -> bool:
+        plan = family(rocm=msgspec.structs.replace(LINUX, version=version), **changes)
+        return any("HIP_CLANG_LAUNCHER" in note for note in plan.notes)
+
+    assert told("7.12.0", cache="sccache")
+    assert not told("7.13.0a20260101", cache="sccache")
+    assert not told("7.12.0", cache="sccache", cache_hip=False)
+    assert not told("7.12.0", cache="ccache")
+
+
 # ---- what targets cost ----
 
 
@@ -209,7 +220,9 @@ def test_a_plan_without_a_rocm_says_what_is_open() -> None:
     exact = one("torch", rocm=unknown_rocm("7.10.0"), release_type="release")
     assert exact.version == "2.9.0+rocm7.10.0"
     assert "'7.10.*'" in exact.generated["torch/_rocm_init.py"]
-    windows = one("torch", "windows", rocm=unknown_rocm())
+    # Made on Linux: this machine's PATH means nothing there.
+    windows = one("torch", "windows", rocm=unknown_rocm(), caller={"PATH": "/usr/bin:/bin"})
+    assert windows.env["PATH"] == "${ROCM_ROOT}/bin;${PATH}"
     assert windows.env["CC"] == "${ROCM_ROOT}/lib/llvm/bin/clang-cl.exe"
 
 

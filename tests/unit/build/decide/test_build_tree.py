@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from plans_by_hand import one, trees
 
 from rocwright.build.decide.recipe import recipes
 from rocwright.build.decide.requirements import build_requirements
@@ -81,6 +82,14 @@ def test_setup_py_is_looked_for_in_both_places(tmp_path: Path) -> None:
     found = read_tree(TRITON, newer)
     assert (found.setup, found.build_env) == (".", {"TRITON_WHEEL_VERSION_SUFFIX": ""})
     assert found.llvm_hash == "8957e64a"
+
+
+def test_a_project_file_alone_will_do(tmp_path: Path) -> None:
+    write(tmp_path, {"version.txt": "2.9.0", "pyproject.toml": "[build-system]\nrequires = []\n"})
+    found = read_tree(recipes().get("torchaudio"), tmp_path)
+    assert (found.setup, found.has_setup) == (".", False)
+    known = trees("/b/") | {"torchaudio": found}
+    assert one("torchaudio", trees=known).argv == ("python", "-m", "build", "--wheel", "--no-isolation")
 
 
 def test_the_commit_is_upstreams_under_hipify_and_ones_own_otherwise(tmp_path: Path) -> None:
