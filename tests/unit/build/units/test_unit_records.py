@@ -111,15 +111,11 @@ def test_a_log_that_is_not_understood_gives_nothing(tmp_path, text):
 
 
 def test_where_logs_lie(tmp_path):
-    for name in (
-        "build/.ninja_log",
-        "build/temp.linux-x86_64-cpython-312/.ninja_log",
-        "third_party/.ninja_log",
-    ):
+    built = ["build/.ninja_log", "build/temp.linux-x86_64-cpython-312/.ninja_log"]
+    for name in (*built, "third_party/.ninja_log"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    found = [path.relative_to(tmp_path).as_posix() for path in find_ninja_logs(tmp_path)]
-    assert found == names[:2]
+    assert [path.relative_to(tmp_path).as_posix() for path in find_ninja_logs(tmp_path)] == built
 
 
 def test_the_report_sums_up_kinds_targets_memory_and_cache(tmp_path):
