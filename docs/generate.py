@@ -25,6 +25,7 @@ import msgspec
 import rocwright
 from rocwright.build.before.needs import Needs
 from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.fat.table import FatTable
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.rules.base import Rule, SetRule
@@ -413,6 +414,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-projects": lambda: _schema(ProjectTable),
     "data-recipes": lambda: _schema(RecipeTable),
     "data-host": lambda: _schema(Needs),
+    "data-fat": lambda: _schema(FatTable),
     "data-device-files": lambda: _schema(DeviceFiles),
     "data-machines": lambda: _schema(Machines),
     "data-platforms": lambda: _schema(Platforms),

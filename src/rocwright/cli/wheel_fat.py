@@ -30,8 +30,8 @@ def fat(
 ) -> None:
     """Put ROCm into a torch wheel, which then runs without any of ROCm's packages.
 
-    On Linux these are the libraries that torch needs or loads first, what they need in turn and what they open
-    by name; on Windows all of ROCm but compiler and programs. The wheel becomes another version, such as
+    On Linux these are the libraries that torch needs or loads first, what they need in turn and what they
+    open by name; on Windows all of ROCm but compiler and programs. The wheel becomes another version, such as
     2.9.0+rocm.rocm7.10.0, requires no ROCm, and brings ROCm's licence texts.
 
     Parameters

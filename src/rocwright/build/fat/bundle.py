@@ -41,13 +41,15 @@ def choose_files(
     table: FatTable,
     *,
     machine: int,
+    never: Callable[[str], bool],
     on_every: Callable[[str], bool],
 ) -> Bundle:
     """What serves `needs`, pairs of a library's name and who needs it, and all that this needs in turn.
 
-    `libraries` are those of `rocm` by SONAME; `on_every` says whether every system brings a library.
+    `libraries` are those of `rocm` by SONAME. `never` says whether a library is one of which a process has a
+    single copy, the system's; `on_every` whether any system brings it where this ROCm does not.
     """
-    choice = _Choice(rocm, libraries, table, machine, on_every)
+    choice = _Choice(rocm, libraries, table, machine, never, on_every)
     for name, who in needs:
         choice.need(name, who)
     choice.follow()
@@ -62,6 +64,7 @@ class _Choice:
     libraries: Mapping[str, Sequence[Library]]
     table: FatTable
     machine: int
+    never: Callable[[str], bool]
     on_every: Callable[[str], bool]
     chosen: dict[str, Library] = field(default_factory=dict)
     data: dict[str, Path] = field(default_factory=dict)
@@ -70,11 +73,12 @@ class _Choice:
 
     def need(self, name: str, who: str, near: str = "") -> None:
         """Choose a library; `near` is the directory that is asked first."""
-        if self.on_every(name) or name in self.chosen:
+        if self.never(name) or name in self.chosen:
             return
         found = self.libraries.get(name)
         if not found:
-            self.missing.setdefault(name, []).append(who)
+            if not self.on_every(name):
+                self.missing.setdefault(name, []).append(who)
             return
         here = [library for library in found if posixpath.dirname(library.path) == near]
         self.chosen[name] = (here or found)[0]

@@ -13,6 +13,7 @@ from rocwright.build.fat.table import FatTable
 from rocwright.build.fat.tree import RocmFiles, read_libraries
 from rocwright.build.fat.values import BundledFile
 from rocwright.errors import InvalidWheel
+from rocwright.model.patterns import fits
 from rocwright.model.platforms import Platforms
 
 
@@ -38,6 +39,7 @@ class ForLinux(Decided):
             self.libraries,
             table,
             machine=self.machine,
+            never=self._is_systems,
             on_every=self.platforms.on_every,
         )
         if not any(binary.needed for binary in torch.binaries) or not self.bundle.directories:
@@ -51,6 +53,10 @@ class ForLinux(Decided):
             short: posixpath.join(self.bundle.directories[soname], soname)
             for short, soname in sonames.items()
         }
+
+    def _is_systems(self, name: str) -> bool:
+        row = self.platforms.linux
+        return fits(name, (*row.runtime, *row.drivers, *row.interpreter))
 
     def _preloaded(self) -> dict[str, str]:
         """Short name to SONAME of what torch preloads, as far as this ROCm has it."""

@@ -9,6 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from rocwright.build.fat.bill import render_bill
 from rocwright.build.fat.facts import WheelFacts, read_facts
 from rocwright.build.fat.linux import ForLinux
 from rocwright.build.fat.loader import INIT
@@ -59,14 +60,16 @@ def plan_fat(
     changes += [decided.extension(one, target.parent, version) for one in extensions]
     if len({change.output for change in changes}) < len(changes):
         raise UsageError("two of the wheels would be written to the same file", next_step="give each once")
+    files = decided.files()
     return FatPlan(
         platform=system,
         rocm=str(rocm),
         rocm_version=tree.version,
         wheels=tuple(changes),
-        files=decided.files(),
+        files=files,
         licences=decided.licences,
         boms={f"sboms/rocm/{path}": str(place) for path, place in sorted(tree.boms.items())},
+        bill=render_bill(version, tree.version, files),
         preload=tuple(decided.preload.values()),
         notes=(*decided.notes, *_version_notes(torch, tree)),
     )

@@ -8,7 +8,7 @@ from rocwright.data import load_table
 from rocwright.model.patterns import fits
 
 
-class WindowsRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FatWindows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything but `exclude`; `programs` is the directory that holds the DLLs."""
 
     programs: str
@@ -23,7 +23,7 @@ class Opens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[str, ...] = ()
 
 
-class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FatLinux(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is needed and opened; libraries at `no_libraries` are none that a process may load."""
 
     no_libraries: tuple[str, ...]
@@ -40,8 +40,8 @@ class FatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directory: str
     needless: tuple[str, ...]
     licences: tuple[str, ...]
-    windows: WindowsRow
-    linux: LinuxRow
+    windows: FatWindows
+    linux: FatLinux
 
 
 def fat_table() -> FatTable:

@@ -34,8 +34,8 @@ class WheelChange(msgspec.Struct, frozen=True):
 class FatPlan(msgspec.Struct, frozen=True):
     """Everything that `write_fat` does; torch is the first of `wheels`, the only one with `files`.
 
-    `licences` and `boms` map paths below the new `.dist-info` to files. `preload` are paths below the ROCm
-    inside, in order; `notes` are sentences for the user.
+    `licences` and `boms` map paths below the new `.dist-info` to files, `bill` is the text of one more bill
+    of materials. `preload` are paths below the ROCm inside, in order; `notes` are sentences for the user.
     """
 
     platform: str
@@ -45,5 +45,6 @@ class FatPlan(msgspec.Struct, frozen=True):
     files: tuple[BundledFile, ...]
     licences: dict[str, str] = {}
     boms: dict[str, str] = {}
+    bill: str = ""
     preload: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from rocwright.binary.inside import spooled
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.binary.splice import Copy, Splice
+from rocwright.build.fat.bill import PATH
 from rocwright.build.fat.values import BundledFile, FatPlan, WheelChange
 from rocwright.build.members import kept_members, recorded_digests, take
 from rocwright.build.split.outputs import workspace
@@ -60,9 +61,10 @@ def _write(change: WheelChange, plan: FatPlan | None, work: Path, name: str, thr
 
 def _texts(plan: FatPlan, change: WheelChange) -> list[Member]:
     """Licences and bills of materials of the ROCm inside."""
+    copied = sorted({**plan.licences, **plan.boms}.items())
     return [
-        Member(f"{change.dist_info}/{path}", FileSource(Path(place)))
-        for path, place in sorted({**plan.licences, **plan.boms}.items())
+        *(Member(f"{change.dist_info}/{path}", FileSource(Path(place))) for path, place in copied),
+        Member(f"{change.dist_info}/{PATH}", _text(plan.bill)),
     ]
 
 

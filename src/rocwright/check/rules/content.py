@@ -12,7 +12,7 @@ from rocwright.check.facts import Facts
 from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.requires import brings_rocm, rocm_pin
-from rocwright.check.rules.rocm_init import what_is_wrong
+from rocwright.check.rules.rocm_init import what_is_wrong, what_is_wrong_inside
 from rocwright.check.rules.source import parse_source
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.wheel.together import place_of
@@ -66,7 +66,8 @@ def _rocm_init(facts: Facts, context: Context) -> Iterator[Problem]:
                 _INIT,
             )
         return
-    for cause in what_is_wrong(text, rocm_pin(facts)):
+    inside = brings_rocm(facts, context)
+    for cause in what_is_wrong_inside(text) if inside else what_is_wrong(text, rocm_pin(facts)):
         yield Problem(cause, "generate it again", _INIT)
 
 

@@ -24,24 +24,50 @@ def what_is_wrong(text: str, rocm_version: str | None) -> Iterator[str]:
     `rocm_version` is the version of ROCm that the wheel requires, None where it requires no exact one.
     """
     module = parse_source(text)
+    yield from _shape(module)
+    function = _initialize(module)
+    if function is not None:
+        yield from _in_function(function, rocm_version)
+
+
+def what_is_wrong_inside(text: str) -> Iterator[str]:
+    """Causes in the module of a wheel that has ROCm inside."""
+    module = parse_source(text)
+    yield from _shape(module)
+    function = _initialize(module)
+    if function is not None and any(_imports_rocm(node) for node in ast.walk(function)):
+        yield f"it imports {_MODULE}, of packages that a wheel with ROCm inside does not require"
+
+
+def _imports_rocm(node: ast.AST) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name.partition(".")[0] == _MODULE for alias in node.names)
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == _MODULE
+
+
+def _shape(module: ast.Module | str) -> Iterator[str]:
+    """What is wrong with the module around the body of its one function."""
     if isinstance(module, str):
         yield module
         return
     if any(_is_import(node) for node in module.body):
         yield "it imports something when it is loaded; imports belong into initialize()"
-    defined = [
-        node
-        for node in module.body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    ]
-    names = [node.name for node in defined]
-    if names != [_FUNCTION] or not isinstance(defined[0], ast.FunctionDef):
+    function = _initialize(module)
+    if function is None:
+        names = [node.name for node in module.body if isinstance(node, _DEFINITIONS)]
         yield f"it defines {', '.join(names) or 'nothing'}; expected exactly {_FUNCTION}()"
-        return
-    function = defined[0]
-    if needed := _required_arguments(function):
+    elif needed := _required_arguments(function):
         yield f"{_FUNCTION}() cannot be called without {', '.join(needed)}"
-    yield from _in_function(function, rocm_version)
+
+
+def _initialize(module: ast.Module | str) -> ast.FunctionDef | None:
+    """The one function that a module defines, when it is the right one."""
+    if isinstance(module, str):
+        return None
+    defined = [node for node in module.body if isinstance(node, _DEFINITIONS)]
+    if len(defined) == 1 and isinstance(defined[0], ast.FunctionDef) and defined[0].name == _FUNCTION:
+        return defined[0]
+    return None
 
 
 def _is_import(node: ast.stmt) -> bool:
