@@ -45,11 +45,11 @@ def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResul
     rocm = _rocm_before(order.place, problems)
     planner = Planner(order, table, trees, tuple(interpreters))
     plan = planner.plan(rocm, unsure=True)
-    _require_ready(order, plan, interpreters, problems)
+    advice = _require_ready(order, plan, interpreters, problems)
     if rocm.origin == "unknown":
         rocm = installed_rocm(order.place, Path(order.work_dir), os.environ, note=note)
-    plan = planner.plan(rocm)
-    advice = _require_ready(order, plan, interpreters, ())
+        plan = planner.plan(rocm)
+        advice = _require_ready(order, plan, interpreters, ())
     for text in (*plan.notes, *advice, planner.jobs.why):
         note(text)
     target = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -112,33 +113,35 @@ class _Seen:
         self.files, self.size, self.built, self.longest = 0, 0, 0, 0
         self.cuda, self.hip = False, False
 
+    def add(self, path: str, size: int, *, own: bool) -> None:
+        """Count a source file."""
+        self.files += 1
+        self.size += size
+        self.longest = max(self.longest, len(path))
+        if own:
+            self.cuda = self.cuda or path.endswith(".cu")
+            self.hip = self.hip or path.endswith(".hip")
+
 
 def _walk(root: Path) -> _Seen:
-    """Add up a tree; what cannot be listed counts nothing (the build will say so)."""
+    """Add up a tree of perhaps 100,000 files; what cannot be listed counts nothing (the build will say so)."""
     seen = _Seen()
-    above = len(str(root)) + 1
-    for directory, names, files in os.walk(root):
-        below = directory[above:].replace(os.sep, "/")
-        if not below:
-            # What git keeps is no part of the build; older wheels in dist go before it.
-            names[:] = [name for name in names if name not in (".git", "dist")]
-        built = below.split("/", 1)[0] == "build"
+    pending = [("", str(root))]
+    while pending:
+        below, directory = pending.pop()
+        built = below.startswith("build/")
         # Other projects' sources are translated, or not, by their own rules.
-        own = not built and not below.startswith("third_party")
-        for name in files:
-            try:
-                size = os.lstat(os.path.join(directory, name)).st_size  # noqa: PTH118 - a hundred thousand
-            except OSError:
-                continue
-            if built:
-                seen.built += size
-                continue
-            seen.files += 1
-            seen.size += size
-            seen.longest = max(seen.longest, len(below) + 1 + len(name))
-            if own:
-                seen.cuda = seen.cuda or name.endswith(".cu")
-                seen.hip = seen.hip or name.endswith(".hip")
+        own = not built and not below.startswith("third_party/")
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    # What git keeps is no part of the build; older wheels in dist go before it.
+                    if below or entry.name not in (".git", "dist"):
+                        pending.append((f"{below}{entry.name}/", entry.path))
+                elif built:
+                    seen.built += entry.stat(follow_symlinks=False).st_size
+                else:
+                    seen.add(below + entry.name, entry.stat(follow_symlinks=False).st_size, own=own)
     return seen
 
 
