@@ -19,11 +19,12 @@ app = App(
     version=__version__,
     help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
 )
-_COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify")
+_COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify", "install-rocm")
 _GROUPS = ("kpack", "sdk", "sources", "wheel")
 # By name, so that a command imports what it needs and nothing of the others.
 for _name in _COMMANDS:
-    app.command(f"rocwright.cli.{_name}:{_name}", name=_name)
+    _module = _name.replace("-", "_")
+    app.command(f"rocwright.cli.{_module}:{_module}", name=_name)
 for _name in _GROUPS:
     app.command(f"rocwright.cli.{_name}:app", name=_name)
 

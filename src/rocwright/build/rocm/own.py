@@ -158,8 +158,8 @@ def _kept(
         note(f"the ROCm in {environment.root} is damaged ({error.what}); installing it anew")
         return None
     note(f"ROCm {rocm.version} is in {environment.root} already")
-    if decision == "ask" or held.local != local:
-        _write_held(environment.root, msgspec.structs.replace(held, local=local))
+    if decision == "ask":
+        _write_held(environment.root, msgspec.structs.replace(held, asked=asked, local=local))
     return rocm
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rocwright.build.rocm.places import remote_places
@@ -33,20 +34,20 @@ _KEPT = {
 }
 # How pip says that a package is not to be had; on an index that is catching up, it will be.
 _NOT_YET = (
+    (re.compile(r"Connection ?refused", re.IGNORECASE), "the index does not answer yet"),
     (
-        re.compile(r"Connection refused|ConnectionRefusedError", re.IGNORECASE),
-        "the index does not answer yet",
-    ),
-    (re.compile(r"404 Client Error|HTTP error 404", re.IGNORECASE), "the index does not have a file yet"),
-    (
-        re.compile(r"No matching distribution found|Could not find a version that satisfies", re.IGNORECASE),
-        "the index does not show the package yet",
+        re.compile(
+            r"No matching distribution found|Could not find a version that satisfies"
+            r"|404 Client Error|HTTP error 404",
+            re.IGNORECASE,
+        ),
+        "the index does not show the packages yet",
     ),
 )
 # What ends in the same words and is there tomorrow, too.
 _NEVER = re.compile(
-    r"\b401 |\b403 |certificate|Name or service not known|name resolution|getaddrinfo|No address associated"
-    r"|require a different python version",
+    r"\b4(?!04|08|29)\d\d (?:Client )?Error|certificate|require a different python version"
+    r"|Name or service not known|name resolution|getaddrinfo|No address associated",
     re.IGNORECASE,
 )
 
@@ -114,16 +115,22 @@ def install(
     machine are not waited for.
     """
     forget_selection(environment, wanted, log=log, note=note)
-    deadline = time.monotonic() + wait_s
+    first: str | None = None
+    deadline = 0.0
     while True:
         try:
             run_pip(environment, wanted.arguments(), log=log)
             return
         except CommandFailed as failed:
-            reason = not_yet(failed.tail) if remote_places(wanted.places) else None
+            if first is None:
+                first = _reason_of_index(environment, wanted, failed, log=log)
+                # From the first failure on: downloads may have taken longer than the wait before it.
+                deadline = time.monotonic() + wait_s
+            told = f"{first}\n{failed.tail}"
+            reason = not_yet(told) if remote_places(wanted.places) else None
             left = deadline - time.monotonic()
             if reason is None or left <= 0:
-                raise _explained(failed, environment, wanted, waited=wait_s if reason else 0) from None
+                raise _explained(failed, told, environment, wanted, waited=wait_s if reason else 0) from None
             pause = min(every_s, left)
             note(f"{reason}; trying again in {pause:.0f} s, for at most {left:.0f} s more")
             process.pause(pause)
@@ -134,6 +141,22 @@ def not_yet(tail: str) -> str | None:
     if _NEVER.search(tail):
         return None
     return next((reason for pattern, reason in _NOT_YET if pattern.search(tail)), None)
+
+
+def _reason_of_index(environment: Environment, wanted: Install, failed: CommandFailed, *, log: Path) -> str:
+    """What an index answered instead of a page; empty where it did answer, or is not to blame.
+
+    pip says so only when it talks a lot: without that, a refused login looks like a missing package.
+    """
+    if not_yet(failed.tail) is None or not remote_places(wanted.places):
+        return ""
+    words = replace(wanted, dry=True, report=None).arguments()
+    before = log.stat().st_size
+    # What it says ends in a long traceback, so the last lines are not enough.
+    with contextlib.suppress(CommandFailed):
+        run_pip(environment, ["-vv", *words, "--no-deps"], log=log)
+    said = log.read_bytes()[before:].decode(errors="replace").splitlines()
+    return "\n".join(line.strip() for line in said if line.strip().startswith("Could not fetch URL"))
 
 
 def forget_selection(environment: Environment, wanted: Install, *, log: Path, note: Note) -> None:
@@ -151,10 +174,9 @@ def forget_selection(environment: Environment, wanted: Install, *, log: Path, no
 
 
 def _explained(
-    failed: CommandFailed, environment: Environment, wanted: Install, *, waited: float
+    failed: CommandFailed, tail: str, environment: Environment, wanted: Install, *, waited: float
 ) -> CommandFailed | UsageError:
     """The failure with what to do about it, where pip's last lines tell."""
-    tail = failed.tail
     if "externally-managed-environment" in tail:
         return UsageError(
             f"{environment.python} belongs to the operating system, which lets nothing be installed into it",
@@ -163,7 +185,7 @@ def _explained(
         )
     if "require a different python version" in tail:
         failed.next_step = f"these packages are not for the Python of {environment.root}; use another one"
-    elif re.search(r"\b40[13] |credentials", tail, re.IGNORECASE):
+    elif re.search(r"\b40[13] (?:Client )?Error", tail):
         failed.next_step = (
             "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
         )

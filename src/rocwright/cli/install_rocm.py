@@ -1,0 +1,103 @@
+"""`rocwright install-rocm`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.install import INDEX_WAIT_S
+from rocwright.build.rocm.install import install_rocm as install
+from rocwright.build.rocm.pip import RETRY_EVERY_S
+from rocwright.build.rocm.places import closed_places, find_environment
+from rocwright.cli.build_options import Packages
+from rocwright.errors import UsageError
+from rocwright.pipeline.options import default_cache
+from rocwright.system import console
+from rocwright.system.venv import Environment
+
+
+class Installed(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    environment: str
+    rocm: Rocm
+    log: str
+
+
+def install_rocm(
+    *,
+    environment: Path | None = None,
+    packages: Packages | None = None,
+    install_retry_timeout_seconds: float = INDEX_WAIT_S,
+    install_retry_wait_between_seconds: float = RETRY_EVERY_S,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Install ROCm's packages with everything that a build needs into a Python environment.
+
+    Nothing but the given places is asked. What the environment has of ROCm already is installed anew.
+
+    Parameters
+    ----------
+    environment
+        Where to: a virtual environment or its interpreter (default: $VIRTUAL_ENV, else the one this runs in).
+    install_retry_timeout_seconds
+        How long an index may take to show what was just uploaded; 0 asks once.
+    install_retry_wait_between_seconds
+        How often it is asked.
+    json
+        Print the result as JSON.
+    """
+    done = install_into(
+        find_environment(environment, os.environ),
+        packages or Packages(),
+        wait_s=install_retry_timeout_seconds,
+        every_s=install_retry_wait_between_seconds,
+    )
+    if json:
+        console.out_json(done)
+        return
+    rocm = done.rocm
+    rows = [
+        ("version", rocm.version),
+        ("root", rocm.root),
+        ("bin", rocm.bin),
+        ("cmake", rocm.cmake),
+        ("targets", " ".join(rocm.targets) or "no device code (add --rocm-extras device-gfx...)"),
+        ("environment", done.environment),
+    ]
+    console.table("ROCm", ("what", "is"), rows)
+
+
+def install_into(
+    environment: Environment,
+    packages: Packages,
+    *,
+    wait_s: float = INDEX_WAIT_S,
+    every_s: float = RETRY_EVERY_S,
+    log: Path | None = None,
+) -> Installed:
+    """Install what the options ask for; talks on the way. `log` is written anew."""
+    if wait_s < 0 or every_s <= 0:
+        raise UsageError("an index cannot be asked less often than never", next_step="give positive seconds")
+    places = closed_places(packages.index_url, packages.find_links)
+    log = log or default_cache() / "log" / "install-rocm.log"
+    log.unlink(missing_ok=True)
+    console.say(f"installing ROCm into {environment.root} (log: {log})")
+    rocm = install(
+        environment,
+        places,
+        spec=packages.rocm_sdk_version,
+        extras=[word for word in packages.rocm_extras.replace(",", " ").split() if word],
+        pre=packages.pre,
+        pip_cache_dir=packages.pip_cache_dir,
+        index_wait_s=wait_s,
+        index_every_s=every_s,
+        log=log,
+        note=console.say,
+    )
+    return Installed(str(environment.root), rocm, str(log))

@@ -1,0 +1,110 @@
+"""A `rocm` package in a few kilobytes, made by hand, and indexes that refuse."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+# Answers as `rocm-sdk` does. It warns on standard error, as interpreters do: that is no part of an answer.
+MAIN = """
+import json, pathlib, sys
+print("DeprecationWarning: something", file=sys.stderr)
+tree = pathlib.Path(__file__).absolute().parent / "tree"
+answers = {
+    "version": VERSION,
+    "path --root": str(tree),
+    "path --bin": str(tree / "bin"),
+    "path --cmake": str(tree / "lib/cmake"),
+    "version --json": json.dumps({"rocm": VERSION, "libraries": ["amdhip64", "hipblas"]}),
+    "targets --json": json.dumps({"targets": ["gfx1100", "gfx942"], "devices": {}}),
+}
+ask = " ".join(sys.argv[1:])
+if ask not in answers:
+    sys.exit("usage: rocm-sdk")
+print(answers[ask])
+"""
+# The first releases: no JSON, targets in one line, and a table of all names there are.
+OLDER_MAIN = MAIN.replace('    "version --json"', '    "targets": "gfx942;gfx1100",\n    "x"').replace(
+    '    "targets --json"', '    "y"'
+)
+OLDER_LIBRARIES = """
+def find_libraries(*names):
+    if names != ("amdhip64",):
+        raise FileNotFoundError(names)
+"""
+
+
+def tree(root: str = "rocm_sdk/tree") -> dict[str, str]:
+    """The files of an expanded ROCm, as far as anyone looks."""
+    return {
+        f"{root}/bin/hipcc": "#!/bin/sh\n",
+        f"{root}/lib/cmake/hip/hip-config.cmake": "\n",
+        f"{root}/lib/llvm/amdgcn/bitcode/ockl.bc": "BC",
+        f"{root}/lib/rocm_sysdeps/lib/liblzma.so": "",
+        f"{root}/include/roctracer/roctracer.h": "",
+    }
+
+
+def make_wheel(
+    directory: Path, version: str, *, main: str = MAIN, without: str = "nothing", requires: str = ""
+) -> Path:
+    """`rocm-<version>-py3-none-any.whl` with the extras that builds ask for."""
+    files = {
+        "rocm_sdk/__init__.py": "" if main is MAIN else OLDER_LIBRARIES,
+        "rocm_sdk/__main__.py": f"VERSION = {version!r}\n{main}",
+        **tree(),
+    }
+    if main is not MAIN:
+        files["rocm_sdk/_dist_info.py"] = "ALL_LIBRARIES = {'amdhip64': 1, 'rccl': 2}\n"
+    extras = "".join(f"Provides-Extra: {name}\n" for name in ("libraries", "devel", "device-gfx942"))
+    info = f"rocm-{version}.dist-info"
+    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: rocm\nVersion: {version}\n{extras}{requires}"
+    files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    kept = {name: text for name, text in files.items() if without not in name}
+    rows = [f"{name},sha256={_digest(text)},{len(text)}" for name, text in kept.items()]
+    kept[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,"]) + "\n"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"rocm-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, text in kept.items():
+            wheel.writestr(name, text)
+    return path
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+@contextmanager
+def refusing(status: int) -> Iterator[tuple[str, list[str]]]:
+    """An index that answers everything with `status`; its address and what was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            if status == 401:
+                self.send_header("WWW-Authenticate", "Basic")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}/simple/", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
