@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from packaging.utils import parse_wheel_filename
 
 from rocwright.build.before.advice import find_advice
@@ -24,7 +25,9 @@ from rocwright.build.order import Order, Planner, wanted_trees
 from rocwright.build.place import RocmPlace
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.run.family import FamilyResult, run_family
-from rocwright.errors import RocwrightError
+from rocwright.build.units.report import BuildReport
+from rocwright.errors import MissingTool, RocwrightError
+from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import Interpreter, ask_interpreter, find_interpreter
 from rocwright.system.venv import Environment, pip_install
 
@@ -62,11 +65,23 @@ def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResul
         work_dir=Path(order.work_dir),
         resume=order.resume,
         note=note,
+        cache=order.wanted.cache,
+        cache_hip=order.wanted.cache_hip,
         editable_into=target if order.wanted.editable else None,
+        threads=available_cores(),
     )
     if target is not None and order.install_wheels:
         _install_wheels(target, result, order, note)
     return result
+
+
+def last_report(order: Order) -> BuildReport | None:
+    """What the compilers of the last run cost, also of one that failed; None where there was none."""
+    try:
+        text = (Path(order.work_dir) / "units" / "report.json").read_bytes()
+        return msgspec.json.decode(text, type=BuildReport)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 # -- facts ---------------------------------------------------------------------------------------------------
@@ -80,8 +95,8 @@ def _trees(order: Order, table: RecipeTable, problems: list[Problem]) -> dict[st
         try:
             found[project] = read_tree(recipe, Path(where))
         except RocwrightError as error:
-            # A directory that is not there, or empty, is told with what else the machine lacks.
-            if has_sources(Path(where)):
+            # No directory, an empty one, no git: told with what else the machine lacks.
+            if has_sources(Path(where)) and not isinstance(error, MissingTool):
                 problems.append(problem_of(error))
             found[project] = absent_tree(recipe, Path(where))
     return found
@@ -140,7 +155,8 @@ def _require_ready(
 def _install_wheels(target: Environment, result: FamilyResult, order: Order, note: Note) -> None:
     """The built wheels together into the user's environment; their other dependencies from his index."""
     own = ask_interpreter(target.python).tag
-    wheels = [wheel.path for wheel in result.wheels if _serves(Path(wheel.path), own)]
+    files = [path for wheel in result.wheels if wheel.sha256 for path in (wheel.path, *wheel.device)]
+    wheels = [path for path in files if _serves(Path(path), own)]
     if not wheels:
         note(f"none of the wheels is for the Python of {target.root}, so none was installed there")
         return

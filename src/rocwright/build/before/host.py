@@ -38,7 +38,8 @@ class HostFacts(msgspec.Struct, frozen=True):
     `platform` is linux, windows or darwin, `system` the kind of distribution (debian, fedora, suse) where
     that is known. `programs` maps names to paths, empty for what is not there; `misnamed` maps variables
     (CC) to programs that they name and that are not there. `lacks` says what the plan's ROCm is without,
-    `uncopied` maps files that a build is to copy into its tree to where they were looked for in vain.
+    `uncopied` maps files that a build is to copy into its tree to where they were looked for in vain, and
+    `no_llvm` projects to where an LLVM of their own should be.
     `wheels` are names of files in the output directory, `cache` the compiler cache that was asked for.
     """
 
@@ -53,6 +54,7 @@ class HostFacts(msgspec.Struct, frozen=True):
     pythons: dict[str, Python] = {}
     lacks: tuple[str, ...] = ()
     uncopied: dict[str, str] = {}
+    no_llvm: dict[str, str] = {}
     wheels: tuple[str, ...] = ()
     cache: str = ""
     # The user has said that libraries come from the system instead of from submodules.
@@ -97,6 +99,11 @@ def look_at_host(
         pythons=_pythons(plan.builds, interpreters),
         lacks=() if plan.rocm.origin == "unknown" else _lacks(plan.rocm),
         uncopied=_uncopied(plan.builds),
+        no_llvm={
+            build.project: build.env["LLVM_SYSPATH"]
+            for build in plan.builds
+            if "LLVM_SYSPATH" in build.env and not Path(build.env["LLVM_SYSPATH"]).is_dir()
+        },
     )
 
 

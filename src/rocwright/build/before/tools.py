@@ -130,6 +130,11 @@ def _windows(plan: FamilyPlan, host: HostFacts, table: Needs) -> Iterator[Proble
             f"take it from {table.ninja.page}, or give --no-enable-pytorch-flash-attention",
             host.programs.get("ninja", ""),
         )
+    for project, directory in host.no_llvm.items():
+        yield Problem(
+            f"{project} is built with an LLVM of its own, and {directory} is not there",
+            "unpack the one that its cmake/llvm-hash.txt names there, or let LLVM_SYSPATH name its directory",
+        )
     for target, source in host.uncopied.items():
         yield Problem(
             f"{Path(target).name} is to become part of the wheel, and {source} is not there",

@@ -124,7 +124,7 @@ class _Seen:
 
 
 def _walk(root: Path) -> _Seen:
-    """Add up a tree of perhaps 100,000 files; what cannot be listed counts nothing (the build will say so)."""
+    """Add up a tree of perhaps 100,000 files; what cannot be listed counts nothing (builds will say so)."""
     seen = _Seen()
     pending = [("", str(root))]
     while pending:

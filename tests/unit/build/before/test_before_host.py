@@ -266,6 +266,13 @@ def test_files_that_a_build_copies(source: Path, tmp_path: Path) -> None:
     assert look(family(plan), tmp_path).uncopied == {"torch/lib/uv.dll": "${libuv_ROOT}/bin/uv.dll"}
 
 
+def test_an_llvm_that_a_build_brings_itself(source: Path, tmp_path: Path) -> None:
+    plan = build(source, tmp_path, LLVM_SYSPATH=str(tmp_path / "llvm"))
+    assert look(family(plan), tmp_path).no_llvm == {"torch": str(tmp_path / "llvm")}
+    (tmp_path / "llvm").mkdir()
+    assert look(family(plan), tmp_path).no_llvm == {}
+
+
 def test_looking_writes_nothing(source: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     look(family(build(source, tmp_path)), tmp_path, cache="ccache")

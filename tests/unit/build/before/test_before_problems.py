@@ -459,14 +459,17 @@ def test_windows_needs_its_compiler_and_what_is_copied_into_the_wheel() -> None:
     facts = windows(
         programs={"cl": "", "ninja": "C:/ninja.exe"},
         uncopied={"torch/lib/uv.dll": "${libuv_ROOT}/bin/uv.dll"},
+        no_llvm={"triton": "C:/b/triton/llvm-1a2b3c4d-windows-x64"},
     )
     found = find_problems(family(platform="windows"), facts)
     assert [problem.what for problem in found] == [
         "cl was not found on PATH; it is needed to find Microsoft's headers and libraries",
+        "triton is built with an LLVM of its own, and C:/b/triton/llvm-1a2b3c4d-windows-x64 is not there",
         "uv.dll is to become part of the wheel, and ${libuv_ROOT}/bin/uv.dll is not there",
     ]
     assert "x64 Native Tools Command Prompt" in found[0].next_step
-    assert "libuv_ROOT" in found[1].next_step
+    assert "LLVM_SYSPATH" in found[1].next_step
+    assert "libuv_ROOT" in found[2].next_step
 
 
 def test_long_paths_on_windows_are_spoken_of() -> None:
