@@ -168,5 +168,9 @@ def _install_wheels(target: Environment, result: FamilyResult, order: Order, not
 
 
 def _serves(wheel: Path, tag: str) -> bool:
-    """Whether a wheel is for the Python with this tag."""
-    return any(each.interpreter in (tag.rstrip("t"), "py3") for each in parse_wheel_filename(wheel.name)[3])
+    """Whether a wheel is for the Python with this tag: cp313t takes none that is for cp313."""
+    tags = parse_wheel_filename(wheel.name)[3]
+    return any(
+        each.interpreter == "py3" or (each.interpreter == tag.rstrip("t") and each.abi in (tag, "none"))
+        for each in tags
+    )

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.build.decide.recipe import load_recipes
 from rocwright.build.decide.wanted import Wanted
-from rocwright.build.family import build_family
+from rocwright.build.family import build_family, last_report
 from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.place import RocmPlace, decide_place
 from rocwright.cli import show_build
@@ -160,6 +160,9 @@ def run(asked: Asked, door: Door) -> None:
     try:
         result = build_family(order, table, note=console.say)
     except CommandFailed as problem:
+        report = last_report(order)
+        if report is not None and report.cache is not None:
+            console.say(show_build.cache_line(report.cache))
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
     if asked.json:

@@ -12,6 +12,8 @@ from rocwright.build.order import Order
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.family import FamilyResult
 from rocwright.build.run.project import BuiltWheel
+from rocwright.build.units.caches import CacheUse
+from rocwright.build.units.report import BuildReport
 from rocwright.system import console
 
 
@@ -86,20 +88,67 @@ def _build(build: BuildPlan, shared: Mapping[str, str]) -> Iterator[str]:
 
 
 def show_result(result: FamilyResult, order: Order) -> None:
-    """Wheels with their sizes and times, and what to do next."""
-    names = {Path(wheel.path).name for wheel in result.wheels}
-    rows = [_row(wheel) for wheel in result.wheels]
+    """Wheels with their sizes and times, what compilers cost, and what to do next."""
+    rows = [_row(wheel, set(result.resumed)) for wheel in result.wheels]
     console.table("Wheels", ("project", "wheel", "size", "seconds", "CPU s"), rows, right=(2, 3, 4))
+    devices = [Path(name).name for wheel in result.wheels for name in wheel.device]
+    if devices:
+        console.out("\nDevice wheels")
+        for name in devices:
+            console.out(name)
+    if result.report is not None:
+        show_report(result.report)
     console.out("")
     if result.resumed:
         console.out(f"finished by an earlier run: {' '.join(result.resumed)}")
     if result.proven:
-        console.out(f"installed and imported in a fresh environment: {' '.join(result.proven)}")
-    console.out(f"logs   {Path(order.work_dir) / 'log'}")
-    if names:
-        console.out(f"check  rocwright check {shlex.quote(order.output_dir)}/*.whl")
+        console.out(f"imported in a fresh environment: {' '.join(result.proven)}")
+    console.out(f"logs: {Path(order.work_dir) / 'log'}")
+    if any(wheel.sha256 for wheel in result.wheels):
+        console.out(f"next: rocwright check {shlex.quote(order.output_dir)}/*.whl")
 
 
-def _row(wheel: BuiltWheel) -> tuple[str, ...]:
-    size = console.human_bytes(wheel.size)
-    return (wheel.project, Path(wheel.path).name, size, f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
+def _row(wheel: BuiltWheel, resumed: set[str]) -> tuple[str, ...]:
+    if not wheel.sha256:
+        return (wheel.project, f"{wheel.path} (in place)", "-", f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
+    spent = (f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
+    if f"cp{wheel.python.replace('.', '')}-{wheel.project}" in resumed:
+        # What it once cost was not spent now.
+        spent = ("-", "-")
+    return (wheel.project, Path(wheel.path).name, console.human_bytes(wheel.size), *spent)
+
+
+def show_report(report: BuildReport, *, most: int = 10) -> None:
+    """The slowest translation units, seconds by kind and target, and what a compiler cache answered."""
+    if report.slowest:
+        slow = [
+            (unit.project, unit.source, unit.kind, f"{unit.wall_s:.1f}", _memory(unit.peak_rss))
+            for unit in report.slowest[:most]
+        ]
+        console.out("")
+        columns = ("project", "translation unit", "kind", "seconds", "memory")
+        console.table("Slowest translation units", columns, slow, right=(3, 4))
+        kinds = [
+            f"{name} {total.cpu_s:.1f} s in {total.calls} calls"
+            for name, total in report.kinds.items()
+            if total.calls
+        ]
+        console.out("")
+        console.out(f"CPU time: {', '.join(kinds)}; largest {_memory(report.peak_rss)}")
+    if report.targets:
+        spent = ", ".join(f"{target} {seconds:.1f} s" for target, seconds in report.targets.items())
+        console.out(f"device code: {spent}")
+    if report.cache is not None:
+        console.out(cache_line(report.cache))
+
+
+def _memory(size: int) -> str:
+    return console.human_bytes(size) if size else "-"
+
+
+def cache_line(use: CacheUse) -> str:
+    """What a compiler cache answered, in a line."""
+    counts = f"{use.hits} found, {use.misses} compiled, {use.uncached} not kept"
+    if use.hip_hits or use.hip_misses:
+        counts += f"; of device code {use.hip_hits} found, {use.hip_misses} compiled"
+    return f"{use.cache}: {counts}" + (f" ({use.note})" if use.note else "")
