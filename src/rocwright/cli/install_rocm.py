@@ -17,7 +17,7 @@ from rocwright.build.rocm.places import closed_places, find_environment
 from rocwright.cli.build_options import Packages
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
-from rocwright.system import console
+from rocwright.system import console, files
 from rocwright.system.venv import Environment
 
 
@@ -86,7 +86,8 @@ def install_into(
         raise UsageError("an index cannot be asked less often than never", next_step="give positive seconds")
     places = closed_places(packages.index_url, packages.find_links)
     log = log or default_cache() / "log" / "install-rocm.log"
-    log.unlink(missing_ok=True)
+    files.make_directory(log.parent)
+    files.write_text(log, "")
     console.say(f"installing ROCm into {environment.root} (log: {log})")
     rocm = install(
         environment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from rocwright.build.rocm.described import Rocm
@@ -132,19 +132,18 @@ def _libraries(root: Path) -> tuple[str, ...]:
     """Short names of the libraries in the tree, sorted."""
     table = load_table("packages", RocmLibraries)
     places = [*_LIBRARY_DIRECTORIES, "lib/rocm_sysdeps/lib", "lib/host-math/lib"]
-    names = {
-        entry.name for place in places for directory in root.glob(place) for entry in _entries(directory)
-    }
+    names = {name for place in places for directory in root.glob(place) for name in _files(directory)}
     found = {table.short_name(name, platform) for name in names for platform in ("linux", "windows")}
     return tuple(sorted({row[0] for row in found if row is not None}))
 
 
-def _entries(directory: Path) -> Iterator[os.DirEntry[str]]:
+def _files(directory: Path) -> list[str]:
+    """Names of the files in a directory; links that lead nowhere are none."""
     try:
         with os.scandir(directory) as entries:
-            yield from entries
+            return [entry.name for entry in entries if entry.is_file()]
     except NotADirectoryError:
-        return
+        return []
 
 
 def _directory(path: Path) -> str:

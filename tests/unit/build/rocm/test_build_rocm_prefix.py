@@ -73,6 +73,8 @@ def test_debians_layout_below_usr(tmp_path: Path) -> None:
     (root / "include/hip/hip_version.h").write_text(
         "#define HIP_VERSION_MAJOR 5\n#define HIP_VERSION_MINOR 2\n#define HIP_VERSION_PATCH 21153\n"
     )
+    # A development package alone has links to libraries of others.
+    (root / "lib/x86_64-linux-gnu/librocblas.so").symlink_to("librocblas.so.0")
     rocm = describe_prefix(root)
     assert rocm.version == "5.2.21153"
     assert rocm.cmake == f"{root}/lib/x86_64-linux-gnu/cmake"
