@@ -18,7 +18,8 @@ _RUNTIME = {
     "linux": re.compile(r"(.*/)?libamdhip64\.so(\.[0-9]+)*"),
     "windows": re.compile(r"bin/amdhip64\w*\.dll", re.IGNORECASE),
 }
-_LIBRARY = re.compile(r"[^/]+\.so(\.[0-9]+)*")
+# LLVM's ends in `.so.19.0git`.
+_LIBRARY = re.compile(r"(?!.*\.debug$)[^/]+\.so(\.[0-9][^/]*)?")
 # How the directories of ROCm's packages begin; devel is last, since it holds the others again by links.
 _PACKAGES = ("_rocm_sdk_core", "_rocm_sdk_libraries", "_rocm_sdk_devel")
 _DIST_INFO = re.compile(r"(?P<name>rocm(_sdk)?(_[a-z0-9_]+)?)-(?P<version>[^-]+)\.dist-info")
