@@ -39,6 +39,9 @@ def estimate_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> tuple[Ne
     parts.append((host.work, row.environment * pythons + 4 * wheels))
     needs: dict[int, Need] = {}
     for place, size in parts:
+        if not place.writable:
+            # Another finding, and perhaps a place of which nothing is known.
+            continue
         before = needs.get(place.file_system, Need(0, place.free, ()))
         needs[place.file_system] = Need(before.size + int(size), place.free, (*before.places, place.path))
     return tuple(needs.values())

@@ -363,6 +363,13 @@ def test_space_of_directories_on_one_file_system_is_added_up() -> None:
     )
 
 
+def test_a_place_that_cannot_be_written_is_not_also_too_small() -> None:
+    closed = place("/root/out", kind="absent", writable=False, free=0, file_system=0)
+    assert (
+        only(family(), host(output=closed)).what == "the output directory /root/out cannot be written by you"
+    )
+
+
 def test_what_an_earlier_build_left_needs_no_further_space() -> None:
     cramped = place("/src/torch", file_system=2, free=GB // 2)
     assert find_problems(family(), host(trees=(tree(place=cramped, built=2 * GB),))) == ()
