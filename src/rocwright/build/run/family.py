@@ -27,7 +27,7 @@ from rocwright.build.run.environments import (
 from rocwright.build.run.project import Build, BuiltWheel, Note
 from rocwright.build.run.prove import Proven, prove
 from rocwright.build.run.tree import SourceTree, held_tree, state_digest
-from rocwright.build.units.caches import CacheCounter, CacheUse, advice
+from rocwright.build.units.caches import CacheCounter, CacheUse, advice, cache_settings
 from rocwright.build.units.launch import write_launchers
 from rocwright.build.units.ninja import find_ninja_logs
 from rocwright.build.units.records import read_units, start_units
@@ -83,7 +83,8 @@ def run_family(
         write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
         start_units(work_dir / "units")
         run = _Run(plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache)
-        counter = CacheCounter(cache, log=work_dir / "log" / "cache.log")
+        settings = {name: value for each in plan.builds for name, value in cache_settings(each.env).items()}
+        counter = CacheCounter(cache, log=work_dir / "log" / "cache.log", env=settings)
         counter.before()
         use: CacheUse | None = None
         try:

@@ -74,6 +74,11 @@ class _SccacheStatistics(msgspec.Struct, frozen=True):
     stats: _SccacheCounters
 
 
+def cache_settings(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables among `env` that are for the caches themselves, such as where results are kept."""
+    return {name: value for name, value in env.items() if name.startswith(("CCACHE_", "SCCACHE_"))}
+
+
 class CacheCounter:
     """Counts around a build: `before`, then `after` also when the build failed. Never raises.
 
