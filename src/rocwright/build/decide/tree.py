@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.build.decide.recipe import Recipe
+from rocwright.data.toml import plain
 from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.model.version import InvalidVersion, parse_version
 from rocwright.system.git import Git
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the same parser under its older name
-    import tomli as tomllib
 
 _UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
 _HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
@@ -50,14 +46,14 @@ class SourceFacts(msgspec.Struct, frozen=True):
 
 def absent_tree(recipe: Recipe, directory: Path) -> SourceFacts:
     """What a plan may take for a tree that could not be read, so that everything else can still be judged."""
-    return SourceFacts(str(directory), version="0" if recipe.version_file else "")
+    return SourceFacts(str(directory), version="0" if recipe.version_file else "", commit="0" * 40)
 
 
 def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
     """Read what the recipe needs of the checkout in `directory`.
 
-    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without its version file or
-    setup.py, and `InvalidData` for a `build_env.json` or pyproject.toml that does not parse.
+    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without a version or without
+    setup.py, `InvalidData` for a `build_env.json` or pyproject.toml that does not parse; each names the file.
     """
     if not directory.is_dir():
         raise UsageError(
@@ -93,26 +89,49 @@ def _base_version(recipe: Recipe, directory: Path) -> str:
     if not recipe.version_file:
         return ""
     path = directory / recipe.version_file
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError as error:
+    text = _text(path)
+    if text is None:
         raise InvalidInput(
             f"{recipe.version_file} is missing, so the version of the {recipe.project} wheel is unknown",
             where=path,
             next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+        )
+    try:
+        version = parse_version(text.strip())
+    except InvalidVersion as error:
+        raise InvalidInput(
+            f"{recipe.version_file} says {text.strip()[:60]!r}, which is no version",
+            where=path,
+            next_step="write the base version there, such as 2.9.0",
+        ) from error
+    if version.local:
+        raise InvalidInput(
+            f"{recipe.version_file} says {text.strip()!r}; what follows the + comes from the ROCm",
+            where=path,
+            next_step=f"write {version.public} there",
+        )
+    return text.strip()
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file, None when it is not there."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidInput(
+            f"{path} cannot be read: {why}", where=path, next_step="check the project out again"
         ) from error
 
 
 def _pyproject(path: Path) -> dict[str, object]:
     """The table `[build-system]`; empty without one."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    text = _text(path)
+    if text is None:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidData(
-            f"{path} is no valid TOML: {error}", where=path, next_step="correct it, or check out again"
-        ) from error
+    values = plain(text, where=str(path))
     table = values.get("build-system", {})
     return table if isinstance(table, dict) else {}
 
@@ -132,19 +151,17 @@ def _requires(table: dict[str, object], path: Path) -> tuple[str, ...]:
 
 def _build_env(path: Path) -> dict[str, str]:
     """What the checkout wrote for a commit that comes from a pin."""
-    if not path.exists():
+    text = _text(path)
+    if text is None:
         return {}
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return msgspec.json.decode(text, type=dict[str, str])
     except msgspec.DecodeError as error:
         raise InvalidData(f"{path.name} is no table of variables: {error}", where=path) from error
 
 
 def _llvm_hash(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+    text = (_text(path) or "").strip()
     return text[:8] if re.match(r"[0-9a-f]{8}", text) else ""
 
 

@@ -293,6 +293,14 @@ def test_triton_is_built_on_windows_when_asked_for() -> None:
     assert "TRITON_APPEND_CMAKE_ARGS" not in one("torch", trees=without).env
 
 
+def test_tritons_own_llvm_on_windows() -> None:
+    caller = {"PATH": "", "LLVM_SYSPATH": r"D:\llvm"}
+    plan = family("windows", caller=caller)
+    assert plan.builds[0].env["LLVM_LIBRARY_DIR"] == r"D:\llvm\lib"
+    assert any(r"unpacked at D:\llvm (" in note for note in plan.notes)
+    assert not any("LLVM" in note for note in family().notes)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -121,6 +121,9 @@ def test_a_folder_of_another_repository_is_no_checkout(tmp_path: Path) -> None:
     ("files", "error", "words", "where"),
     [
         ({"setup.py": ""}, InvalidInput, r"version\.txt is missing", "version.txt"),
+        ({"setup.py": "", "version.txt": ""}, InvalidInput, "says '', which is no version", "version.txt"),
+        ({"setup.py": "", "version.txt": "main\n"}, InvalidInput, "says 'main', which", "version.txt"),
+        ({"setup.py": "", "version.txt": "2.9+cpu"}, InvalidInput, r"says '2\.9\+cpu'; what", "version.txt"),
         ({"version.txt": "1"}, InvalidInput, r"torch has no setup\.py", ""),
         (
             {"version.txt": "1", "setup.py": "", "pyproject.toml": "[build"},
@@ -152,11 +155,24 @@ def test_a_tree_that_cannot_be_built_is_named(
     assert caught.value.where == str(tmp_path / where)
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"version.txt": "1", "setup.py": ""})
+    (tmp_path / "version.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match=r"version\.txt cannot be read: it is no UTF-8"):
+        read_tree(TORCH, tmp_path)
+    (tmp_path / "version.txt").write_text("1")
+    (tmp_path / "pyproject.toml").mkdir()
+    with pytest.raises(InvalidInput, match=r"pyproject\.toml cannot be read: Is a directory"):
+        read_tree(TORCH, tmp_path)
+
+
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no directory") as caught:
         read_tree(TORCH, tmp_path / "none")
     assert "rocwright checkout torch" in str(caught.value)
-    assert absent_tree(TORCH, tmp_path / "none").version == "0"
+    # Everything else can be planned all the same, for a dev build as well.
+    known = trees("/b/") | {"torch": absent_tree(TORCH, tmp_path / "none")}
+    assert one("torch", trees=known, release_type="dev").version == "0+git00000000.rocm7.10.0"
 
 
 # ---- targets ----
