@@ -192,7 +192,7 @@ def build(
     --index-url or --find-links into an environment of the build's own, from an environment that has its
     packages (--rocm-environment), or from a plain installation (--rocm-prefix). In the end all wheels are
     installed together and imported in a fresh environment. Run it again to resume. When a compiler or
-    another command fails, its exit code is that of rocwright.
+    another command fails, rocwright ends with the exit code of that command.
 
     Parameters
     ----------

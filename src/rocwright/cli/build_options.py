@@ -43,7 +43,7 @@ class Packages:
     """Further extras of the rocm package, separated by commas: device-gfx942, device-all."""
 
     pre: bool = True
-    """Take pre-releases of ROCm, too."""
+    """Accept pre-releases of ROCm."""
 
     pip_cache_dir: Path | None = None
     """pip's cache for this installation (default: none: what pip keeps of rocm holds a choice of GPU)."""
@@ -247,7 +247,7 @@ class Work:
     """Let sccache leave the compiler of device code alone."""
 
     report_units: bool = True
-    """Record time and memory of each compiler call, and print the slowest."""
+    """Record what compiler calls cost, and print the slowest."""
 
     dry_run: bool = False
     """Only print what would be done; needs no ROCm and writes nothing."""

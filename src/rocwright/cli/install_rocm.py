@@ -21,6 +21,9 @@ from rocwright.system import console, files
 from rocwright.system.venv import Environment
 
 
+_PACKAGES = Packages()
+
+
 class Installed(msgspec.Struct, frozen=True):
     """What came of it."""
 
@@ -32,7 +35,7 @@ class Installed(msgspec.Struct, frozen=True):
 def install_rocm(
     *,
     environment: Path | None = None,
-    packages: Packages | None = None,
+    packages: Packages = _PACKAGES,
     install_retry_timeout_seconds: float = INDEX_WAIT_S,
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
     json: Annotated[bool, Parameter(name="--json")] = False,
@@ -54,7 +57,7 @@ def install_rocm(
     """
     done = install_into(
         find_environment(environment, os.environ),
-        packages or Packages(),
+        packages,
         wait_s=install_retry_timeout_seconds,
         every_s=install_retry_wait_between_seconds,
     )

@@ -136,8 +136,10 @@ def show_report(report: BuildReport, *, most: int = 10) -> None:
         console.out("")
         console.out(f"CPU time: {', '.join(kinds)}; largest {_memory(report.peak_rss)}")
     if report.targets:
-        spent = ", ".join(f"{target} {seconds:.1f} s" for target, seconds in report.targets.items())
-        console.out(f"device code: {spent}")
+        spent = dict(report.targets)
+        host = spent.pop("host", 0.0)
+        said = [f"{target} {seconds:.1f} s" for target, seconds in spent.items()]
+        console.out(f"device code: {', '.join([*said, f'host code beside it {host:.1f} s'])}")
     if report.cache is not None:
         console.out(cache_line(report.cache))
 

@@ -62,7 +62,7 @@ def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> N
     ]
     assert device in lines
     assert "CPU time: host 4000.3 s in 1700 calls, hip 800.0 s in 255 calls; largest 2.1 GB" in lines
-    assert "device code: gfx942 500.0 s, host 300.0 s" in lines
+    assert "device code: gfx942 500.0 s, host code beside it 300.0 s" in lines
     assert "sccache: 10 found, 5 compiled, 2 not kept; of device code 3 found, 1 compiled" in lines
     assert "finished by an earlier run: cp312-torchvision" in lines
     assert lines[-1] == "next: rocwright check '/my out'/*.whl"
