@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion
 
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.tree import state_digest
@@ -64,6 +68,36 @@ def site_packages(environment: Environment) -> Path:
     if not found:
         raise InvalidInput(f"{environment.root} is no Python environment", where=environment.root)
     return found[0]
+
+
+def satisfies(environment: Environment, requirements: Iterable[str]) -> bool:
+    """Whether plain requirements are there already; False also where only pip can tell (options, markers).
+
+    Read off the names in the directory: pip takes a second to find out that there is nothing to do.
+    """
+    there = {
+        canonicalize_name(name): version
+        for info in site_packages(environment).glob("*.dist-info")
+        for name, _, version in [info.name.removesuffix(".dist-info").rpartition("-")]
+        if name
+    }
+    try:
+        for text in requirements:
+            wanted = Requirement(text)
+            version = there.get(canonicalize_name(wanted.name))
+            if wanted.marker or wanted.extras or wanted.url or version is None:
+                return False
+            if not wanted.specifier.contains(version, prereleases=True):
+                return False
+    except (InvalidRequirement, InvalidVersion):
+        return False
+    return True
+
+
+def is_installed(environment: Environment, project: str) -> bool:
+    """Whether any version of a project is there."""
+    names = (path.name.partition("-")[0] for path in site_packages(environment).glob("*-*.dist-info"))
+    return canonicalize_name(project) in map(canonicalize_name, names)
 
 
 def installed_wheels(environment: Environment) -> dict[str, str]:

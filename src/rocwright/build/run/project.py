@@ -14,7 +14,7 @@ from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.pins import require_pins
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run import undo
-from rocwright.build.run.environments import site_packages
+from rocwright.build.run.environments import is_installed, satisfies
 from rocwright.build.run.importing import require_import
 from rocwright.build.run.isolation import leaks, outcome_environment
 from rocwright.build.run.tree import SourceTree, clean_up, held_tree, state_digest
@@ -78,17 +78,12 @@ def run_build(
         return build.run(output, content.untracked)[0]
 
 
-def _has_requirements(path: Path) -> bool:
+def _requirements(path: Path) -> list[str]:
+    """The lines of a requirements file that say something; none where there is no file."""
     if not path.exists():
-        return False
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return any(line and not line.startswith("#") for line in lines)
-
-
-def _is_installed(environment: Environment, project: str) -> bool:
-    """Read off the directory's names: asking pip takes half a second for each project."""
-    names = (path.name.partition("-")[0] for path in site_packages(environment).glob("*-*.dist-info"))
-    return normalized_name(project) in map(normalized_name, names)
+        return []
+    lines = (line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
 
 
 class Build:
@@ -156,10 +151,12 @@ class Build:
         """What the build needs goes in, what would stand in its way goes out."""
         plan = self.plan
         files = [self.tree.directory / name for name in plan.requirements_files]
-        listed = [word for path in files if _has_requirements(path) for word in ("-r", str(path))]
-        if plan.requirements or listed:
-            pip_install(self.environment, [*plan.requirements, *listed], closed=None, log=self.log)
-        there = [name for name in plan.uninstalled if _is_installed(self.environment, name)]
+        lines = {path: listed for path in files if (listed := _requirements(path))}
+        needed = [*plan.requirements, *(line for listed in lines.values() for line in listed)]
+        if needed and not satisfies(self.environment, needed):
+            words = [*plan.requirements, *(word for path in lines for word in ("-r", str(path)))]
+            pip_install(self.environment, words, closed=None, log=self.log)
+        there = [name for name in plan.uninstalled if is_installed(self.environment, name)]
         if there:
             venv.pip_uninstall(self.environment, there, log=self.log)
         gone = [*plan.removed]
