@@ -18,8 +18,9 @@ from rocwright.system.venv import Environment, installed
 
 
 def place_environment(place: RocmPlace, caller: Mapping[str, str]) -> Environment:
-    """The Python environment of a place of kind `environment`; raises `UsageError` where there is none."""
-    return find_environment(Path(place.directory) if place.directory else None, caller)
+    """The user's Python environment: the one with ROCm, else the active one; raises `UsageError` for none."""
+    named = place.directory if place.kind == "environment" else None
+    return find_environment(Path(named) if named else None, caller)
 
 
 def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
