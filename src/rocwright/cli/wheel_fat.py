@@ -22,7 +22,7 @@ def fat(
     /,
     *,
     output_path: Path | None = None,
-    also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
     platform: Literal["linux", "windows"] | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     jobs: int | None = None,

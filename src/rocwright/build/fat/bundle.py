@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocwright.binary.host import MARKER_SECTION
+from rocwright.binary.kpack import SUFFIX, parse_marker
+from rocwright.binary.search import archives_among
 from rocwright.build.fat.table import FatTable
 from rocwright.build.fat.tree import Found, Library, read_native
 from rocwright.model.patterns import any_pattern, fits
@@ -94,17 +97,23 @@ class _Choice:
             for row in self.table.linux.opened_by(posixpath.basename(library.path)):
                 for name in self._fitting(row.libraries):
                     self.need(name, library.path, near)
-                self._add_files(row.files)
+                self._add_files(filter(any_pattern(row.files).fullmatch, self.rocm))
+            self._add_files(self._archives(library))
+
+    def _archives(self, library: Library) -> list[str]:
+        """The archives with the device code of a library that was split."""
+        section = library.elf.sections.get(MARKER_SECTION)
+        if section is None:
+            return []
+        marker = parse_marker(library.elf.source.read_at(section.offset, section.size))
+        return archives_among(library.path, marker, [path for path in self.rocm if path.endswith(SUFFIX)])
 
     def _fitting(self, patterns: tuple[str, ...]) -> list[str]:
         return [name for name in sorted(self.libraries) if fits(name, patterns)] if patterns else []
 
-    def _add_files(self, patterns: tuple[str, ...]) -> None:
-        wanted = any_pattern(patterns)
+    def _add_files(self, paths: Iterable[str]) -> None:
         shipped = {library.place for library in self.chosen.values()} | set(self.data.values())
-        for path in sorted(
-            filter(wanted.fullmatch, self.rocm), key=lambda path: (self.rocm[path].link, path)
-        ):
+        for path in sorted(paths, key=lambda path: (self.rocm[path].link, path)):
             place = self.rocm[path].place
             if place in shipped:
                 continue

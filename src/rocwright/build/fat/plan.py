@@ -102,7 +102,7 @@ def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> 
         raise InvalidWheel(
             f"the device code of {wheel.path.name} lies in wheels of its own",
             where=wheel.path,
-            next_step="merge them first: rocwright kpack merge HOST DEVICE… --families FAMILY",
+            next_step="merge them first: rocwright kpack merge HOST.whl DEVICE.whl… --families TARGETS",
         )
     return facts.platform
 

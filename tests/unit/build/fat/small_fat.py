@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oracle.plain_wheel import write_wheel
+from rocwright.binary.kpack import Marker, pack_marker
 
 VERSION, FAT = "2.9.0+rocm7.1.0", "2.9.0+rocm.rocm7.1.0"
 TAG = "cp312-cp312-linux_x86_64"
@@ -158,6 +159,18 @@ def rocm_packages(site: Path) -> Path:
         _write(info / "licenses/share/doc/LICENSE.md", b"You may.\n")
         _write(info / "sboms/parts.cdx.json", json.dumps({"bomFormat": "CycloneDX"}).encode())
     return site
+
+
+def split_rocblas(root: Path) -> None:
+    """Let the prefix's rocBLAS have its device code in archives, of which another library has some, too."""
+    marker = root / "marker"
+    marker.write_bytes(pack_marker(Marker(("../.kpack/blas_lib_@GFXARCH@.kpack",), "lib/librocblas.so.5")))
+    library = root / "lib/librocblas.so.5.0.0"
+    section = f".rocm_kpack_ref={marker}"
+    subprocess.run(["objcopy", "--add-section", section, str(library)], check=True, capture_output=True)
+    marker.unlink()
+    for name in ("blas_lib_gfx942", "blas_lib_gfx1100", "fft_lib_gfx942"):
+        _write(root / f".kpack/{name}.kpack", b"code")
 
 
 def torch_wheel(

@@ -142,6 +142,14 @@ def test_rocms_packages_serve_as_well(wheel: Path, fat: Path, tmp_path: Path, be
     assert plan.boms[f"sboms/rocm/{of_core}/parts.cdx.json"]
 
 
+def test_archives_of_device_code_go_with_the_libraries_that_were_split(wheel: Path, tmp_path: Path) -> None:
+    rocm = small_fat.rocm_prefix(tmp_path / "rocm")
+    small_fat.split_rocblas(rocm)
+    plan = plan_fat(wheel, rocm)
+    archives = {f".kpack/blas_lib_{target}.kpack" for target in ("gfx942", "gfx1100")}
+    assert {file.path for file in plan.files} == {ROOT + name for name in INSIDE | archives}
+
+
 def test_extensions_go_along(wheel: Path, prefix: Path, tmp_path: Path) -> None:
     vision = small_fat.vision_wheel(tmp_path)
     made = write_fat(plan_fat(wheel, prefix, output=tmp_path / "out", also=[vision]))
