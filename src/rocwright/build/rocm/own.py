@@ -7,6 +7,7 @@ environment; a new one is made beside it, and the link is turned only when it is
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -16,46 +17,25 @@ from typing import Literal
 
 import msgspec
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 
 from rocwright.build.rocm import pip
 from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.held import (
+    Asked,
+    Held,
+    asked_for,
+    distributions,
+    local_state,
+    read_held,
+    read_report,
+    write_held,
+)
 from rocwright.build.rocm.install import INDEX_WAIT_S, require_version, rocm_requirement, satisfies
 from rocwright.build.rocm.places import local_path
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv
-from rocwright.system.remote import without_login
 from rocwright.system.venv import Closed, Environment
-
-_STAMP = "rocwright-rocm.json"
-_PACKAGE_FILES = ("*.whl", "*.tar.gz", "*.zip")
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What decides which packages an environment gets; addresses without logins."""
-
-    spec: str
-    extras: tuple[str, ...]
-    pre: bool
-    index_url: str
-    find_links: tuple[str, ...]
-    python: str
-
-
-class Held(msgspec.Struct, frozen=True):
-    """What an environment was made for and holds.
-
-    `packages` maps each project to its version and the sha256 of its file (empty where unknown), `installed`
-    to the version in the name of its directory; `local` says how ROCm's files lay in the directories among
-    the places.
-    """
-
-    asked: Asked
-    version: str
-    packages: dict[str, tuple[str, str]]
-    installed: dict[str, str]
-    local: tuple[str, ...]
 
 
 def decide_reuse(
@@ -102,7 +82,7 @@ def rocm_environment(
     is whole, and when it fails, `root` stays as it was. Errors as in `install_rocm`.
     """
     wanted = pip.Install(rocm_requirement(spec, extras), places, pre=pre, cache_dir=pip_cache_dir)
-    asked = _asked(places, spec, extras, pre, python or Path(sys.executable))
+    asked = asked_for(places, spec, extras, pre, python or Path(sys.executable))
     if root.exists() and not root.is_symlink() and not (root / "pyvenv.cfg").exists():
         raise UsageError(
             f"{root} is to become ROCm's environment, but something else is there",
@@ -123,22 +103,11 @@ def rocm_environment(
             _fill(fresh, wanted, asked, python, (index_wait_s, index_every_s), log=log, note=note)
             _turn_link(root, fresh.root)
         except BaseException:
-            files.remove_tree(fresh.root)
+            with contextlib.suppress(OSError):
+                files.remove_tree(fresh.root)
             raise
         _sweep(root)
         return describe_rocm(Environment(root), log=log)
-
-
-def _asked(places: Closed, spec: str, extras: Sequence[str], pre: bool, python: Path) -> Asked:
-    return Asked(
-        spec=str(SpecifierSet(spec)),
-        extras=tuple(sorted(extras)),
-        pre=pre,
-        index_url=without_login(places.index_url or ""),
-        find_links=tuple(without_login(place) for place in places.find_links),
-        # Of another Python, site-packages would lie elsewhere.
-        python=str(python.resolve()),
-    )
 
 
 def _kept(
@@ -147,7 +116,7 @@ def _kept(
     """The ROCm that is there, if it is the one that is wanted."""
     held = read_held(environment.root)
     local = local_state(wanted.places)
-    decision = decide_reuse(held, asked, local=local, installed=_distributions(environment.root))
+    decision = decide_reuse(held, asked, local=local, installed=distributions(environment.root))
     if held is None or decision == "make" or not environment.python.exists():
         return None
     if decision == "ask" and _would_install(environment, wanted, held, log=log, note=note) != held.packages:
@@ -159,7 +128,7 @@ def _kept(
         return None
     note(f"ROCm {rocm.version} is in {environment.root} already")
     if decision == "ask":
-        _write_held(environment.root, msgspec.structs.replace(held, asked=asked, local=local))
+        write_held(environment.root, msgspec.structs.replace(held, asked=asked, local=local))
     return rocm
 
 
@@ -203,83 +172,9 @@ def _fill(
     pip.install(fresh, installing, wait_s=wait[0], every_s=wait[1], log=log, note=note)
     rocm = describe_rocm(fresh, log=log)
     require_version(rocm.version, asked.spec, environment=fresh)
-    installed = _distributions(fresh.root)
-    _write_held(fresh.root, Held(asked, rocm.version, read_report(report), installed, local))
+    installed = distributions(fresh.root)
+    write_held(fresh.root, Held(asked, rocm.version, read_report(report), installed, local))
     report.unlink()
-
-
-# -- what is written down, and how things lie now ------------------------------------------------------------
-
-
-class _Archive(msgspec.Struct, frozen=True):
-    hashes: dict[str, str] = {}
-
-
-class _Download(msgspec.Struct, frozen=True):
-    archive_info: _Archive = _Archive()
-
-
-class _Metadata(msgspec.Struct, frozen=True):
-    name: str
-    version: str
-
-
-class _Item(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    download_info: _Download = _Download()
-
-
-class _Report(msgspec.Struct, frozen=True):
-    """What is needed of pip's installation report."""
-
-    install: tuple[_Item, ...]
-
-
-def read_report(path: Path) -> dict[str, tuple[str, str]]:
-    """Project to version and sha256 of what pip installed, or would install."""
-    report = msgspec.json.decode(path.read_bytes(), type=_Report)
-    return {
-        canonicalize_name(item.metadata.name): (
-            item.metadata.version,
-            item.download_info.archive_info.hashes.get("sha256", ""),
-        )
-        for item in report.install
-    }
-
-
-def read_held(root: Path) -> Held | None:
-    """What an environment holds; None where none was finished."""
-    try:
-        return msgspec.json.decode((root / _STAMP).read_bytes(), type=Held)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def _write_held(root: Path, held: Held) -> None:
-    files.write_text(root / _STAMP, msgspec.json.format(msgspec.json.encode(held), indent=1).decode())
-
-
-def local_state(places: Closed) -> tuple[str, ...]:
-    """How ROCm's files lie in the directories among the places: name, size, time; sorted."""
-    lines: set[str] = set()
-    for place in places.find_links:
-        path = local_path(place)
-        if path is None:
-            continue
-        found = [path] if path.is_file() else [p for glob in _PACKAGE_FILES for p in path.glob(f"rocm{glob}")]
-        for file in found:
-            facts = file.stat()
-            lines.add(f"{file} {facts.st_size} {facts.st_mtime_ns}")
-    return tuple(sorted(lines))
-
-
-def _distributions(root: Path) -> dict[str, str]:
-    """Project to version of what is installed, by the names of the directories that say so."""
-    found: dict[str, str] = {}
-    for info in root.glob("lib/python3*/site-packages/*.dist-info"):
-        name, _, version = info.name.removesuffix(".dist-info").partition("-")
-        found[canonicalize_name(name)] = version
-    return found
 
 
 # -- the link and what it leads to ---------------------------------------------------------------------------

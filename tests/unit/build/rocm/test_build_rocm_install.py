@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from real import sdk_index
-from rocwright.build.rocm import own
+from rocwright.build.rocm import held, own
 from rocwright.build.rocm.describe import describe_rocm
+from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.install import install_rocm
-from rocwright.errors import CommandFailed, InvalidInput
+from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import venv
 from rocwright.system.venv import Closed, Environment
 from unit.build.rocm import rocm_wheels
@@ -214,7 +215,7 @@ def test_an_environment_of_the_builds_own_is_kept_until_other_packages_are_to_be
     rocm_wheels.make_wheel(dist, "7.10.0")
     places, said = Closed(None, (str(dist),)), list[str]()
 
-    def have(spec: str = ">1.0", places: Closed = places) -> own.Rocm:
+    def have(spec: str = ">1.0", places: Closed = places) -> Rocm:
         return own.rocm_environment(root, places, spec=spec, log=log, note=said.append)
 
     first = have()
@@ -273,8 +274,8 @@ def test_a_killed_installation_is_no_environment(tmp_path: Path, log: Path) -> N
     assert root.resolve().name == "rocm.2"
 
 
-ASKED = own.Asked(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
-REMOTE = own.Asked(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
+ASKED = held.Asked(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
+REMOTE = held.Asked(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
 
 
 @pytest.mark.parametrize(
@@ -294,19 +295,20 @@ REMOTE = own.Asked(">1.0", (), True, "https://host/simple/", (), "/usr/bin/pytho
         (ASKED, ASKED, {"installed": {}}, "make"),
         (REMOTE, REMOTE, {}, "ask"),
         (REMOTE, {"spec": "==7.10.0"}, {}, "keep"),
+        (REMOTE, {"spec": "==7.10.0", "family": "gfx94X-dcgpu"}, {}, "make"),
         (REMOTE, {"index_url": "https://host/other/"}, {}, "make"),
     ],
 )
 def test_when_an_environment_is_kept(
-    held_for: own.Asked, asked: own.Asked | dict[str, object], changed: dict[str, object], expected: str
+    held_for: held.Asked, asked: held.Asked | dict[str, object], changed: dict[str, object], expected: str
 ) -> None:
     import msgspec
 
     packages = {"rocm": ("7.10.0", "00")}
-    held = own.Held(held_for, "7.10.0", packages, {"rocm": "7.10.0"}, ("rocm 1 1",))
+    there = held.Held(held_for, "7.10.0", packages, {"rocm": "7.10.0"}, ("rocm 1 1",))
     now: dict[str, object] = {"local": ["rocm 1 1"], "installed": {"rocm": "7.10.0"}, **changed}
-    wanted = asked if isinstance(asked, own.Asked) else msgspec.structs.replace(held_for, **asked)
-    assert own.decide_reuse(held, wanted, **now) == expected
+    wanted = asked if isinstance(asked, held.Asked) else msgspec.structs.replace(held_for, **asked)
+    assert own.decide_reuse(there, wanted, **now) == expected
     assert own.decide_reuse(None, wanted, **now) == "make"
 
 
@@ -321,14 +323,14 @@ def test_logins_are_not_written_down(tmp_path: Path, log: Path) -> None:
         assert [path for path in index.asked if "simple" in path] == ["/simple/rocm/"], (
             "an exact version stays"
         )
-    held = own.read_held(root)
-    assert held is not None and held.asked.index_url == index.url
+    stamp = held.read_held(root)
+    assert stamp is not None and stamp.asked.index_url == index.url
     assert "hunter2" not in log.read_text() + (root / "rocwright-rocm.json").read_text()
 
 
 def test_another_directory_is_not_replaced(tmp_path: Path, log: Path) -> None:
     precious = tmp_path / "rocm" / "precious"
     precious.mkdir(parents=True)
-    with pytest.raises(own.UsageError, match="something else is there"):
+    with pytest.raises(UsageError, match="something else is there"):
         own.rocm_environment(tmp_path / "rocm", Closed(None, (str(tmp_path),)), log=log, note=print)
     assert precious.is_dir()
