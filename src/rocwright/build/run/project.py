@@ -173,6 +173,8 @@ class Build:
     def _configuration(self) -> str:
         """What build systems remember of their first run, above all the interpreter and the targets."""
         env = outcome_environment(os.environ, self.plan.env)
+        # A launcher changes no wheel, but CMake reads its variable only the first time.
+        env |= {name: value for name, value in self.plan.env.items() if name.endswith("_LAUNCHER")}
         return state_digest({"python": str(self.environment.python), "env": env})
 
     def _last_configured(self) -> str | None:
