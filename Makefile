@@ -10,8 +10,9 @@ KPACK_ARGS ?=
 SDK_ARGS ?=
 CHECK_ARGS ?=
 SOURCES_ARGS ?=
+BUILD_ARGS ?=
 
-.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check bench-sources clean
+.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check bench-sources bench-build clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -55,8 +56,11 @@ bench-check: $(VENV)/.dev  ## measure the check of a 700 MB wheel against inflat
 bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinned, hipified before, from a mirror (SOURCES_ARGS=...)
 	@$(BIN)/python benchmarks/sources.py $(WORK)-sources $(SOURCES_ARGS)
 
+bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins (BUILD_ARGS=...)
+	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build $(BUILD_ARGS)
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
