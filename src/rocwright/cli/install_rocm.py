@@ -20,7 +20,6 @@ from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
 from rocwright.system.venv import Environment
 
-
 _PACKAGES = Packages()
 
 

@@ -34,10 +34,18 @@ def show_plan(plan: FamilyPlan) -> None:
         console.out("\nVariables of every build")
         for line in _variables(common):
             console.out(f"  {line}")
+    shared = common if len(plan.builds) > 1 else {}
+    first: dict[str, tuple[str, list[str]]] = {}
     for build in plan.builds:
+        lines = list(_build(build, shared))
+        python, known = first.setdefault(build.project, (build.python, lines))
         console.out("")
-        shared = common if len(plan.builds) > 1 else {}
-        for line in _build(build, shared):
+        if known is lines:
+            console.out(_head(build))
+        else:
+            console.out(f"{_head(build)}: as for {python}{', but' if set(lines) - set(known) else ''}")
+            lines = [line for line in lines if line not in known]
+        for line in lines:
             console.out(line)
 
 
@@ -62,10 +70,13 @@ def _variables(env: Mapping[str, str]) -> Iterator[str]:
     return (f"{name}={shlex.quote(value) if value else ''}" for name, value in sorted(env.items()))
 
 
+def _head(build: BuildPlan) -> str:
+    version = f" {build.version}" if build.version else ""
+    return f"{build.project}{version}" + (f" for Python {build.python}" if build.python else "")
+
+
 def _build(build: BuildPlan, shared: Mapping[str, str]) -> Iterator[str]:
     """One build: what is installed, removed and written first, its variables, its command."""
-    python = f" for Python {build.python}" if build.python else ""
-    yield f"{build.project} {_version(build)}{python}"
     steps = (
         ("install", " ".join(shlex.quote(each) for each in build.requirements)),
         ("install", " ".join(f"-r {name}" for name in build.requirements_files)),

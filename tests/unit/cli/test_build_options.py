@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,12 @@ OURS = re.findall(
 def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     monkeypatch.chdir(tmp_path)
-    # The active environment has no ROCm.
-    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    # The active environment has no packages at all.
+    python = tmp_path / "venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho '{}'\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     for name in ("PYTORCH_ROCM_ARCH", "CMAKE_PREFIX_PATH", "USE_KINETO", "MAX_JOBS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -118,6 +121,17 @@ def test_the_human_view_has_the_same(call: Call) -> None:
     assert "  PYTORCH_ROCM_ARCH='gfx90a;gfx942'\n" in out
     assert "  set        USE_CUDA=OFF\n" in out
     assert "  run        python " in out
+
+
+def test_further_pythons_are_told_by_what_differs(call: Call) -> None:
+    words = ["--dry-run", "--output-dir", "out", "--pytorch-rocm-arch", "gfx942", "--python", "3.11,3.12"]
+    code, out, err = call(
+        *words, "--pytorch-dir", MINI / "pytorch", "--pytorch-audio-dir", MINI / "pytorch_audio"
+    )
+    assert code == 0, err
+    torch = out.partition("for Python 3.12: as for 3.11, but\n")[2].partition("\n\n")[0]
+    assert torch.splitlines() == ["  remove     build/CMakeCache.txt dist"]
+    assert out.endswith("for Python 3.12: as for 3.11\n")
 
 
 def test_what_lies_in_the_root_directory_is_built_in_order(call: Call) -> None:
