@@ -39,7 +39,6 @@ class Binary:
     own: str
     needed: tuple[str, ...]
     rpath: tuple[str, ...]
-    machine: int
     split: bool = False
 
 
@@ -123,7 +122,6 @@ class _Reader:
             own=elf.soname or member.name.rpartition("/")[2],
             needed=elf.needed,
             rpath=tuple(filter(None, (elf.rpath or elf.runpath or "").split(":"))),
-            machine=elf.machine,
             split=MARKER_SECTION in elf.sections,
         )
 
@@ -131,4 +129,4 @@ class _Reader:
         pe = read_pe(spooled(self.source.wheel.path / member.name, pieces, self.work))
         needed = (*pe.imports, *pe.delay_imports)
         own = member.name.rpartition("/")[2]
-        return Binary(member.name, place_of(member.name), own, needed, (), pe.machine)
+        return Binary(member.name, place_of(member.name), own, needed, ())

@@ -13,7 +13,7 @@ from rocwright.binary.splice import Copy, Splice
 from rocwright.build.fat.bill import PATH
 from rocwright.build.fat.values import BundledFile, FatPlan, WheelChange
 from rocwright.build.members import kept_members, recorded_digests, take
-from rocwright.build.split.outputs import workspace
+from rocwright.build.split.outputs import publish, workspace
 from rocwright.system.files import require_space
 from rocwright.wheel.read import WheelMember, open_wheel
 from rocwright.wheel.source import BytesSource, FileSource
@@ -42,8 +42,7 @@ def write_fat(
             is_torch = change is plan.wheels[0]
             note(f"writing {output.name}" + (f" with {len(plan.files)} files of ROCm" if is_torch else ""))
             _write(change, plan if is_torch else None, work, output.name, threads)
-        for output in reversed(outputs):
-            (work / output.name).replace(output)
+        publish(work, [output.name for output in outputs], outputs[0].parent)
     return tuple(outputs)
 
 
