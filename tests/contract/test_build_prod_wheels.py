@@ -160,6 +160,16 @@ def test_words_that_the_script_does_not_know(desk: Desk, words: str) -> None:
     assert sorted(desk.scripts.iterdir()) == before
 
 
+def test_an_index_alone_installs_nothing(desk: Desk, index: str, tmp_path: Path) -> None:
+    empty = venv.create(desk.home / "venv")
+    words = ("build", "--index-url", index, "--pytorch-rocm-arch", "gfx942", "--output-dir", tmp_path / "out")
+    done = desk.run("python", "build_prod_wheels.py", *words, VIRTUAL_ENV=empty.root)
+    assert done.returncode == 12
+    assert f"{empty.root} has no ROCm packages" in done.stderr
+    assert "next: add --install-rocm to install them there" in done.stderr
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out-work").exists()
+
+
 def test_a_rocm_that_cmake_prefix_path_names(desk: Desk, tmp_path: Path) -> None:
     # CL-45, CL-46: a "dist dir", and Kineto as the caller wants it; the editable build of today.
     prefix = tmp_path / "build/dist/rocm"

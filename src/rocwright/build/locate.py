@@ -39,10 +39,13 @@ def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
         except InvalidPrefix:
             # A path for something else.
             continue
+    places = place.index_url or place.find_links
     raise UsageError(
         f"no ROCm to build against: {environment.root} has no ROCm packages",
         where=environment.root,
-        next_step="give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
+        next_step="add --install-rocm to install them there"
+        if places
+        else "give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
     )
 
 
