@@ -262,6 +262,8 @@ class _Run:
         names = {build.project: build.import_name for build in self.plan.builds}
         for interpreter in self.interpreters.values():
             wheels = [wheel for wheel in self.wheels if wheel.python == interpreter.name]
+            if not wheels:
+                continue
             state = self.work / "state" / f"{interpreter.tag}-proof.json"
             key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
             found = finished.load_proof(state)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.family import FamilyResult, run_family
 from rocwright.errors import CommandFailed, InvalidWheel, UsageError
 from rocwright.system.interpreters import running_interpreter
+from rocwright.system.locks import turn
 from rocwright.system.venv import Environment, create, installed
 
 # Writes a wheel by hand, and tells in `log.json` what it saw; `behave` in the tree makes it misbehave.
@@ -357,3 +359,18 @@ def test_a_plan_without_rocm_or_for_windows_is_not_run(toys: Toys) -> None:
     with pytest.raises(UsageError, match="a build for windows cannot be run on this machine"):
         toys.run(msgspec.structs.replace(plan, builds=(windows,)))
     assert toys.wheels == []
+
+
+def test_two_runs_in_one_work_directory_take_turns(toys: Toys) -> None:
+    plan = toys.plan()
+    nothing = msgspec.structs.replace(plan, builds=())
+    with ThreadPoolExecutor(1) as other:
+        with turn(toys.root / "work" / "state" / "lock"):
+            waiting = other.submit(toys.run, nothing)
+            deadline = time.monotonic() + 30
+            while not toys.said:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert not waiting.done()
+        assert waiting.result(timeout=30).wheels == ()
+    assert toys.said[0] == f"waiting for another run in {toys.root / 'work'}"
