@@ -162,7 +162,9 @@ class _Run:
         name = f"{interpreter.tag}-{plan.project}"
         with held_tree(Path(plan.tree or plan.directory), self.note) as tree:
             content = tree.content()
-            earlier = {wheel.project: wheel.sha256 for wheel in before}
+            # Those that are in the environment, so that it may be built against them.
+            used = {build.project for build in self.plan.builds if build.install or build.editable}
+            earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
             key = partial(finished.key_of, plan, content, self.rocm, interpreter, earlier, caller=os.environ)
             state = self.work / "state" / f"{name}.json"
             record = finished.load(state)

@@ -121,8 +121,13 @@ class Build:
         argv = list(self.plan.argv)
         if argv[0] == "python":
             argv[0] = str(self.environment.python)
+        written = {*self.plan.generated, *self.plan.copied}
+        # Left by an editable install against another ROCm: no part of this wheel.
+        absent = [name for name in undo.kept_files(self.tree.own) if name not in written]
         try:
-            with undo.written(self.tree.journal, self.tree.directory, self.plan.generated, self.plan.copied):
+            with undo.written(
+                self.tree.journal, self.tree.directory, self.plan.generated, self.plan.copied, absent
+            ):
                 used = self._command(argv)
         except BaseException:
             clean_up(self.tree, self.dist, before, self.note)
@@ -213,7 +218,7 @@ class Build:
     def _editable(self) -> BuiltWheel:
         """`pip install -e`: the tree itself is what is imported, with the files that the plan generates."""
         plan = self.plan
-        undo.write_and_keep(self.tree.directory, plan.generated, plan.copied)
+        undo.write_and_keep(self.tree.own, self.tree.directory, plan.generated, plan.copied)
         argv = [str(self.environment.python), *plan.argv[1:]]
         if plan.argv[:3] == ("python", "-m", "pip"):
             # The environment need not have a pip of its own.

@@ -6,7 +6,7 @@ The journal lies beside the tree's history, not in a work directory: whichever b
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from rocwright.errors import InvalidData, InvalidInput
 from rocwright.system.files import disk_error, make_directory, remove_tree, write_text
 
 _JOURNAL = "journal.json"
+_KEPT = "kept.json"
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -72,18 +73,25 @@ def restore(keep: Path) -> int:
 
 @contextmanager
 def written(
-    keep: Path, directory: Path, generated: Mapping[str, str], copied: Mapping[str, str]
+    keep: Path,
+    directory: Path,
+    generated: Mapping[str, str],
+    copied: Mapping[str, str],
+    absent: Collection[str] = (),
 ) -> Iterator[None]:
     """Write files below `directory` for the time of the block: `generated` are texts, `copied` file paths.
 
-    `keep` holds the journal and is gone afterwards. Raises `InvalidInput` for a path that leads out of the
-    directory or a file to copy that is not there; then nothing was written.
+    Those named in `absent` are away meanwhile. `keep` holds the journal and is gone afterwards. Raises
+    `InvalidInput` for a path that leads out of the directory or a file to copy that is not there; then
+    nothing was written.
     """
-    targets = {name: _below(directory, name) for name in (*generated, *copied)}
+    targets = {name: _below(directory, name) for name in (*generated, *copied, *absent)}
     sources = {name: _one_file(pattern) for name, pattern in copied.items()}
     if targets:
         _remember(keep, list(targets.values()), directory)
     try:
+        for name in absent:
+            targets[name].unlink(missing_ok=True)
         for name, text in generated.items():
             _write(targets[name], text)
         for name, source in sources.items():
@@ -95,12 +103,30 @@ def written(
             restore(keep)
 
 
-def write_and_keep(directory: Path, generated: Mapping[str, str], copied: Mapping[str, str]) -> None:
-    """Write the same files for good: an editable install imports them from the tree."""
+def write_and_keep(
+    own: Path, directory: Path, generated: Mapping[str, str], copied: Mapping[str, str]
+) -> None:
+    """Write the same files for good: an editable install imports them from the tree.
+
+    Their names are remembered in `own`; those of an earlier editable install that are no longer wanted go.
+    """
+    names = {*generated, *copied}
+    for name in kept_files(own):
+        if name not in names:
+            _below(directory, name).unlink(missing_ok=True)
+    write_text(own / _KEPT, msgspec.json.encode(sorted(names)).decode())
     for name, text in generated.items():
         _write(_below(directory, name), text)
     for name, source in copied.items():
         shutil.copyfile(_one_file(source), _below(directory, name))
+
+
+def kept_files(own: Path) -> tuple[str, ...]:
+    """What an editable install left in the tree."""
+    try:
+        return msgspec.json.decode((own / _KEPT).read_bytes(), type=tuple[str, ...])
+    except (OSError, msgspec.DecodeError):
+        return ()
 
 
 def _one_file(pattern: str) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.build.run.undo import restore, write_and_keep, written
+from rocwright.build.run.undo import kept_files, restore, write_and_keep, written
 from rocwright.errors import InvalidData, InvalidInput
 
 
@@ -128,7 +128,21 @@ def test_a_pattern_stands_for_the_newest_of_several_folders(tree: Path, tmp_path
         assert (tree / "torch/lib/libomp.dll").read_text() == "143"
 
 
-def test_a_file_with_the_same_text_keeps_its_time(tree: Path) -> None:
+def test_a_file_with_the_same_text_keeps_its_time(tree: Path, tmp_path: Path) -> None:
     """Else everything that depends on it would be compiled again."""
-    write_and_keep(tree, {"torch/version.py": "upstream\n"}, {})
+    write_and_keep(tmp_path / "own", tree, {"torch/version.py": "upstream\n"}, {})
     assert (tree / "torch/version.py").stat().st_mtime == 1_000_000_000
+
+
+def test_what_an_editable_install_left_is_away_for_a_wheel_of_another_kind(
+    tree: Path, tmp_path: Path
+) -> None:
+    """A torch against a plain prefix must not look for ROCm's packages."""
+    own, module = tmp_path / "own", tree / "torch" / "_rocm_init.py"
+    write_and_keep(own, tree, {"torch/_rocm_init.py": "import rocm_sdk\n"}, {})
+    assert kept_files(own) == ("torch/_rocm_init.py",)
+    with written(tmp_path / "keep", tree, {}, {}, absent=kept_files(own)):
+        assert not module.exists()
+    assert module.read_text() == "import rocm_sdk\n"
+    write_and_keep(own, tree, {}, {})
+    assert not module.exists() and kept_files(own) == ()
