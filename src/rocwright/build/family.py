@@ -20,11 +20,12 @@ from rocwright.build.before.tree import has_sources
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
-from rocwright.build.locate import installed_rocm, place_environment, present_rocm
 from rocwright.build.order import Order, Planner, wanted_trees
-from rocwright.build.place import RocmPlace
 from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.locate import installed_rocm, place_environment, present_rocm
+from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult, run_family
+from rocwright.build.run.prove import install_built
 from rocwright.build.units.report import BuildReport
 from rocwright.errors import MissingTool, RocwrightError
 from rocwright.system.cores import available_cores
@@ -32,8 +33,6 @@ from rocwright.system.interpreters import Interpreter, ask_interpreter, find_int
 from rocwright.system.venv import Environment, pip_install
 
 Note = Callable[[str], None]
-# Stands in a plan for targets that only installed device packages will tell.
-_TARGETS = "${PYTORCH_ROCM_ARCH}"
 
 
 def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResult:
@@ -155,16 +154,16 @@ def _require_ready(
 def _install_wheels(target: Environment, result: FamilyResult, order: Order, note: Note) -> None:
     """The built wheels together into the user's environment; their other dependencies from his index."""
     own = ask_interpreter(target.python).tag
-    files = [path for wheel in result.wheels if wheel.sha256 for path in (wheel.path, *wheel.device)]
-    wheels = [path for path in files if _serves(Path(path), own)]
+    wheels = [wheel for wheel in result.wheels if wheel.sha256 and _serves(Path(wheel.path), own)]
     if not wheels:
         note(f"none of the wheels is for the Python of {target.root}, so none was installed there")
         return
     note(f"installing the wheels into {target.root}")
     log = Path(order.work_dir) / "log" / "install-wheels.log"
     # Anew, since a wheel of the same version may have another content; then what they require besides.
-    pip_install(target, wheels, closed=None, options=["--force-reinstall", "--no-deps"], log=log)
-    pip_install(target, wheels, closed=None, log=log)
+    paths = [wheel.path for wheel in wheels]
+    pip_install(target, paths, closed=None, options=["--force-reinstall", "--no-deps"], log=log)
+    install_built(target, wheels, log=log)
 
 
 def _serves(wheel: Path, tag: str) -> bool:

@@ -14,9 +14,9 @@ from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.targets import parse_build_targets
 from rocwright.build.decide.tree import SourceFacts, read_tree
 from rocwright.build.decide.wanted import Wanted
-from rocwright.build.locate import present_rocm
-from rocwright.build.place import RocmPlace
 from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.locate import present_rocm
+from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.units.jobs import Jobs, asked_jobs, choose_jobs
 from rocwright.build.units.launch import launcher_environment
 from rocwright.build.units.records import peaks

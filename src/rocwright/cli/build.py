@@ -12,7 +12,7 @@ from rocwright.build.decide.recipe import load_recipes
 from rocwright.build.decide.wanted import Wanted
 from rocwright.build.family import build_family, last_report
 from rocwright.build.order import Order, find_sources, plan_only
-from rocwright.build.place import RocmPlace, decide_place
+from rocwright.build.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
 from rocwright.cli.source_options import host_platform

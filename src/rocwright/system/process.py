@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import re
 import selectors
 import shlex
 import shutil
@@ -23,17 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
+from rocwright.system.redact import redact, secrets_in, without_login, without_secret
 
 _TAIL_LINES = 25
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
-# GIT_CONFIG_VALUE_0 and so on carry settings of git, headers with a login among them.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH|GIT_CONFIG_VALUE", re.IGNORECASE)
-_SECRET_OPTION = re.compile(
-    r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
-)
-_SECRET_LENGTH = 8
-_URL_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 _running: set[int] = set()
 _MARK = "ROCWRIGHT_RUN"
@@ -65,19 +58,8 @@ def show(argv: Sequence[str], env: Mapping[str, str] | None = None, dropped: Seq
     """
     words = ["env", *(word for name in sorted(dropped) for word in ("-u", name))] if dropped else []
     words += [f"{key}={shlex.quote(value)}" for key, value in redact(env or {}).items()]
-    words += [shlex.quote(_SECRET_OPTION.sub(r"\1***", str(word))) for word in argv]
-    return _URL_LOGIN.sub("***@", " ".join(words))
-
-
-def redact(env: Mapping[str, str]) -> dict[str, str]:
-    """A copy of `env` in which the values of secret-looking names are `***`."""
-    return {key: "***" if _SECRET.search(key) else value for key, value in sorted(env.items())}
-
-
-def secrets_in(env: Mapping[str, str]) -> list[str]:
-    """The values of secret-looking names, the longest first; short ones would stand in ordinary text, too."""
-    values = {value for name, value in env.items() if _SECRET.search(name) and len(value) >= _SECRET_LENGTH}
-    return sorted(values, key=lambda value: (-len(value), value))
+    words += [shlex.quote(without_secret(str(word))) for word in argv]
+    return without_login(" ".join(words))
 
 
 def find_program(name: str, *, purpose: str, package: str | None = None) -> Path:
@@ -234,8 +216,7 @@ class _Output:
                 self._watch(line.strip())
                 if line.endswith("\r"):
                     continue
-            if "://" in line:
-                line = _URL_LOGIN.sub("***@", line)
+            line = without_login(line)
             for secret in self._secrets:
                 line = line.replace(secret, "***")
             self.tail.append(line.rstrip("\r\n"))

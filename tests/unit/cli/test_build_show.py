@@ -10,7 +10,7 @@ import pytest
 from rocwright import cli
 from rocwright.build.decide.wanted import Wanted
 from rocwright.build.order import Order
-from rocwright.build.place import RocmPlace
+from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult
 from rocwright.build.run.project import BuiltWheel
 from rocwright.build.units.caches import CacheUse
