@@ -46,7 +46,7 @@ class Packages:
     """Accept pre-releases of ROCm."""
 
     pip_cache_dir: Path | None = None
-    """pip's cache for this installation (default: none: what pip keeps of rocm holds a choice of GPU)."""
+    """Cache of pip for ROCm's packages (default: pip's own)."""
 
 
 @Parameter(name="*", group=_ROCM)
@@ -243,7 +243,7 @@ class Work:
     use_sccache: bool = False
     """Put sccache before the compilers, the one for device code included."""
 
-    sccache_no_wrap: bool = False
+    sccache_no_wrap: Annotated[bool, Parameter(negative=())] = False
     """Let sccache leave the compiler of device code alone."""
 
     report_units: bool = True
@@ -261,7 +261,7 @@ class Work:
         if self.sccache_no_wrap and not self.use_sccache:
             raise UsageError("--sccache-no-wrap is about sccache", next_step="give --use-sccache, too")
         if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"--jobs {self.jobs} is not 1 or more")
+            raise UsageError(f"--jobs {self.jobs} is not 1 or more", next_step="give a number of compilers")
         return "ccache" if self.use_ccache else "sccache" if self.use_sccache else ""
 
 

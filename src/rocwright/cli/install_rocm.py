@@ -14,7 +14,7 @@ from rocwright.build.rocm.install import INDEX_WAIT_S
 from rocwright.build.rocm.install import install_rocm as install
 from rocwright.build.rocm.pip import RETRY_EVERY_S
 from rocwright.build.rocm.places import closed_places, find_environment
-from rocwright.cli.build_options import Packages
+from rocwright.cli.build_options import Packages, words
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
@@ -33,7 +33,7 @@ class Installed(msgspec.Struct, frozen=True):
 
 def install_rocm(
     *,
-    environment: Path | None = None,
+    rocm_environment: Path | None = None,
     packages: Packages = _PACKAGES,
     install_retry_timeout_seconds: float = INDEX_WAIT_S,
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
@@ -45,7 +45,7 @@ def install_rocm(
 
     Parameters
     ----------
-    environment
+    rocm_environment
         Where to: a virtual environment or its interpreter (default: $VIRTUAL_ENV, else the one this runs in).
     install_retry_timeout_seconds
         How long an index may take to show what was just uploaded; 0 asks once.
@@ -55,7 +55,7 @@ def install_rocm(
         Print the result as JSON.
     """
     done = install_into(
-        find_environment(environment, os.environ),
+        find_environment(rocm_environment, os.environ),
         packages,
         wait_s=install_retry_timeout_seconds,
         every_s=install_retry_wait_between_seconds,
@@ -85,7 +85,10 @@ def install_into(
 ) -> Installed:
     """Install what the options ask for; talks on the way. `log` is written anew."""
     if wait_s < 0 or every_s <= 0:
-        raise UsageError("an index cannot be asked less often than never", next_step="give positive seconds")
+        raise UsageError(
+            "the seconds to wait for an index are negative, or 0 between two questions",
+            next_step="give 0 or more to wait in all, and more than 0 between two questions",
+        )
     places = closed_places(packages.index_url, packages.find_links)
     log = log or default_cache() / "log" / "install-rocm.log"
     files.make_directory(log.parent)
@@ -95,7 +98,7 @@ def install_into(
         environment,
         places,
         spec=packages.rocm_sdk_version,
-        extras=[word for word in packages.rocm_extras.replace(",", " ").split() if word],
+        extras=words(packages.rocm_extras),
         pre=packages.pre,
         pip_cache_dir=packages.pip_cache_dir,
         index_wait_s=wait_s,

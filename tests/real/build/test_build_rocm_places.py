@@ -28,7 +28,7 @@ class Place:
         newcomer.run("/usr/bin/python3", "-m", "venv", "--without-pip", root)
 
     def install(self, *words: str, named: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
-        where = ["--environment", str(self.root)] if named else []
+        where = ["--rocm-environment", str(self.root)] if named else []
         done = self.newcomer.rocwright("install-rocm", *where, *words, ok=False, **more)
         assert "Traceback" not in done.stderr
         return done
@@ -148,7 +148,7 @@ def test_the_systems_python_is_left_alone(newcomer, place, small_index) -> None:
     if not list(Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")):
         pytest.skip("the system's Python is open to everybody here")
     done = newcomer.rocwright(
-        "install-rocm", "--index-url", small_index.url, "--environment", "/usr/bin/python3", ok=False
+        "install-rocm", "--index-url", small_index.url, "--rocm-environment", "/usr/bin/python3", ok=False
     )
     assert done.returncode == 2
     assert "python3 -m venv .venv" in done.stderr
