@@ -181,7 +181,7 @@ def _explained(
         return UsageError(
             f"{environment.python} belongs to the operating system, which lets nothing be installed into it",
             where=environment.root,
-            next_step="make an environment with `python3 -m venv .venv` and name it with --rocm-environment .venv",
+            next_step="make one with `python3 -m venv .venv` and name it with --rocm-environment .venv",
         )
     if "require a different python version" in tail:
         failed.next_step = f"these packages are not for the Python of {environment.root}; use another one"
