@@ -165,13 +165,20 @@ class _Run:
             # Those that are in the environment, so that it may be built against them.
             used = {build.project for build in self.plan.builds if build.install or build.editable}
             earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
-            key = partial(finished.key_of, plan, content, self.rocm, interpreter, earlier, caller=os.environ)
+            key = partial(
+                finished.key_of,
+                plan,
+                rocm=self.rocm,
+                interpreter=interpreter,
+                earlier=earlier,
+                caller=os.environ,
+            )
             state = self.work / "state" / f"{name}.json"
             record = finished.load(state)
             if (
                 self.resume
                 and record is not None
-                and record.key == key(made=record.made)
+                and record.key == key(content=content, made=record.made)
                 and record.is_whole(self.output)
             ):
                 self.note(f"{name}: {record.wheel.version} is there from an earlier run")
@@ -181,8 +188,9 @@ class _Run:
             state.unlink(missing_ok=True)
             wheel, made = self._make(plan, interpreter, before, tree, content.untracked)
             wheel = msgspec.structs.replace(wheel, python=interpreter.name)
+            content = tree.settled(content)
             if not plan.editable:
-                finished.save(state, key(made=made), wheel, made)
+                finished.save(state, key(content=content, made=made), wheel, made)
             self.wheels.append(wheel)
 
     def _make(

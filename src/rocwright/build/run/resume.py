@@ -83,11 +83,11 @@ def save(path: Path, key: str, wheel: BuiltWheel, made: tuple[str, ...]) -> None
 
 def key_of(
     plan: BuildPlan,
+    *,
     content: Content,
     rocm: str,
     interpreter: Interpreter,
     earlier: Mapping[str, str],
-    *,
     caller: Mapping[str, str],
     made: tuple[str, ...] = (),
 ) -> str:

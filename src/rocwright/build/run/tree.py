@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.run import undo
+from rocwright.errors import RocwrightError
 from rocwright.system import files
 from rocwright.system.git import Git
 from rocwright.system.locks import turn, turn_in
@@ -18,19 +21,25 @@ from rocwright.system.locks import turn, turn_in
 # Directories that build systems make at the top of a tree, and this module's own for a tree without history.
 _OUTPUTS = ("build", "dist")
 _OWN = ".rocwright-build"
-_IGNORED = frozenset((*_OUTPUTS, _OWN, ".git", "__pycache__"))
+_NO_SOURCES = frozenset((_OWN, ".git", "__pycache__"))
+# What of the files that git ignores may go into a wheel: somebody's generated or private sources.
+_SOURCE_NAME = re.compile(
+    r".*\.([chisS]|cc|cpp|cxx|cu|cuh|hh|hpp|hxx|hip|inc|inl|ipp|in|def|td|m|mm|pyi?|pyx|pxd|cmake|txt|toml|cfg)"
+)
+_MADE = "made.json"
 
 
 class Content(msgspec.Struct, frozen=True):
     """What a tree holds: `head` is its commit, `files` the digests of what differs from that.
 
     Without history `head` is empty and `files` are all files. Outputs of builds are left out. `untracked` are
-    the paths that are neither in the history nor ignored.
+    the paths that are neither in the history nor ignored, `ignored` those of `files` that git ignores.
     """
 
     head: str
     files: dict[str, str]
     untracked: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
 
     def digest(self, *, without: Collection[str] = ()) -> str:
         """Differs whenever the content does; `without` are files that a build made itself."""
@@ -66,9 +75,35 @@ class SourceTree:
         # Of a directory in a larger repository, not every commit there is another content.
         name = f"HEAD:{self._below}" if self._below else "HEAD"
         head = self.git.run("rev-parse", "-q", "--verify", name, ok=(0, 1, 128)).strip()
-        changed = dict(self._changed())
-        digests = {path: _digest(self.directory / path) for path in changed}
-        return Content(head, digests, frozenset(path for path, state in changed.items() if state == "??"))
+        changed = dict(self._changed("--ignored=matching"))
+        hidden = [path for path, state in changed.items() if state == "!!"]
+        ignored = frozenset(self._ignored_sources(hidden)) - self._made()
+        kept = {path for path, state in changed.items() if state != "!!"}
+        digests = {path: _digest(self.directory / path) for path in sorted(kept | ignored)}
+        untracked = frozenset(path for path, state in changed.items() if state == "??")
+        return Content(head, digests, untracked, ignored)
+
+    def settled(self, before: Content) -> Content:
+        """The content of before a build without the ignored files that this has written.
+
+        They are remembered as outputs: the next build, of another Python perhaps, will write them, too.
+        """
+        if self.git is None:
+            return before
+        now = self.content()
+        seen = before.ignored | now.ignored
+        made = {path for path in seen if before.files.get(path) != now.files.get(path)}
+        if made:
+            text = msgspec.json.encode(sorted(made | self._made())).decode()
+            files.write_text(self.own / _MADE, text)
+        kept = {path: digest for path, digest in before.files.items() if path not in made}
+        return msgspec.structs.replace(before, files=kept, ignored=before.ignored - made)
+
+    def _made(self) -> frozenset[str]:
+        try:
+            return msgspec.json.decode((self.own / _MADE).read_bytes(), type=frozenset[str])
+        except (OSError, msgspec.DecodeError):
+            return frozenset()
 
     def untracked(self) -> frozenset[str]:
         """Paths that are neither in its history nor ignored."""
@@ -85,13 +120,37 @@ class SourceTree:
     def _all(self) -> Iterator[str]:
         for path in files.walk_files(self.directory):
             parts = path.relative_to(self.directory).parts
-            if not _IGNORED.intersection(parts) and not any(part.endswith(".egg-info") for part in parts):
+            if not _NO_SOURCES.intersection(parts) and not any(
+                self._is_output(parts[: n + 1]) for n in range(len(parts))
+            ):
                 yield "/".join(parts)
 
-    def _changed(self) -> Iterator[tuple[str, str]]:
+    def _is_output(self, parts: tuple[str, ...]) -> bool:
+        """Whether build systems make that: `build` at the top or beside a setup.py, not amid sources."""
+        above = self.directory.joinpath(*parts[:-1])
+        beside = len(parts) == 1 or (above / "setup.py").exists() or (above / "pyproject.toml").exists()
+        return parts[-1].endswith(".egg-info") or (parts[-1] in _OUTPUTS and beside)
+
+    def _ignored_sources(self, hidden: Iterable[str]) -> Iterator[str]:
+        """Of what git ignores, what may be a source: nothing of environments, caches, outputs of builds."""
+        for path in hidden:
+            place = self.directory / path
+            parts = tuple(path.split("/"))
+            if any(part.startswith(".") or part in _NO_SOURCES for part in parts) or self._is_output(parts):
+                continue
+            if not os.access(place, os.R_OK):
+                continue
+            if place.is_dir() and not place.is_symlink():
+                if not (place / "pyvenv.cfg").exists() and _git_dir(place) is None:
+                    below = sorted(f"{path}/{entry.name}" for entry in place.iterdir())
+                    yield from self._ignored_sources(below)
+            elif _SOURCE_NAME.fullmatch(parts[-1]):
+                yield path
+
+    def _changed(self, *options: str) -> Iterator[tuple[str, str]]:
         """Path and state of everything that differs from the commit; a directory of new files is one path."""
         assert self.git is not None
-        words = ["status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=none"]
+        words = ["status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=none", *options]
         text = self.git.run(*words, "--", self._below or ".", env={"GIT_OPTIONAL_LOCKS": "0"})
         for record in filter(None, text.split("\0")):
             path = record[3:].rstrip("/").removeprefix(f"{self._below}/" if self._below else "")
@@ -99,13 +158,24 @@ class SourceTree:
 
 
 def source_tree(directory: Path) -> SourceTree:
-    """The tree at `directory`, in the repository that it belongs to."""
+    """The tree at `directory`, in the repository that has it, not one that merely lies around it."""
     directory = directory.resolve()
     for top in (directory, *directory.parents):
         git_dir = _git_dir(top)
-        if git_dir is not None:
-            return SourceTree(directory, Git(git_dir, top))
+        if git_dir is None:
+            continue
+        git = Git(git_dir, top)
+        if top == directory or _has(git, directory.relative_to(top).as_posix()):
+            return SourceTree(directory, git)
     return SourceTree(directory, None)
+
+
+def _has(git: Git, below: str) -> bool:
+    """Whether a repository has files in a directory; not if it cannot be asked, as that of somebody else."""
+    try:
+        return bool(git.run("ls-files", "-z", "--", below))
+    except RocwrightError:
+        return False
 
 
 def _git_dir(top: Path) -> Path | None:

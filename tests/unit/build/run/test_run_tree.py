@@ -97,11 +97,48 @@ def test_a_second_edit_of_the_same_file_is_one_too(tree: Path) -> None:
     assert len({first, second, digest(tree)}) == 3
 
 
-def test_what_git_ignores_is_no_content(tree: Path) -> None:
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_what_builds_make_and_git_ignores_is_no_content(tree: Path) -> None:
     before = digest(tree)
-    (tree / "build").mkdir()
-    (tree / "build" / "kernel.o").write_text("object")
+    write(tree / ".git" / "info" / "exclude", "*.o\nvenv/\n.cache/\nthird_party/build/\n")
+    write(tree / "build" / "generated.h", "made")
+    write(tree / "kernel.o", "object")
+    write(tree / "venv" / "pyvenv.cfg", "home = /usr/bin")
+    write(tree / "venv" / "lib" / "package.py", "installed")
+    write(tree / ".cache" / "local.py", "cached")
     assert digest(tree) == before
+
+
+@pytest.mark.parametrize("name", ["local.h", "private/kernel.hip", "cmake/build/rules.cmake"])
+def test_a_source_that_git_ignores_is_content_all_the_same(tree: Path, name: str) -> None:
+    write(tree / ".git" / "info" / "exclude", "local.h\nprivate/\n/cmake/\n")
+    write(tree / name, "one")
+    before = digest(tree)
+    write(tree / name, "two")
+    assert digest(tree) != before
+
+
+def test_ignored_files_that_a_build_writes_are_its_outputs_from_then_on(tree: Path) -> None:
+    write(tree / ".git" / "info" / "exclude", "local.h\nversion.py\nother.py\n")
+    write(tree / "local.h", "mine")
+    write(tree / "other.py", "of a run by hand")
+    held = source_tree(tree)
+    content = held.content()
+    # The build.
+    write(tree / "version.py", "1.0")
+    write(tree / "other.py", "of this build")
+    settled = held.settled(content).digest()
+    assert digest(tree) == settled
+    # That of another Python.
+    write(tree / "version.py", "1.1")
+    write(tree / "other.py", "of that build")
+    assert digest(tree) == settled
+    write(tree / "local.h", "mine, edited")
+    assert digest(tree) != settled
 
 
 def test_a_directory_of_a_larger_repository_is_judged_alone(tmp_path: Path) -> None:
@@ -116,6 +153,19 @@ def test_a_directory_of_a_larger_repository_is_judged_alone(tmp_path: Path) -> N
     git(root, "commit", "-q", "-a", "-m", "vision only")
     assert digest(root / "pytorch") == before
     (root / "pytorch" / "setup.py").write_text("edited")
+    assert digest(root / "pytorch") != before
+
+
+@pytest.mark.parametrize("ignored", ["", "pytorch/\n"])
+def test_a_directory_that_a_larger_repository_does_not_have_has_no_history(
+    tmp_path: Path, ignored: str
+) -> None:
+    root = repository(tmp_path / "many")
+    write(root / ".git" / "info" / "exclude", ignored)
+    write(root / "pytorch" / "setup.py", "one")
+    before = digest(root / "pytorch")
+    assert source_tree(root / "pytorch").git is None
+    write(root / "pytorch" / "setup.py", "two")
     assert digest(root / "pytorch") != before
 
 
@@ -137,7 +187,15 @@ def test_a_tree_without_history_is_read_whole(tmp_path: Path) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("made")
     assert digest(root) == before
-    (root / "src" / "kernel.hip").write_text("two")
+    write(root / "python" / "setup.py", "setup()")
+    before = digest(root)
+    write(root / "python" / "build" / "kernel.o", "made")
+    assert digest(root) == before
+    # No output of a build system, only named like one.
+    write(root / "src" / "build" / "rules.py", "rule")
+    assert digest(root) != before
+    before = digest(root)
+    write(root / "src" / "kernel.hip", "two")
     assert digest(root) != before
 
 
