@@ -15,15 +15,7 @@ _LONGEST, _ADDED = 260, 60
 
 def find_advice(plan: FamilyPlan, host: HostFacts) -> tuple[str, ...]:
     """Sentences for the user, none when there is nothing to say."""
-    return (*_rocm(plan), *tight_space(plan, host, needs().space), *_long_paths(plan, host))
-
-
-def _rocm(plan: FamilyPlan) -> Iterator[str]:
-    if plan.rocm.origin != "unknown" and not plan.rocm.device_libraries:
-        yield (
-            f"{plan.rocm.root} has no lib/llvm/amdgcn/bitcode: HIP_DEVICE_LIB_PATH stays as it is, and the "
-            "compiler looks for its device libraries by itself"
-        )
+    return (*tight_space(plan, host, needs().space), *_long_paths(plan, host))
 
 
 def _long_paths(plan: FamilyPlan, host: HostFacts) -> Iterator[str]:

@@ -57,6 +57,9 @@ def common_environment(
         env |= {"BLAS": "OpenBLAS", "OpenBLAS_HOME": rocm.host_math, "OpenBLAS_LIB_NAME": "rocm-openblas"}
     if include:
         env["CPATH"] = joined_paths([*include, caller.get("CPATH", "")], windows=windows)
+    if rocm.library_path and not windows:
+        # Of projects after torch, whose builds import it.
+        env["LD_LIBRARY_PATH"] = rocm.library_path
     return env | (_windows_compilers(rocm, wanted) if windows else _linux_flags(caller))
 
 
@@ -94,7 +97,7 @@ def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str,
         added["LDFLAGS"] = appended(env.get("LDFLAGS"), f"-L{library}")
         packages = [f"{library}/pkgconfig", caller.get("PKG_CONFIG_PATH", "")]
         added["PKG_CONFIG_PATH"] = joined_paths(packages, windows=False)
-        added["LD_LIBRARY_PATH"] = library
+        added["LD_LIBRARY_PATH"] = joined_paths([library, rocm.library_path], windows=False)
     return added
 
 

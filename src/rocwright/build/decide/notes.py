@@ -78,8 +78,7 @@ def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable) -> list[str]:
 def _editable(builds: Sequence[BuildPlan]) -> list[str]:
     return [
         f"{plan.project} is installed from {plan.tree}, no wheel is made; "
-        + (f"{', '.join(plan.generated)} and " if plan.generated else "")
-        + "build/ stay there"
+        + (f"{', '.join(plan.generated)} and build/ stay there" if plan.generated else "build/ stays there")
         for plan in builds
         if plan.editable
     ]

@@ -33,6 +33,11 @@ class Rocm(msgspec.Struct, frozen=True):
     site: str = ""
     origin: Literal["packages", "prefix", "unknown"] = "packages"
 
+    @property
+    def library_path(self) -> str:
+        """What LD_LIBRARY_PATH has to be for wheels built against it; packages load their own libraries."""
+        return self.cmake.rpartition("/")[0] if self.origin == "prefix" else ""
+
 
 def unknown_rocm(version: str | None = None) -> Rocm:
     """What a plan takes where no ROCm is at hand; it names every directory that ROCm's packages have."""

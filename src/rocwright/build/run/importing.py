@@ -40,7 +40,7 @@ def require_import(
     try:
         done = environment.run(
             [str(environment.python), "-I", "-c", _SCRIPT, name, project],
-            env={"PYTHONWARNINGS": "default", **library_path(rocm)},
+            env={"PYTHONWARNINGS": "default", **_library_path(rocm)},
             log=log,
         )
     except CommandFailed as error:
@@ -60,9 +60,5 @@ def require_import(
     return said
 
 
-def library_path(rocm: Rocm | None) -> dict[str, str]:
-    """What a program needs to find a plain prefix's libraries; packages load their own."""
-    if rocm is None or rocm.origin != "prefix":
-        return {}
-    places = [Path(rocm.root) / name for name in ("lib", "lib64", "lib/x86_64-linux-gnu")]
-    return {"LD_LIBRARY_PATH": ":".join(str(place) for place in places if place.is_dir())}
+def _library_path(rocm: Rocm | None) -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": rocm.library_path} if rocm is not None and rocm.library_path else {}

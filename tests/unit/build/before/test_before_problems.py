@@ -501,12 +501,6 @@ def test_a_rocm_that_is_still_to_be_installed_is_not_judged() -> None:
     assert find_advice(family(rocm=unknown_rocm()), host()) == ()
 
 
-def test_a_rocm_without_device_libraries_is_spoken_of() -> None:
-    rocm = msgspec.structs.replace(ROCM, device_libraries="")
-    (sentence,) = find_advice(family(rocm=rocm), host())
-    assert sentence.startswith("/opt/rocm has no lib/llvm/amdgcn/bitcode: HIP_DEVICE_LIB_PATH stays as it is")
-
-
 def test_everything_is_said_at_once_and_once() -> None:
     # Two Pythons: what is about the tree is not said for each of them.
     plan = family(build(), build(python="3.13"))

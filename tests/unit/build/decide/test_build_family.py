@@ -202,9 +202,25 @@ def test_against_a_prefix_nothing_requires_rocm_packages() -> None:
     assert torch.pins == ("triton==${TRITON_VERSION}",)
     assert torch.generated == {}
     assert torch.version == "2.9.0+rocm6.4.3"
+    # Its libraries are found by torch in the builds that import it, whatever the caller's variable says.
+    assert {build.env["LD_LIBRARY_PATH"] for build in plan.builds} == {"/opt/rocm/lib"}
+    sysdeps = msgspec.structs.replace(PREFIX, sysdeps="/opt/rocm/lib/rocm_sysdeps")
+    expected = "/opt/rocm/lib/rocm_sysdeps/lib:/opt/rocm/lib"
+    assert one("torch", rocm=sysdeps).env["LD_LIBRARY_PATH"] == expected
+    debian = msgspec.structs.replace(PREFIX, cmake="/usr/lib/x86_64-linux-gnu/cmake")
+    assert one("torchaudio", rocm=debian).env["LD_LIBRARY_PATH"] == "/usr/lib/x86_64-linux-gnu"
     assert any("need the ROCm of /opt/rocm where they run" in note for note in plan.notes)
     alone = one("torch", rocm=PREFIX, build={"triton": False})
     assert "PYTORCH_EXTRA_INSTALL_REQUIREMENTS" not in alone.env
+
+
+def test_a_rocm_without_device_libraries_is_spoken_of_once() -> None:
+    plan = family(rocm=PREFIX)
+    assert "HIP_DEVICE_LIB_PATH" not in plan.builds[0].env
+    said = [note for note in plan.notes if "device libraries" in note]
+    assert said == [
+        "no device libraries in /opt/rocm: HIP_DEVICE_LIB_PATH is not set, the compiler looks itself"
+    ]
 
 
 # ---- without a ROCm ----
