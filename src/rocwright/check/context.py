@@ -19,7 +19,9 @@ from rocwright.check.requirements import read_requirement
 from rocwright.check.sizes import SizeTable
 from rocwright.data import load_table
 from rocwright.model.libraries import RocmLibraries
+from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms
+from rocwright.wheel.together import place_of
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class Context:
         """What the contract asks of a package."""
         return terms_of(self.contract, project)
 
+    def brings_rocm(self, facts: Facts) -> bool:
+        """Whether ROCm is inside a wheel, so that it needs none of ROCm's packages."""
+        return any(self.is_own_rocm(facts, place_of(member.name)) for member in facts.members)
+
+    def is_own_rocm(self, facts: Facts, place: str) -> bool:
+        """Whether a place in a wheel is one where it keeps a ROCm of its own."""
+        own = self.terms(facts.project).own_rocm
+        return bool(own) and any_pattern(own).fullmatch(place) is not None
+
     @cached_property
     def by_project(self) -> Mapping[str, tuple[Facts, ...]]:
         """The files by canonical project name."""
@@ -63,6 +74,12 @@ class Context:
         for facts in self.files:
             found[facts.project] = (*found.get(facts.project, ()), facts)
         return found
+
+    @cached_property
+    def independent(self) -> frozenset[str]:
+        """Projects all whose files have ROCm inside: they lead to none of its packages."""
+        found = self.by_project.items()
+        return frozenset(name for name, files in found if all(map(self.brings_rocm, files)))
 
     @cached_property
     def blind(self) -> bool:

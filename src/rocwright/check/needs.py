@@ -45,8 +45,11 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
     should = [] if provider is None else [name for name in reach.projects if fits(name, provider.packages)]
     if provider is not None and not should:
         brought = (*provider.packages, *provider.through)
-        if any(fits(name, brought) for name in (*reach.projects, *reach.unseen)):
+        whole = reach.projects & context.independent
+        if any(fits(name, brought) for name in {*reach.projects, *reach.unseen}.difference(whole)):
             return None
+        if whole and provider.rocm is not None:
+            return Missing(True, f"{' and '.join(sorted(whole))} has ROCm inside, without it")
     if facts.project not in should and _is_choice(library, facts, windows=windows):
         return Missing(False, "it has builds for several versions of these and loads one that fits")
     if should:

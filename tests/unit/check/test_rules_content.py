@@ -283,7 +283,7 @@ def test_a_torch_with_rocm_inside_needs_no_module_but_a_good_one_if_any() -> Non
     fat = (*ON_LINUX, "torch/lib/libamdhip64.so.7")
     assert ids(torch(fat, init=None), RULES) == []
     assert ids(torch(fat, init="def initialize(:\n"), RULES) == ["torch-rocm-init"]
-    load = "    import ctypes\n    ctypes.CDLL('lib/rocm/lib/libamdhip64.so.7')\n"
+    load = "    import ctypes\n    ctypes.CDLL('lib/libamdhip64.so.7')\n"
     assert ids(torch(fat, init=f"def initialize():\n{load}"), RULES) == []
     for init in (
         f"import os\ndef initialize():\n{load}",
@@ -294,6 +294,10 @@ def test_a_torch_with_rocm_inside_needs_no_module_but_a_good_one_if_any() -> Non
         assert ids(torch(fat, init=init), RULES) == ["torch-rocm-init"]
     elsewhere = "def initialize():\n    from rocm_sdk import initialize_process\n"
     assert "a wheel with ROCm inside" in only(torch(fat, init=elsewhere), RULES).cause
+    gone = f"def initialize():\n{load}".replace("amdhip64", "hiprtc")
+    assert (
+        only(torch(fat, init=gone), RULES).cause == "it loads lib/libhiprtc.so.7, which is not in the wheel"
+    )
 
 
 # -- torch/version.py

@@ -12,7 +12,7 @@ from facts_by_hand import CONTRACT, elf, members, said, wheel
 
 from rocwright.check.context import Context
 from rocwright.check.contract import PackageRow
-from rocwright.check.facts import ElfFacts, Facts, Fault, Headers
+from rocwright.check.facts import ElfFacts, Facts, Fault, Headers, Member
 from rocwright.check.rules import RULES
 
 HIP, BLAS = "libamdhip64.so.7", "libhipblas.so.3"
@@ -38,6 +38,49 @@ def both(facts: Facts, *others: Facts, closed: bool = False) -> tuple[list[str],
     rules = ("elf-needed", "elf-needed-unseen")
     sure, perhaps = ([cause for _, cause in said(rule, facts, *others, closed=closed)] for rule in rules)
     return sure, perhaps
+
+
+# -- ROCm inside
+
+
+FAT = "torch/lib/rocm/lib"
+
+
+def fat(*libraries: ElfFacts, **facts: Any) -> Facts:
+    """A torch with ROCm inside: HIP, and what the test adds."""
+    hip = elf(f"{FAT}/{HIP}", "libhsa-runtime64.so.1", rpath="$ORIGIN")
+    own = (hip, *libraries)
+    members = tuple(Member(one.member) for one in own)
+    return wheel("torch", *own, members=members, requires=["sympy"], **facts)
+
+
+def test_nothing_else_brings_what_a_rocm_inside_lacks() -> None:
+    """That torch usually leads to ROCm's packages does not hold here."""
+    lacking = (["it needs libhsa-runtime64.so.1: torch has ROCm inside, without it"], [])
+    assert both(fat()) == lacking
+    assert both(fat(elf(f"{FAT}/libhsa-runtime64.so.1"))) == ([], [])
+    assert both(fat(), CORE, LIBRARIES, ROCM)[0] != []
+    vision = wheel("torchvision", elf("torchvision/_C.so", "libhipfft.so.0"), requires=["torch==1"])
+    assert both(vision, fat()) == (["it needs libhipfft.so.0: torch has ROCm inside, without it"], [])
+    # Alone, the torch that it requires may have anything.
+    assert both(vision) == ([], [])
+
+
+def test_a_rocm_inside_is_found_by_what_needs_it() -> None:
+    hsa = elf(f"{FAT}/libhsa-runtime64.so.1")
+
+    def lost(rpath: str | None) -> list[tuple[str, str]]:
+        return said("elf-search-path", fat(hsa, elf("torch/lib/libtorch_hip.so", HIP, rpath=rpath)))
+
+    assert lost("$ORIGIN:$ORIGIN/rocm/lib") == []
+    [(member, cause)] = lost("$ORIGIN")
+    assert member == "torch/lib/libtorch_hip.so"
+    assert cause == f"it needs {HIP}, which is there, but not where it looks ($ORIGIN)"
+    # Its own libraries torch loads in order, and ROCm's packages, too.
+    alone = wheel(
+        "torch", elf("torch/lib/libc10.so"), elf("torch/_C.so", "libc10.so", HIP), requires=["rocm"]
+    )
+    assert said("elf-search-path", alone, CORE, ROCM) == []
 
 
 # -- what brings a library

@@ -370,6 +370,9 @@ def test_a_torch_that_brings_rocm_and_requires_it() -> None:
     assert finding.cause == (
         "it brings ROCm's libraries and requires rocm[libraries]==7.1: a process may load two of each"
     )
+    for text in ("rocm==7.1", "rocm-sdk-core==7.1"):
+        left = wheel("torch", TORCH, ["torch/lib/libamdhip64.so.7"], headers={"requires": (text,)})
+        assert f"requires {text}:" in only(left, requires.RULES).cause
 
 
 @pytest.mark.parametrize("marker", ["python_version < '3.9'", "sys_platform == 'win32'", "extra == 'rocm'"])

@@ -11,7 +11,7 @@ from rocwright.check.context import Context
 from rocwright.check.facts import Facts
 from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
-from rocwright.check.rules.requires import brings_rocm, rocm_pin
+from rocwright.check.rules.requires import rocm_pin
 from rocwright.check.rules.rocm_init import what_is_wrong, what_is_wrong_inside
 from rocwright.check.rules.source import parse_source
 from rocwright.model.patterns import any_pattern, fits
@@ -59,15 +59,18 @@ def _rocm_init(facts: Facts, context: Context) -> Iterator[Problem]:
     if text is None:
         if _is_there(facts, _INIT):
             yield from _unread(facts, _INIT)
-        elif not brings_rocm(facts, context):
+        elif not context.brings_rocm(facts):
             yield Problem(
                 "it is missing, so torch does not find ROCm's Python packages",
                 "write it into the source tree before the wheel is built",
                 _INIT,
             )
         return
-    inside = brings_rocm(facts, context)
-    for cause in what_is_wrong_inside(text) if inside else what_is_wrong(text, rocm_pin(facts)):
+    if context.brings_rocm(facts):
+        causes = what_is_wrong_inside(text, [member.name for member in facts.members])
+    else:
+        causes = what_is_wrong(text, rocm_pin(facts))
+    for cause in causes:
         yield Problem(cause, "generate it again", _INIT)
 
 

@@ -78,11 +78,20 @@ def _leaves(elf: ElfFacts, entry: str) -> bool:
 
 def _search_path(facts: Facts, context: Context) -> Iterator[Problem]:
     libraries = context.libraries
+    # What loads in order needs no way to ROCm's packages; to a ROCm of its own nothing else leads.
+    loads_in_order = bool(context.terms(facts.project).own_rocm)
+    own = {
+        PurePosixPath(member.name).name
+        for member in facts.members
+        if loads_in_order and context.is_own_rocm(facts, path_on_disk(member.name))
+    }
     for elf in native(facts, context):
         here = [directory_of(elf, entry) for entry in search_entries(elf)]
         for name in elf.needed:
             # The loader looks for the file's name; what nothing holds is a matter of another rule.
             if context.platforms.on_every(name) or not libraries.provides(facts, name):
+                continue
+            if loads_in_order and name not in own:
                 continue
             if not any(
                 _at(directory, name) in libraries.places for directory in here if directory is not None
@@ -151,7 +160,7 @@ RULES = (
     ),
     Rule(
         "elf-search-path",
-        "What a library needs of its own or of a required package lies where its RPATH leads.",
+        "What a library needs of its package, or of a required one, lies where its RPATH leads.",
         _search_path,
     ),
     Rule(

@@ -15,12 +15,13 @@ from rocwright.check.facts import Facts, Headers
 from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.metadata import can_be_judged
-from rocwright.model.patterns import any_pattern, fits
-from rocwright.wheel.together import place_of
+from rocwright.model.patterns import fits
 
 _BOTH = ("wheel", "sdist")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _LONG = 200
+# Packages with ROCm's libraries.
+_ROCM = ("rocm", "rocm-*")
 # A place that others can reach: it has a scheme, and not that of files.
 _ELSEWHERE = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
@@ -68,12 +69,6 @@ def _extra(facts: Facts, _: Context) -> Iterator[Problem]:
         )
 
 
-def brings_rocm(facts: Facts, context: Context) -> bool:
-    """Whether ROCm is inside the wheel, so that it needs none of its packages."""
-    pattern = any_pattern(context.terms(facts.project).own_rocm)
-    return any(pattern.fullmatch(place_of(member.name)) for member in facts.members)
-
-
 def rocm_pin(facts: Facts) -> str | None:
     """The version of `rocm` that is required exactly; None without such a pin."""
     pins = [exact_version(item) for item in parsed_requirements(facts) if required_name(item) == "rocm"]
@@ -107,10 +102,11 @@ def _requires_rocm(facts: Facts, context: Context) -> Iterator[Problem]:
     if _cannot_tell(facts, "rocm"):
         return
     found = [item for item in _wherever(facts) if _is_rocm_libraries(item)]
-    if brings_rocm(facts, context):
-        if found:
+    if context.brings_rocm(facts):
+        second = [item for item in _wherever(facts) if fits(required_name(item), _ROCM)]
+        if second:
             yield Problem(
-                f"it brings ROCm's libraries and requires {found[0]}: a process may load two of each",
+                f"it brings ROCm's libraries and requires {second[0]}: a process may load two of each",
                 "leave the libraries out, or do not require the package",
             )
         return

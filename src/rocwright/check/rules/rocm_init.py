@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rocwright.check.rules.source import parse_source
 
 _FUNCTION, _MODULE, _CALLED = "initialize", "rocm_sdk", "initialize_process"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LIBRARY = re.compile(r"[^\s/]+(/[^\s/]+)+(\.so(\.[0-9.]+)?|\.dll)", re.IGNORECASE)
 _WANTED = ("preload_shortnames", "check_version")
 
 
@@ -30,13 +31,24 @@ def what_is_wrong(text: str, rocm_version: str | None) -> Iterator[str]:
         yield from _in_function(function, rocm_version)
 
 
-def what_is_wrong_inside(text: str) -> Iterator[str]:
-    """Causes in the module of a wheel that has ROCm inside."""
+def what_is_wrong_inside(text: str, members: Sequence[str]) -> Iterator[str]:
+    """Causes in the module of a wheel that has ROCm inside, among these members."""
     module = parse_source(text)
     yield from _shape(module)
     function = _initialize(module)
     if function is not None and any(_imports_rocm(node) for node in ast.walk(function)):
         yield f"it imports {_MODULE}, of packages that a wheel with ROCm inside does not require"
+    if function is not None:
+        for path in _library_paths(function):
+            if not any(f"/{member}".endswith(f"/{path}") for member in members):
+                yield f"it loads {path}, which is not in the wheel"
+
+
+def _library_paths(function: ast.FunctionDef) -> Iterator[str]:
+    """Texts that are paths of libraries."""
+    texts = [node.value for node in ast.walk(function) if isinstance(node, ast.Constant)]
+    named = [text for text in texts if isinstance(text, str) and _LIBRARY.fullmatch(text)]
+    yield from dict.fromkeys(named)
 
 
 def _imports_rocm(node: ast.AST) -> bool:
