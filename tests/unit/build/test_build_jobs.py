@@ -19,7 +19,8 @@ def test_cores_decide_where_memory_suffices() -> None:
     jobs = choose_jobs(memory(40), 8, [], default_peak=2 * GB)
     assert jobs == Jobs(
         8,
-        "8 compilers at a time: 8 cores; 16.0 GB (as estimated) fit, 36.0 GB of memory are there for them",
+        "8 compilers at a time, one for each core: at most 16.0 GB (estimated), and 36.0 GB of memory are "
+        "free for them",
     )
 
 
@@ -29,8 +30,8 @@ def test_the_largest_units_together_have_to_fit() -> None:
     jobs = choose_jobs(memory(20), 16, peaks, default_peak=2 * GB)
     assert jobs == Jobs(
         3,
-        "3 compilers at a time, not 16: the 4 largest translation units need 19.0 GB (as recorded), and "
-        "18.0 GB of memory are there for them",
+        "3 compilers at a time, not 16: the 4 largest translation units need 19.0 GB (recorded), and "
+        "18.0 GB of memory are free for them",
     )
 
 
@@ -38,7 +39,7 @@ def test_units_that_were_not_recorded_count_as_estimated() -> None:
     # 0.9 x 10 = 9 GB: 4 recorded, then 2 and 2 estimated.
     jobs = choose_jobs(memory(10), 8, [4 * GB], default_peak=2 * GB)
     assert jobs.number == 3
-    assert "the 4 largest translation units need 10.0 GB (as estimated)" in jobs.why
+    assert "the 4 largest translation units need 10.0 GB (estimated)" in jobs.why
 
 
 def test_exactly_what_fits_is_taken() -> None:
@@ -50,8 +51,8 @@ def test_one_that_does_not_fit_alone_is_said() -> None:
     jobs = choose_jobs(memory(8, "/sys/fs/cgroup/job"), 32, [30 * GB], default_peak=2 * GB)
     assert jobs == Jobs(
         1,
-        "one compiler at a time, and even one may need 30.0 GB (as recorded), while 7.2 GB of memory are "
-        "there for them (the limit of the control group /sys/fs/cgroup/job)",
+        "one compiler at a time, and even one may need 30.0 GB (recorded), while 7.2 GB of memory are "
+        "free for them (the limit of the control group /sys/fs/cgroup/job)",
         too_large=True,
     )
 

@@ -204,7 +204,7 @@ class _Run:
         name = f"{interpreter.tag}-{plan.project}"
         log = self.work / "log" / f"{name}.log"
         log.unlink(missing_ok=True)
-        self.note(f"{name}: building {plan.version}".rstrip())
+        self.note(f"{name}: building {plan.version}".rstrip() + f" (log: {log})")
         environment = self._environment(plan, interpreter, before, log)
         build = Build(
             plan, environment, tree, rocm=self.plan.rocm, log=log, threads=self.threads, note=self.note

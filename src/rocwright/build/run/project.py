@@ -205,7 +205,7 @@ class Build:
                 env=env,
                 drop_env=leaks(os.environ, env),
                 log=self.log,
-                next_step=f"the whole output is in {self.log}; run again to go on with what is compiled",
+                next_step="run again to go on with what is compiled already",
             )
         except CommandFailed as error:
             if error.status == -9 or "Killed signal terminated program" in error.tail:

@@ -60,19 +60,21 @@ def choose_jobs(
     if asked is not None:
         number, where = asked
         return Jobs(number, f"{_compilers(number)}, as {where} says")
-    of_cores = f"{cores} core{'s' if cores != 1 else ''}"
+    of_cores = "one for each core" if cores > 1 else "on one core"
     if memory.available is None:
         return Jobs(
-            cores, f"{_compilers(cores)}: {of_cores}; the system does not say how much memory there is"
+            cores, f"{_compilers(cores)}, {of_cores}: the system does not say how much memory there is"
         )
     room = int(memory.available * _SHARE)
     largest = sorted(peaks, reverse=True)[:cores]
     needs = [*largest, *[default_peak] * (cores - len(largest))]
     number = next((n for n in range(cores) if sum(needs[: n + 1]) > room), cores)
-    known = "as recorded" if len(largest) > min(number, cores - 1) else "as estimated"
-    left = f"{_gb(room)} of memory are there for them{_where(memory)}"
+    known = "recorded" if len(largest) > min(number, cores - 1) else "estimated"
+    left = f"{_gb(room)} of memory are free for them{_where(memory)}"
     if number == cores:
-        return Jobs(cores, f"{_compilers(cores)}: {of_cores}; {_gb(sum(needs))} ({known}) fit, {left}")
+        return Jobs(
+            cores, f"{_compilers(cores)}, {of_cores}: at most {_gb(sum(needs))} ({known}), and {left}"
+        )
     if number == 0:
         one = f"one may need {_gb(needs[0])} ({known})"
         return Jobs(1, f"{_compilers(1)}, and even {one}, while {left}", too_large=True)
