@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -191,13 +192,15 @@ def _pythons(builds: tuple[BuildPlan, ...], interpreters: Mapping[str, Interpret
             interpreter = named[build.python]
             include = [Path(text) for text in build.env.get("CPATH", "").split(os.pathsep) if text]
             headers = interpreter.has_headers or any((path / "Python.h").is_file() for path in include)
-            found[build.python] = Python(interpreter, headers, _has_venv(interpreter))
+            found[build.python] = Python(interpreter, headers, _has_venv(interpreter.path))
     return found
 
 
-def _has_venv(interpreter: Interpreter) -> bool:
+@cache
+def _has_venv(python: str) -> bool:
+    # A build looks twice, before and after ROCm is installed; this does not change between.
     try:
-        process.run([interpreter.path, "-I", "-c", "import venv"])
+        process.run([python, "-I", "-c", "import venv"])
     except (CommandFailed, MissingTool):
         return False
     return True

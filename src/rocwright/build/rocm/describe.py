@@ -30,6 +30,31 @@ for name in ALL_LIBRARIES:
     found.append(name)
 print(json.dumps(found))
 """
+# Several commands of rocm-sdk in one process: what each prints on standard output, null for one that fails.
+_TOGETHER = """
+import contextlib, io, json, runpy, sys
+said = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["rocm-sdk", *words]
+    out = io.StringIO()
+    code = 0
+    try:
+        with contextlib.redirect_stdout(out):
+            runpy.run_module("rocm_sdk", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        code = ended.code
+    except Exception:
+        code = 1
+    said.append(None if code else out.getvalue().strip())
+print(json.dumps(said))
+"""
+_PATHS = ("--root", "--bin", "--cmake")
+_QUESTIONS = (
+    ("version",),
+    *(("path", flag) for flag in _PATHS),
+    ("version", "--json"),
+    ("targets", "--json"),
+)
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -50,16 +75,15 @@ def describe_rocm(environment: Environment, *, log: Path | None = None) -> Rocm:
     Raises `CommandFailed` when a question fails (nothing is guessed then), `InvalidInput` when the answer
     is empty or a directory that is not there.
     """
-    version = _ask(environment, "version", log=log)
+    asked = _Asked(environment, log)
+    version = asked.answer("version")
     if not version:
         raise InvalidInput(
             f"ROCm's packages in {environment.root} do not say their version",
             where=log,
             next_step="install them anew with `rocwright install-rocm`",
         )
-    root, programs, cmake = (
-        Path(_ask(environment, "path", flag, log=log)) for flag in ("--root", "--bin", "--cmake")
-    )
+    root, programs, cmake = (Path(asked.answer("path", flag)) for flag in _PATHS)
     for directory in (root, programs, cmake):
         if not directory.is_absolute() or not directory.is_dir():
             raise InvalidInput(
@@ -79,8 +103,8 @@ def describe_rocm(environment: Environment, *, log: Path | None = None) -> Rocm:
         host_math=str(host_math) if host_math.is_dir() else "",
         sysdeps=str(sysdeps) if sysdeps.is_dir() else "",
         roctracer_include=str(roctracer) if roctracer.is_dir() else "",
-        libraries=_libraries(environment, log=log),
-        targets=_targets(environment, log=log),
+        libraries=_libraries(asked),
+        targets=_targets(asked),
         site=_python(environment, "-c", _SITE, log=log),
     )
 
@@ -96,27 +120,45 @@ def _python(environment: Environment, *words: str, log: Path | None) -> str:
     ).stdout.strip()
 
 
-def _ask(environment: Environment, *words: str, log: Path | None) -> str:
-    return _python(environment, "-m", "rocm_sdk", *words, log=log)
+class _Asked:
+    """Answers of an environment's `rocm-sdk`, all got at once: its start takes longer than an answer."""
+
+    def __init__(self, environment: Environment, log: Path | None) -> None:
+        self.environment, self.log = environment, log
+        said = self._all()
+        self._said = dict(zip(_QUESTIONS, said, strict=True)) if len(said) == len(_QUESTIONS) else {}
+
+    def _all(self) -> list[str | None]:
+        questions = msgspec.json.encode(_QUESTIONS).decode()
+        try:
+            text = _python(self.environment, "-c", _TOGETHER, questions, log=self.log)
+            return msgspec.json.decode(text, type=list[str | None])
+        except (CommandFailed, msgspec.DecodeError):
+            return []
+
+    def answer(self, *words: str) -> str:
+        """One answer; a question that failed among others is asked alone, so that its error is its own."""
+        said = self._said.get(words)
+        return _python(self.environment, "-m", "rocm_sdk", *words, log=self.log) if said is None else said
 
 
-def _libraries(environment: Environment, *, log: Path | None) -> tuple[str, ...]:
+def _libraries(asked: _Asked) -> tuple[str, ...]:
     """Short names that `import torch` may ask for with these packages."""
     try:
-        return msgspec.json.decode(_ask(environment, "version", "--json", log=log), type=_Version).libraries
+        return msgspec.json.decode(asked.answer("version", "--json"), type=_Version).libraries
     except (CommandFailed, msgspec.DecodeError):
-        said = _python(environment, "-c", _OLDER_LIBRARIES, log=log)
+        said = _python(asked.environment, "-c", _OLDER_LIBRARIES, log=asked.log)
         return msgspec.json.decode(said, type=tuple[str, ...])
 
 
-def _targets(environment: Environment, *, log: Path | None) -> tuple[str, ...]:
+def _targets(asked: _Asked) -> tuple[str, ...]:
     """GPU targets with device code, by the hardware's order; empty where the packages do not say."""
     try:
-        said = msgspec.json.decode(_ask(environment, "targets", "--json", log=log), type=_Targets).targets
+        said = msgspec.json.decode(asked.answer("targets", "--json"), type=_Targets).targets
     except (CommandFailed, msgspec.DecodeError):
         # The older answer is a list of what was once built; the names of installed packages do not lie.
-        names = venv.installed(environment)
+        names = venv.installed(asked.environment)
         said = tuple(name.removeprefix(_DEVICE_PACKAGE) for name in names if name.startswith(_DEVICE_PACKAGE))
         if not said:
-            said = tuple(re.split(r"[\s,;]+", _ask(environment, "targets", log=log)))
+            said = tuple(re.split(r"[\s,;]+", asked.answer("targets")))
     return base_targets(target for target in said if is_target(target))
