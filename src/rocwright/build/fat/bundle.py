@@ -29,12 +29,13 @@ class Bundle:
     """What goes in: files by path below the bundle's directory.
 
     `directories` maps SONAMEs to the directory that holds them, `missing` names that nothing brings to those
-    who need them.
+    who need them. `bare` are libraries whose device code was split off and is not there.
     """
 
     files: Mapping[str, Bundled]
     directories: Mapping[str, str]
     missing: Mapping[str, tuple[str, ...]]
+    bare: tuple[str, ...] = ()
 
 
 def choose_files(
@@ -73,6 +74,7 @@ class _Choice:
     data: dict[str, Path] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
     pending: deque[Library] = field(default_factory=deque)
+    bare: list[str] = field(default_factory=list)
 
     def need(self, name: str, who: str, near: str = "") -> None:
         """Choose a library; `near` is the directory that is asked first."""
@@ -98,15 +100,19 @@ class _Choice:
                 for name in self._fitting(row.libraries):
                     self.need(name, library.path, near)
                 self._add_files(filter(any_pattern(row.files).fullmatch, self.rocm))
-            self._add_files(self._archives(library))
+            self._add_archives(library)
 
-    def _archives(self, library: Library) -> list[str]:
+    def _add_archives(self, library: Library) -> None:
         """The archives with the device code of a library that was split."""
         section = library.elf.sections.get(MARKER_SECTION)
         if section is None:
-            return []
+            return
         marker = parse_marker(library.elf.source.read_at(section.offset, section.size))
-        return archives_among(library.path, marker, [path for path in self.rocm if path.endswith(SUFFIX)])
+        archives = [path for path in self.rocm if path.endswith(SUFFIX)]
+        found = archives_among(library.path, marker, archives)
+        self._add_files(found)
+        if not found:
+            self.bare.append(posixpath.basename(library.path))
 
     def _fitting(self, patterns: tuple[str, ...]) -> list[str]:
         return [name for name in sorted(self.libraries) if fits(name, patterns)] if patterns else []
@@ -137,7 +143,8 @@ class _Choice:
         for library in self.chosen.values():
             files[library.path] = Bundled(library.place, self._rpath(library, directories))
         missing = {name: tuple(sorted(set(who))) for name, who in self.missing.items()}
-        return Bundle(dict(sorted(files.items())), directories, dict(sorted(missing.items())))
+        bare = tuple(sorted(self.bare))
+        return Bundle(dict(sorted(files.items())), directories, dict(sorted(missing.items())), bare)
 
     def _rpath(self, library: Library, directories: Mapping[str, str]) -> tuple[str, ...]:
         """Its own directory, those of what it needs, those of what it opens."""

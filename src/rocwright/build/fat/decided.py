@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -44,8 +44,9 @@ class Decided:
         self.platforms = load_table("platforms", Platforms)
         self.named = load_table("packages", RocmLibraries)
         self.notes: list[str] = []
-        # Short name to path below the ROCm inside, in the order of loading.
+        # Short name to path below the ROCm inside: of what is loaded first, in order, and of everything.
         self.preload: dict[str, str] = {}
+        self.by_name: dict[str, str] = {}
         self.licences = {f"licenses/rocm/{path}": str(place) for path, place in sorted(tree.licences.items())}
         if not self.licences:
             self.notes.append(f"{tree.root} has no licence texts: add those of ROCm before you hand it on")
@@ -126,6 +127,14 @@ class Decided:
         row = next((row for row in self.named.library if short in row.names), None)
         stem = short if row is None or row.file is None else row.file
         return re.compile(file_pattern(stem, windows=windows), re.IGNORECASE if windows else 0)
+
+    def name_all(self, paths: Iterable[str]) -> None:
+        """Short names of the libraries at these paths; those that are preloaded keep theirs."""
+        for path in paths:
+            found = self.named.short_name(path.rpartition("/")[2], self.facts.platform or "linux")
+            if found is not None:
+                self.by_name.setdefault(found[0], path)
+        self.by_name.update(self.preload)
 
     def left_out(self, short: str) -> None:
         """Tell that torch preloads what this ROCm has not."""

@@ -12,7 +12,7 @@ from rocwright.build.fat.loader import ROCM_INIT, render_loader
 from rocwright.build.fat.table import FatTable
 from rocwright.build.fat.tree import RocmFiles, read_libraries
 from rocwright.build.fat.values import BundledFile
-from rocwright.errors import InvalidWheel
+from rocwright.errors import InvalidPrefix, InvalidWheel
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Platforms
 
@@ -49,10 +49,19 @@ class ForLinux(Decided):
                 next_step="give a wheel of torch built for ROCm",
             )
         self.require_found(self.bundle.missing)
+        if self.bundle.bare:
+            raise InvalidPrefix(
+                f"the device code of {', '.join(self.bundle.bare)} was split off and is not here",
+                where=tree.root,
+                next_step="install device packages for the GPUs that the wheel serves: rocm[device-TARGET]",
+            )
         self.preload = {
             short: posixpath.join(self.bundle.directories[soname], soname)
             for short, soname in sonames.items()
         }
+        self.name_all(
+            posixpath.join(directory, soname) for soname, directory in self.bundle.directories.items()
+        )
 
     def _is_systems(self, name: str) -> bool:
         row = self.platforms.linux
@@ -83,7 +92,7 @@ class ForLinux(Decided):
 
     def loader(self) -> str:
         """Loads by path what torch's own module loaded by name."""
-        return render_loader(list(self.preload.values()))
+        return render_loader(list(self.preload), self.by_name)
 
     def rpaths(self, facts: WheelFacts) -> dict[str, tuple[str, ...]]:
         """Those of libraries that need something of ROCm."""

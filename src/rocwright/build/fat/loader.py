@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 INIT, ROCM_INIT = "torch/__init__.py", "torch/_rocm_init.py"
 
@@ -42,8 +42,27 @@ def with_dll_directory(text: str, parts: Sequence[str]) -> str | None:
     words = ", ".join(f'"{part}"' for part in parts)
     line = f"dll_paths.insert(0, os.path.join(os.path.dirname(__file__), {words}))"
     end = "\r\n" if "\r\n" in text else "\n"
-    patched, count = _MARKER.subn(lambda match: f"{match['indent']}{line}{end}{match[0]}", text)
+    loops = _loops(text)
+    count = 0
+
+    def with_line(match: re.Match[str]) -> str:
+        nonlocal count
+        if loops is not None and text.count("\n", 0, match.start()) + 1 not in loops:
+            return match[0]
+        count += 1
+        return f"{match['indent']}{line}{end}{match[0]}"
+
+    patched = _MARKER.sub(with_line, text)
     return patched if count else None
+
+
+def _loops(text: str) -> frozenset[int] | None:
+    """Lines that begin a loop, not those of a text that shows one; None where this Python cannot read it."""
+    try:
+        module = ast.parse(text.replace("\r\n", "\n"))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return frozenset(node.lineno for node in ast.walk(module) if isinstance(node, ast.For))
 
 
 def with_version(text: str, version: str) -> str | None:
@@ -58,23 +77,52 @@ def module_version(text: str) -> str | None:
     return None if match is None else match[0][len(match[1]) + 1 : -1]
 
 
-def render_loader(files: Sequence[str], *, dll_directory: str | None = None) -> str:
-    """`_rocm_init.py` of a fat wheel: loads `files` (paths below torch/lib/rocm), in order.
+def render_loader(
+    first: Sequence[str], inside: Mapping[str, str], *, dll_directory: str | None = None
+) -> str:
+    """`_rocm_init.py` of a fat wheel, which loads the libraries `first`, in order, then those that
+    ROCM_SDK_PRELOAD_LIBRARIES names, as that of ROCm's packages does.
 
-    `dll_directory` is where Windows finds what these need.
+    `inside` maps short names to paths below torch/lib/rocm. `dll_directory` is where Windows finds what these
+    need; there, names of what ROCm has for Linux only are left out.
     """
-    paths = "".join(f"        {path!r},\n" for path in files)
+    libraries = "".join(f"        {name!r}: {path!r},\n" for name, path in sorted(inside.items()))
+    names = "".join(f"        {name!r},\n" for name in first)
     windows = f'    os.add_dll_directory(os.path.join(root, "{dll_directory}"))\n' if dll_directory else ""
-    load = (
-        f"    for path in (\n{paths}    ):\n"
-        '        ctypes.CDLL(os.path.join(root, *path.split("/")), mode=ctypes.RTLD_GLOBAL)\n'
-    )
-    return (
-        '"""Generated: this torch has ROCm inside and loads it before any extension needs it."""\n'
-        "\n\n"
-        "def initialize():\n" + ("    import ctypes\n" if files else "") + "    import os\n"
-        "\n"
-        '    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "rocm")\n'
-        + windows
-        + (load if files else "")
-    )
+    unknown = _SKIPPED if dll_directory else _REFUSED
+    return _LOADER.format(libraries=libraries, names=names, windows=windows, unknown=unknown)
+
+
+_REFUSED = """\
+            raise ModuleNotFoundError(
+                f"{variable}: the ROCm inside this torch has no {name!r}; it has: {' '.join(inside)}",
+                name=name,
+            )
+"""
+_SKIPPED = """\
+            continue
+"""
+_LOADER = """\
+\"\"\"Generated: this torch has ROCm inside and loads it before any extension needs it.\"\"\"
+
+
+def initialize():
+    import ctypes
+    import os
+    import re
+
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "rocm")
+{windows}\
+    inside = {{
+{libraries}\
+    }}
+    names = [
+{names}\
+    ]
+    variable = "ROCM_SDK_PRELOAD_LIBRARIES"
+    asked = [name.strip() for name in re.split("[,;]", os.environ.get(variable, ""))]
+    for name in names + [name for name in asked if name]:
+        if name not in inside:
+{unknown}\
+        ctypes.CDLL(os.path.join(root, *inside[name].split("/")), mode=ctypes.RTLD_GLOBAL)
+"""

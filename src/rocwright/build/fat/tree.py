@@ -24,6 +24,8 @@ _LIBRARY = re.compile(r"(?!.*\.debug$)[^/]+\.so(\.[0-9][^/]*)?")
 _PACKAGES = ("_rocm_sdk_core", "_rocm_sdk_libraries", "_rocm_sdk_devel")
 _DIST_INFO = re.compile(r"(?P<name>rocm(_sdk)?(_[a-z0-9_]+)?)-(?P<version>[^-]+)\.dist-info")
 _SKIPPED = ("__pycache__",)
+# Where an environment has its packages, on Linux and on Windows.
+_ENVIRONMENT = ("lib/python3*/site-packages", "Lib/site-packages")
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,9 @@ class RocmFiles:
 def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
     """Read the names of all files of a ROCm.
 
-    `directory` is a prefix, what `rocm-sdk path --root` prints, or a site-packages directory with ROCm's
-    packages. Raises `InvalidPrefix` when it is no directory, holds no HIP, or one for the other platform.
+    `directory` is a prefix, what `rocm-sdk path --root` prints, an environment with ROCm's packages, or its
+    site-packages directory. Raises `InvalidPrefix` when it is no directory, holds no HIP, or one for the
+    other platform.
     """
     if not directory.is_dir():
         raise InvalidPrefix(
@@ -81,9 +84,14 @@ def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
 
 
 def _site_packages(directory: Path) -> Path | None:
-    """The site-packages directory when this is one with ROCm, or lies in one of ROCm's packages."""
+    """The site-packages directory with ROCm: this one, that of this environment, or that of the package
+    which this is or lies in."""
     if (directory / _PACKAGES[0]).is_dir():
         return directory
+    for pattern in _ENVIRONMENT:
+        for site in sorted(directory.glob(pattern)):
+            if (site / _PACKAGES[0]).is_dir():
+                return site
     for parent in (directory, *directory.absolute().parents):
         if parent.name.startswith(_PACKAGES) and (parent.parent / _PACKAGES[0]).is_dir():
             return parent.parent

@@ -38,6 +38,7 @@ class ForWindows(Decided):
         self.require_found(missing)
         for short in self.wanted_names():
             self._preload(short, programs)
+        self.name_all(path for path in self.chosen if path.rpartition("/")[0] == programs.rstrip("/"))
 
     def _find(self, names: Iterable[str], who: str, there: Set[str], missing: dict[str, list[str]]) -> None:
         for name in map(str.lower, names):
@@ -69,7 +70,7 @@ class ForWindows(Decided):
 
     def loader(self) -> str:
         """Loads by path what torch's own module loaded by name."""
-        return render_loader(list(self.preload.values()), dll_directory=self.table.windows.programs)
+        return render_loader(list(self.preload), self.by_name, dll_directory=self.table.windows.programs)
 
     def rpaths(self, facts: WheelFacts) -> dict[str, tuple[str, ...]]:
         """None: Windows has no such thing."""

@@ -131,9 +131,9 @@ def test_the_same_bytes_for_any_number_of_threads(
     assert [path.name for path in tmp_path.iterdir()] == [FAT_NAME]
 
 
-@pytest.mark.parametrize("below", ["", "_rocm_sdk_core", "_rocm_sdk_devel/tree"])
+@pytest.mark.parametrize("below", ["", "_rocm_sdk_core", "_rocm_sdk_devel/tree", "../../.."])
 def test_rocms_packages_serve_as_well(wheel: Path, fat: Path, tmp_path: Path, below: str) -> None:
-    site = small_fat.rocm_packages(tmp_path / "site-packages")
+    site = small_fat.rocm_packages(tmp_path / "lib/python3.12/site-packages")
     plan = plan_fat(wheel, site / below)
     assert {file.path for file in plan.files} == {ROOT + name for name in INSIDE}
     assert plan.rocm_version == "7.1.0"
@@ -148,6 +148,27 @@ def test_archives_of_device_code_go_with_the_libraries_that_were_split(wheel: Pa
     plan = plan_fat(wheel, rocm)
     archives = {f".kpack/blas_lib_{target}.kpack" for target in ("gfx942", "gfx1100")}
     assert {file.path for file in plan.files} == {ROOT + name for name in INSIDE | archives}
+    for archive in (rocm / ".kpack").iterdir():
+        archive.unlink()
+    with pytest.raises(InvalidPrefix, match=r"device code of librocblas\.so\.5 was split off") as refused:
+        plan_fat(wheel, rocm)
+    assert "rocm[device-TARGET]" in str(refused.value.next_step)
+
+
+def test_libraries_that_the_environment_names_are_loaded_too(fat: Path, tmp_path: Path) -> None:
+    site = small_fat.unpack(fat, tmp_path)
+    code = "import torch; print([line for line in open('/proc/self/maps') if 'rocblas' in line] != [])"
+    variable = "ROCM_SDK_PRELOAD_LIBRARIES"
+    assert small_fat.run(site, code) == "False\n"
+    assert small_fat.run(site, code, **{variable: "roctx64; rocblas,"}) == "True\n"
+    unknown = (
+        "try:\n    import torch\nexcept ModuleNotFoundError as error: print(error)\n"
+        "import ctypes; ctypes.CDLL(None).hip"
+    )
+    # What torch itself wants has been loaded by then.
+    said = small_fat.run(site, unknown, **{variable: "hipfft"})
+    there = "amd_comgr amdhip64 rocblas roctx64"
+    assert said == f"{variable}: the ROCm inside this torch has no 'hipfft'; it has: {there}\n"
 
 
 def test_extensions_go_along(wheel: Path, prefix: Path, tmp_path: Path) -> None:

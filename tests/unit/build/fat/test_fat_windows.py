@@ -140,8 +140,11 @@ def test_what_is_loaded_first_comes_from_inside(tmp_path: Path, prefix: Path, c1
     ast.parse(module)
     assert "rocm_sdk" not in module
     assert 'os.add_dll_directory(os.path.join(root, "bin"))' in module
-    places = [module.index(f"'bin/{name}.dll'") for name in ("amd_comgr0700", "amdhip64_7", "hipblas")]
+    names = module[module.index("names = [") :]
+    places = [names.index(f"'{name}'") for name in ("amd_comgr", "amdhip64", "hipblas")]
     assert places == sorted(places) and "miopen" not in module.lower()
+    for name, file in (("amd_comgr", "amd_comgr0700"), ("amdhip64", "amdhip64_7"), ("rocblas", "rocblas")):
+        assert f"{name!r}: 'bin/{file}.dll'," in module
 
 
 def test_a_torch_that_never_knew_packages_gets_no_module(tmp_path: Path, prefix: Path, c10: bytes) -> None:
@@ -154,6 +157,18 @@ def test_without_the_place_in_the_loader_nothing_is_written(tmp_path: Path, pref
     with pytest.raises(InvalidWheel, match=r"torch/__init__\.py has no loop `for dll_path in dll_paths:`"):
         plan_fat(wheel, prefix)
     assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
+
+
+@pytest.mark.parametrize("text", ["# for dll_path in dll_paths:\n", '"""\nfor dll_path in dll_paths:\n"""\n'])
+def test_a_text_about_the_place_is_not_the_place(tmp_path: Path, prefix: Path, c10: bytes, text: str) -> None:
+    other = INIT.replace("in dll_paths:", "in paths:")
+    with pytest.raises(InvalidWheel, match="has no loop"):
+        plan_fat(torch(tmp_path, c10, init=text + other), prefix)
+    init = text + INIT.replace("    ", "\t") * 2
+    patched = plan_fat(torch(tmp_path, c10, init=init), prefix).wheels[0].texts["torch/__init__.py"]
+    assert patched.startswith(text) and patched.count("\t\tdll_paths.insert(0, ") == 2
+    assert patched.count("dll_paths.insert(") == 2
+    ast.parse(patched)
 
 
 def test_a_rocm_without_a_dll_that_torch_imports(tmp_path: Path, c10: bytes) -> None:
