@@ -39,6 +39,11 @@ class Builder:
         return self.root / "out-work"
 
     @property
+    def rocm(self) -> tuple[str, str]:
+        """The demo's environment: of its own a build would install 2 GB first."""
+        return "--rocm-environment", str(self.demo / "env" / "build")
+
+    @property
     def find_links(self) -> tuple[str, str]:
         return "--find-links", str(self.demo / "dist" / "rocm")
 
@@ -89,7 +94,7 @@ class Builder:
 
 @pytest.fixture
 def builder(demo, tmp_path: Path):
-    """Gives a builder of the projects that it is asked for."""
+    """Gives a builder of the projects that it is asked for; what it made is gone afterwards."""
 
     def make(*projects: str) -> Builder:
         for project in projects:
@@ -101,4 +106,5 @@ def builder(demo, tmp_path: Path):
             )
         return Builder(tmp_path, demo.work, projects)
 
-    return make
+    yield make
+    shutil.rmtree(tmp_path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from typing import Any
 import pytest
 
 from rocwright.build.units.records import UnitRecord, read_units
-from rocwright.errors import RocwrightError
-from rocwright.system.interpreters import find_interpreter
 
 TARGETS = "gfx906,gfx90a"
 # Translation units of the miniature: those of every Python, and those that include Python.h.
@@ -87,37 +83,3 @@ def test_a_further_target_compiles_device_code_and_the_list_of_targets_alone(pla
     assert [unit.source for unit in made if unit.kind == "host"] == ["aten/src/ATen/hip/HIPContext.cpp"]
     assert sum(unit.kind == "hip" for unit in made) == 2
     assert set(again["targets"]) == {*HIP_CLANG_TARGETS, "gfx908"}
-
-
-def pythons_here() -> list[str]:
-    """Up to three Pythons with headers that the user who runs the tests has."""
-    found = []
-    for text in ("3.11", "3.12", "3.13", "3.10"):
-        try:
-            if find_interpreter(text).has_headers:
-                found.append(text)
-        except RocwrightError:
-            continue
-    return found[:3]
-
-
-def test_what_no_python_changes_is_compiled_once_for_all(demo, tmp_path):
-    """As the user who runs the tests: several Pythons are seldom installed for everybody."""
-    pythons = pythons_here()
-    if len(pythons) < 2:
-        pytest.skip("needs two Pythons with headers")
-    tree = Tree(None, demo, tmp_path)
-    shutil.copytree(demo.work / "src", tmp_path / "src", ignore=shutil.ignore_patterns("build", "dist"))
-    command = [str(Path(sys.executable).with_name("rocwright")), "build", "--python", ",".join(pythons)]
-    done = subprocess.run(
-        [*command, *map(str, tree.arguments())], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    compiled = [unit for unit in tree.records if unit.kind != "link"]
-    shared = [unit for unit in compiled if "/build/obj/" in unit.object]
-    assert sorted(unit.kind for unit in shared) == ["hip"] * SHARED_HIP + ["host"] * SHARED_HOST
-    assert len({unit.object for unit in compiled}) == len(compiled), "and nothing at all twice"
-    assert {unit.python for unit in shared} == {pythons[0]}
-    own = [unit for unit in compiled if unit not in shared]
-    assert sorted(unit.python for unit in own) == sorted(pythons * OWN)
-    assert json.loads(done.stdout)["report"]["repeated"] == []
