@@ -18,6 +18,8 @@ app = App(
     name="rocwright",
     version=__version__,
     help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
+    # `guarded` says it; cyclopts would end without a word.
+    suppress_keyboard_interrupt=False,
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify", "install-rocm")
 _GROUPS = ("kpack", "sdk", "sources", "wheel")
@@ -48,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def guarded(act: Callable[[], None]) -> None:
     """Run what a door does; its errors end the process with their message and exit code."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for name in ("SIGTERM", "SIGHUP"):
+        # Not where it is ignored: under nohup the end of the terminal is none of the run.
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _as_interrupt)
     try:
         act()
     except Interrupted as problem:

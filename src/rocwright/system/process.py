@@ -17,16 +17,20 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
+from rocwright.system.files import disk_error
 from rocwright.system.redact import redact, secrets_in, without_login, without_secret
 
 _TAIL_LINES = 25
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
+# A line beyond this many characters is passed on in pieces; so many more wait for what may complete a secret.
+_LONGEST_LINE = 1 << 18
+_HELD_BACK = 1 << 12
 
 _running: set[int] = set()
 _MARK = "ROCWRIGHT_RUN"
@@ -193,16 +197,19 @@ class _Output:
         self._rest = {"out": "", "err": ""}
         self._sink = None
         self._fresh = True
+        self._log = log
         if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            self._fresh = _ends_a_line(log)
-            self._sink = log.open("a", encoding="utf-8")
+            with _on_disk(log):
+                log.parent.mkdir(parents=True, exist_ok=True)
+                self._fresh = _ends_a_line(log)
+                self._sink = log.open("a", encoding="utf-8")
 
     def begin(self, line: str) -> None:
         """The command itself, on a line of its own."""
         if self._sink is not None:
-            self._sink.write(line if self._fresh else "\n" + line)
-            self._sink.flush()
+            with _on_disk(self._log):
+                self._sink.write(line if self._fresh else "\n" + line)
+                self._sink.flush()
 
     def take(self, stream: str, text: str, *, last: bool = False) -> None:
         """Text of one stream, in the order of arrival; lines are kept whole."""
@@ -216,17 +223,38 @@ class _Output:
                 self._watch(line.strip())
                 if line.endswith("\r"):
                     continue
-            line = without_login(line)
-            for secret in self._secrets:
-                line = line.replace(secret, "***")
-            self.tail.append(line.rstrip("\r\n"))
-            if self._sink is not None:
-                self._sink.write(line)
+            self._put(self._clean(line))
+        if len(self._rest[stream]) > _LONGEST_LINE:
+            line = self._clean(self._rest[stream])
+            self._rest[stream] = line[-_HELD_BACK:]
+            self._put(line[:-_HELD_BACK])
+
+    def _clean(self, text: str) -> str:
+        text = without_login(text)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def _put(self, text: str) -> None:
+        self.tail.append(text.rstrip("\r\n"))
+        if self._sink is not None:
+            with _on_disk(self._log):
+                self._sink.write(text)
 
     def close(self) -> None:
         """End the log."""
         if self._sink is not None:
-            self._sink.close()
+            with _on_disk(self._log):
+                self._sink.close()
+
+
+@contextlib.contextmanager
+def _on_disk(log: Path | None) -> Iterator[None]:
+    """Raise the error of a full disk by its name."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, log or Path()) from error
 
 
 def _ends_a_line(log: Path) -> bool:

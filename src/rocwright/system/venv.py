@@ -8,6 +8,7 @@ installs (setuptools, pytest) use whatever index the user has configured.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,13 @@ _LEAKS = (
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "PYTEST_ADDOPTS",
+)
+# What of the user's pip counts where a tool is installed: how to reach packages, and what to keep. Others
+# would put it elsewhere (PIP_TARGET, PIP_USER), or refuse (PIP_REQUIRE_VIRTUALENV).
+_PIP_KEPT = re.compile(
+    r"PIP_(INDEX_URL|EXTRA_INDEX_URL|NO_INDEX|FIND_LINKS|TRUSTED_HOST|CERT|CLIENT_CERT|PROXY|KEYRING_PROVIDER"
+    r"|(DEFAULT_)?TIMEOUT|RETRIES|RESUME_RETRIES|(NO_)?CACHE_DIR|CONFIG_FILE|(BUILD_)?CONSTRAINT|PRE"
+    r"|PREFER_BINARY|ONLY_BINARY|NO_BINARY|USE_FEATURE|USE_DEPRECATED)"
 )
 
 
@@ -112,13 +120,13 @@ def pip_install(
     choice of an earlier install.
     """
     places = [] if closed is None else [*closed.arguments(), "--no-cache-dir", "--pre"]
-    isolation = {} if closed is None else _closed_pip_env()
+    isolation = _TOOL_PIP_ENV if closed is None else _closed_pip_env()
     return process.run(
         [*pip_command(), "--python", str(environment.python), "install", "--no-input", *places, *options]
         + list(requirements),
         log=log,
         env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", **isolation, **(env or {})},
-        drop_env=[*_LEAKS, *(name for name in os.environ if closed is not None and name.startswith("PIP_"))],
+        drop_env=[*_LEAKS, *_pip_variables(closed)],
     )
 
 
@@ -127,9 +135,19 @@ def pip_uninstall(environment: Environment, projects: Sequence[str], *, log: Pat
     process.run(
         [*pip_command(), "--python", str(environment.python), "uninstall", "--yes", *projects],
         log=log,
-        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-        drop_env=_LEAKS,
+        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", **_TOOL_PIP_ENV},
+        drop_env=[*_LEAKS, *_pip_variables(None)],
     )
+
+
+# The same settings of a configuration file.
+_TOOL_PIP_ENV = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+
+
+def _pip_variables(closed: Closed | None) -> list[str]:
+    """Names of the caller's pip settings that an install is done without."""
+    ours = [name for name in os.environ if name.startswith("PIP_")]
+    return [name for name in ours if closed is not None or not _PIP_KEPT.fullmatch(name)]
 
 
 def _closed_pip_env() -> dict[str, str]:

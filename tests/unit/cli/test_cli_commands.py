@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -253,6 +255,31 @@ def test_every_error_ends_in_its_code(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == f"error ({name}): {problem}\n"
+
+
+WAITING = """
+import time
+from pathlib import Path
+from rocwright import cli
+
+@cli.app.command
+def wait():
+    Path("ready").touch()
+    time.sleep(60)
+
+cli.main(["wait"])
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda sent: sent.name)
+def test_a_command_that_is_interrupted_says_so(tmp_path: Path, sent: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", WAITING], cwd=tmp_path, stderr=subprocess.PIPE) as run:
+        while not (tmp_path / "ready").exists():
+            assert run.poll() is None
+            time.sleep(0.02)
+        run.send_signal(sent)
+        _, said = run.communicate(timeout=30)
+    assert (run.returncode, said) == (130, b"error (Interrupted): interrupted\n")
 
 
 def test_ctrl_c_outside_a_run_is_an_interruption_too(

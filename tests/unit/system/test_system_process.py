@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.errors import CommandFailed, MissingTool
+from rocwright.errors import CommandFailed, MissingTool, NoSpace
 from rocwright.system import process
 
 SH = "/bin/sh"
@@ -145,6 +145,27 @@ def test_megabytes_on_both_streams_do_not_block(tmp_path: Path) -> None:
     done = python(code, log=tmp_path / "log")
     assert len(done.stdout) == 20000 * 51
     assert (tmp_path / "log").stat().st_size > 2 * 20000 * 51
+
+
+def test_a_line_without_end_goes_into_the_log_in_pieces_and_without_secrets(tmp_path: Path) -> None:
+    secret = "correct-horse-battery"
+    code = (
+        "import os, sys\nword = os.environ['MY_TOKEN']\n"
+        # The secret lies across every place where a piece could end.
+        "for _ in range(40_000): sys.stdout.write(word + '.' * 7)"
+    )
+    log = tmp_path / "log"
+    process.run([sys.executable, "-c", code], env={"MY_TOKEN": secret}, log=log)
+    text = log.read_text().splitlines()[-1]
+    assert text == ("***" + "." * 7) * 40_000
+
+
+def test_a_log_that_cannot_be_written_is_an_error_with_a_name() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with pytest.raises(NoSpace, match="no space left while writing full"):
+        process.run(["true"], log=full)
 
 
 def test_lines_to_be_overwritten_go_to_the_watch_alone(tmp_path: Path) -> None:

@@ -148,3 +148,26 @@ def test_projects_are_named_as_an_index_names_them(tmp_path: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Rocm_SDK.Core\nVersion: 7.1\n")
     assert venv.installed(environment) == {"rocm-sdk-core": "7.1"}
+
+
+def test_a_tool_install_goes_into_its_environment_whatever_the_users_pip_is_set_to(
+    environment: Environment, pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "pip.conf").write_text("[global]\nuser = true\nrequire-virtualenv = true\n")
+    settings = {
+        "XDG_CONFIG_HOME": tmp_path,
+        "PIP_FIND_LINKS": pages / "theirs",
+        "PIP_NO_INDEX": "1",
+        "PIP_TARGET": tmp_path / "elsewhere",
+        "PIP_PREFIX": tmp_path / "elsewhere",
+        "PIP_USER": "1",
+        "PIP_DRY_RUN": "1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, str(value))
+    venv.pip_install(environment, ["leaky"], closed=None)
+    assert venv.installed(environment) == {"leaky": "2"}
+    assert not (tmp_path / "elsewhere").exists()
+    venv.pip_uninstall(environment, ["leaky"])
+    assert venv.installed(environment) == {}
