@@ -60,18 +60,6 @@ def with_suffix(base: str, suffix: str) -> str:
     return str(parse_version(base.strip() + suffix))
 
 
-def wheel_version(base: str, suffix: str, *, release_type: str, commit: str | None = None) -> str:
-    """Version of a framework wheel: the project's own base version plus the suffix, normalised.
-
-    `dev` builds carry the source commit first: `2.12.0a0+git1a2b3c4d.rocm7.10.0`.
-    """
-    if release_type not in RELEASE_TYPES:
-        raise InvalidVersion(f"release type {release_type!r} is not one of {', '.join(RELEASE_TYPES)}")
-    if release_type in GIT_TYPES and commit:
-        suffix = with_commit(suffix, commit)
-    return with_suffix(base, suffix)
-
-
 def check_pattern(rocm_version: str, release_type: str) -> str:
     """What `check_version` is: exact for builds that move, `major.minor.*` for releases."""
     if release_type in ("release", "prerelease"):
