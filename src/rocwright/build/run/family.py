@@ -26,6 +26,7 @@ from rocwright.build.run.environments import (
 )
 from rocwright.build.run.project import Build, BuiltWheel, Note
 from rocwright.build.run.prove import Proven, prove
+from rocwright.build.run.toolchain import rocm_identity
 from rocwright.build.run.tree import SourceTree, held_tree, state_digest
 from rocwright.build.units.caches import CacheCounter, CacheUse, advice, cache_settings
 from rocwright.build.units.launch import write_launchers
@@ -150,7 +151,7 @@ class _Run:
         self.plan, self.interpreters, self.output, self.work = plan, interpreters, output, work
         self.resume, self.note, self.editable_into = resume, note, editable_into
         self.threads, self.cache = threads, cache
-        self.rocm = finished.rocm_identity(plan.rocm)
+        self.rocm = rocm_identity(plan.rocm)
         self.wheels: list[BuiltWheel] = []
         self.resumed: list[str] = []
 

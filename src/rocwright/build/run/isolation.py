@@ -18,7 +18,13 @@ _KEPT = frozenset(
 )
 # Inherited variables that change what is built.
 _MATTERS = re.compile(
-    r"CC|CXX|AR|LD|[A-Z_]*FLAGS|CPATH|[A-Z_]*INCLUDE_PATH|LIBRARY_PATH|(USE|BUILD|TORCH|CMAKE)_.*"
+    r"CC|CXX|AR|LD|HIPCC|NVCC|[A-Z_]*FLAGS|CPATH|[A-Z_]*INCLUDE_PATH|LIBRARY_PATH|PKG_CONFIG_.*"
+    r"|(USE|BUILD|TORCH|TORCHVISION|TORCHAUDIO|TRITON|APEX|CMAKE|SKBUILD|FORCE|ENABLE|DISABLE|WITH|ATEN|CAFFE2|LLVM"
+    r"|MKL|BLAS|CUDA|FFMPEG|OPENSSL)_.*|DEBUG|REL_WITH_DEB_INFO|BLAS|MKLROOT|[A-Za-z_]+_(ROOT|DIR)|SOURCE_DATE_EPOCH"
+)
+# Directories of a login, a terminal or a CI job, no libraries.
+_NO_MATTER = re.compile(
+    r"(XDG|GITHUB|RUNNER|CI|TEMP|TMP|LOG|HISTORY|GOOGLE|AWS|AZURE|DOCKER|PYENV|NVM|CARGO)_.*"
 )
 # Of a plan, what says how a build is carried out, not what comes out.
 _MANNER = re.compile(r"PATH|MAX_JOBS|.*_LAUNCHER|(CCACHE|SCCACHE|ROCWRIGHT|CC_PRINT)_.*")
@@ -35,6 +41,8 @@ def outcome_environment(caller: Mapping[str, str], planned: Mapping[str, str]) -
     """The variables that the wheel's content may depend on, with their values."""
     dropped = set(leaks(caller, planned))
     inherited = {
-        name: value for name, value in caller.items() if _MATTERS.fullmatch(name) and name not in dropped
+        name: value
+        for name, value in caller.items()
+        if _MATTERS.fullmatch(name) and not _NO_MATTER.fullmatch(name) and name not in dropped
     }
     return {name: value for name, value in {**inherited, **planned}.items() if not _MANNER.fullmatch(name)}

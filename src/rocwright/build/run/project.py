@@ -16,20 +16,18 @@ from rocwright.build.rocm.described import Rocm
 from rocwright.build.run import undo
 from rocwright.build.run.environments import is_installed, satisfies
 from rocwright.build.run.importing import require_import
-from rocwright.build.run.isolation import leaks, outcome_environment
-from rocwright.build.run.tree import SourceTree, clean_up, held_tree, state_digest
+from rocwright.build.run.isolation import leaks
+from rocwright.build.run.leftovers import Leftovers
+from rocwright.build.run.tree import SourceTree, clean_up, held_tree
 from rocwright.build.split.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
-from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
+from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file
 from rocwright.system.venv import Environment, pip_install
 from rocwright.wheel.metadata import normalized_name
 from rocwright.wheel.read import open_wheel
 
 Note = Callable[[str], None]
-
-# Below a project's directory: what its build directory was configured for.
-_CONFIGURED_FOR = "build/.rocwright-configured"
 
 
 class BuiltWheel(msgspec.Struct, frozen=True):
@@ -109,6 +107,7 @@ class Build:
         self.log, self.threads, self.note = log, threads, note
         self.directory = Path(plan.directory)
         self.dist = self.directory / "dist"
+        self.leftovers = Leftovers(plan, environment.python, rocm)
 
     def run(self, output: Path, before: frozenset[str]) -> tuple[BuiltWheel, tuple[str, ...]]:
         """Prepare, compile, check, install, put out; also new files that the build left in the tree.
@@ -164,30 +163,13 @@ class Build:
         there = [name for name in plan.uninstalled if is_installed(self.environment, name)]
         if there:
             venv.pip_uninstall(self.environment, there, log=self.log)
-        gone = [*plan.removed]
-        if not plan.editable:
-            gone.append("dist")
-        if plan.per_python and self._last_configured() != self._configuration():
-            gone += plan.per_python
-        for name in gone:
+        if self.leftovers.of_another_toolchain:
+            self.note(f"{plan.project}: compilers or ROCm are others than before, so all is compiled anew")
+        for name in (*plan.removed, *self.leftovers.unwanted()):
             path = self.directory / name
             if self.tree.directory not in path.resolve().parents:
                 raise InvalidInput(f"{name!r} lies outside of the tree and is not removed", where=path)
             remove_tree(path)
-
-    def _configuration(self) -> str:
-        """What build systems remember of their first run, above all the interpreter and the targets."""
-        env = outcome_environment(os.environ, self.plan.env)
-        # A launcher changes no wheel, but CMake reads its variable only the first time.
-        env |= {name: value for name, value in self.plan.env.items() if name.endswith("_LAUNCHER")}
-        return state_digest({"python": str(self.environment.python), "env": env})
-
-    def _last_configured(self) -> str | None:
-        """The configuration of what lies in `build`; None: not known."""
-        try:
-            return (self.directory / _CONFIGURED_FOR).read_text(encoding="utf-8")
-        except OSError:
-            return None
 
     def _command(self, argv: list[str]) -> process.Completed:
         path = os.pathsep.join([str(self.environment.bin), self.plan.env.get("PATH", os.defpath)])
@@ -195,9 +177,7 @@ class Build:
         env = {"PYTHONUNBUFFERED": "1", **self.plan.env, "PATH": path}
         if any(name.endswith("_LAUNCHER") for name in env):
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
-        marker = self.directory / _CONFIGURED_FOR
-        # Not there while the build runs: of one that is killed nobody knows how far it came.
-        marker.unlink(missing_ok=True)
+        self.leftovers.begin()
         try:
             return process.run(
                 argv,
@@ -212,8 +192,7 @@ class Build:
                 error.next_step = "a compiler was killed, perhaps for memory: give fewer --jobs and run again"
             raise
         finally:
-            if marker.parent.is_dir() and self.plan.per_python:
-                write_text(marker, self._configuration())
+            self.leftovers.end()
 
     def _editable(self) -> BuiltWheel:
         """`pip install -e`: the tree itself is what is imported, with the files that the plan generates."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.project import BuiltWheel
 from rocwright.build.run.prove import Proven
+from rocwright.build.run.toolchain import tools
 from rocwright.build.run.tree import Content, state_digest
-from rocwright.system.files import fact_line, sha256_file, write_text
+from rocwright.system.files import sha256_file, write_text
 from rocwright.system.interpreters import Interpreter
 
 _SCHEMA = 1
-# Programs that a build takes from PATH unless a variable names another.
-_TOOLS = {"CC": "cc", "CXX": "c++", "CMAKE": "cmake", "NINJA": "ninja", "HIPCC": "hipcc"}
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -102,34 +97,6 @@ def key_of(
         "rocm": rocm,
         "python": interpreter,
         "earlier": dict(earlier),
-        "tools": _tools(plan, caller),
+        "tools": tools(plan, caller),
     }
     return state_digest(values)
-
-
-def rocm_identity(rocm: Rocm) -> str:
-    """Differs when another ROCm lies there, without reading its libraries."""
-    digest = hashlib.sha256(msgspec.json.encode(rocm))
-    if rocm.site:
-        for record in sorted(Path(rocm.site).glob("rocm*.dist-info/RECORD")):
-            digest.update(record.read_bytes())
-    else:
-        for name in (".info", "lib", "bin"):
-            directory = Path(rocm.root) / name
-            for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-                digest.update(fact_line(path.name, path.lstat()))
-    return digest.hexdigest()
-
-
-def _tools(plan: BuildPlan, caller: Mapping[str, str]) -> dict[str, str]:
-    """Which compilers the build will find, as file and time."""
-    found = {}
-    for variable, name in _TOOLS.items():
-        program = plan.env.get(variable) or caller.get(variable) or name
-        path = shutil.which(
-            program.split()[0] if program.split() else name, path=plan.env.get("PATH", os.defpath)
-        )
-        if path is not None:
-            real = Path(path).resolve()
-            found[variable] = f"{real} {real.stat().st_size} {real.stat().st_mtime_ns}"
-    return found

@@ -281,9 +281,13 @@ def test_a_build_sees_nothing_of_the_callers_python_and_rocm(
     env = told(base)
     assert set(unwanted) & set(env) == set()
     assert (env["CXX"], env["CMAKE_POLICY_VERSION_MINIMUM"]) == ("my-own-c++", "3.5")
-    # Another compiler is another wheel.
+    # Another compiler is another wheel, as is a switch of the project's; a directory of the login is not.
     monkeypatch.setenv("CXX", "c++")
     assert toys.run(only).resumed == ()
+    monkeypatch.setenv("REL_WITH_DEB_INFO", "1")
+    assert toys.run(only).resumed == ()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1")
+    assert toys.run(only).resumed == (f"{TAG}-base",)
 
 
 @pytest.mark.slow
