@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from rocwright.build.before.host import HostFacts
 from rocwright.build.before.needs import SpaceRow
 from rocwright.build.before.problem import Problem
+from rocwright.build.before.tools import some
 from rocwright.build.before.tree import Place
 from rocwright.build.decide.family import FamilyPlan
 
@@ -53,7 +53,7 @@ def space_problems(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator
         if need.free < need.size * _SURE:
             yield Problem(
                 f"{_about(plan, host)} take about {need.size / 1e9:.1f} GB on the file system of "
-                f"{_top(need.places)}, where {need.free / 1e9:.1f} GB are free",
+                f"{some(need.places)}, where {need.free / 1e9:.1f} GB are free",
                 "free some, or move the checkouts, --work-dir or --output-dir to another file system",
             )
 
@@ -64,7 +64,7 @@ def tight_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[st
         if need.size * _SURE <= need.free < need.size:
             yield (
                 f"space may get scarce: {_about(plan, host)} take about {need.size / 1e9:.1f} GB on the file "
-                f"system of {_top(need.places)}, where {need.free / 1e9:.1f} GB are free (an estimate)"
+                f"system of {some(need.places)}, where {need.free / 1e9:.1f} GB are free (an estimate)"
             )
 
 
@@ -75,7 +75,3 @@ def _about(plan: FamilyPlan, host: HostFacts) -> str:
         f"builds of {size / 1e9:.1f} GB of sources for {targets} GPU target{'s' * (targets != 1)} and "
         f"{pythons} Python{'s' * (pythons != 1)}"
     )
-
-
-def _top(places: tuple[str, ...]) -> str:
-    return ", ".join(dict.fromkeys(str(Path(place)) for place in places))
