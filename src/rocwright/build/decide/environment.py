@@ -60,7 +60,7 @@ def common_environment(
     if rocm.library_path and not windows:
         # Of projects after torch, whose builds import it.
         env["LD_LIBRARY_PATH"] = rocm.library_path
-    return env | (_windows_compilers(rocm, wanted) if windows else _linux_flags(caller))
+    return env | (_windows_compilers(rocm) if windows else _linux_flags(caller))
 
 
 def _linux_flags(caller: Mapping[str, str]) -> dict[str, str]:
@@ -68,18 +68,14 @@ def _linux_flags(caller: Mapping[str, str]) -> dict[str, str]:
     return env | {name: appended(env.get(name), _GCC_QUIET) for name in ("CXXFLAGS", "CPPFLAGS")}
 
 
-def _windows_compilers(rocm: Rocm, wanted: Wanted) -> dict[str, str]:
+def _windows_compilers(rocm: Rocm) -> dict[str, str]:
     """CMake and setuptools read backslashes in these as escapes."""
     programs = PureWindowsPath(rocm.root).as_posix() + "/lib/llvm/bin"
-    env = {
+    return {
         "HIP_CLANG_PATH": programs,
         "CC": f"{programs}/clang-cl.exe",
         "CXX": f"{programs}/clang-cl.exe",
     }
-    if wanted.cache == "ccache":
-        # Debug information in a file of its own is nothing that a cache can keep.
-        env["CMAKE_MSVC_DEBUG_INFORMATION_FORMAT"] = "Embedded"
-    return env
 
 
 def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
@@ -99,16 +95,6 @@ def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str,
         added["PKG_CONFIG_PATH"] = joined_paths(packages, windows=False)
         added["LD_LIBRARY_PATH"] = joined_paths([library, rocm.library_path], windows=False)
     return added
-
-
-def cache_environment(wanted: Wanted) -> dict[str, str]:
-    """The compiler launchers of a cache, by its name; sccache takes HIP code on Linux as well."""
-    if not wanted.cache:
-        return {}
-    env = {"CMAKE_C_COMPILER_LAUNCHER": wanted.cache, "CMAKE_CXX_COMPILER_LAUNCHER": wanted.cache}
-    if wanted.cache == "sccache" and wanted.cache_hip and wanted.platform == "linux":
-        env["HIP_CLANG_LAUNCHER"] = wanted.cache
-    return env
 
 
 def _search_path(caller: Mapping[str, str], *, windows: bool) -> str:

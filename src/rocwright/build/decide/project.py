@@ -8,11 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import msgspec
 
-from rocwright.build.decide.environment import (
-    cache_environment,
-    common_environment,
-    sysdeps_environment,
-)
+from rocwright.build.decide.environment import common_environment, sysdeps_environment
 from rocwright.build.decide.flash_attention import choose_flash_attention
 from rocwright.build.decide.plan import BuildPlan, version_of, with_built
 from rocwright.build.decide.recipe import Recipe, RecipeTable
@@ -148,7 +144,7 @@ def _environment(
 ) -> dict[str, str]:
     wanted = run.wanted
     env = common_environment(run.rocm, wanted, caller=run.caller, jobs=run.jobs, include=run.include)
-    env |= run.launchers or cache_environment(wanted)
+    env |= run.launchers
     env |= run.shared
     if recipe.sysdeps and not run.windows:
         env |= sysdeps_environment(run.rocm, env, run.caller)

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.build.decide.wanted import CACHES
 from rocwright.build.units import recorder
 from rocwright.system.files import write_text
 
 HOST = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
-CACHES = ("ccache", "sccache")
 
 
 class Launcher(msgspec.Struct, frozen=True):
