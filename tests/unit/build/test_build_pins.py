@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 from fat_wheels import content, record_digest, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packaging.metadata import parse_email
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
-from rocwright.build.pins import require_pins
+from rocwright.build.pins import environment_of, pinned, require_pins
 from rocwright.errors import InvalidWheel, UsageError
 
 NAME = "torchvision-0.24.0+rocm7.1-cp311-cp311-linux_x86_64.whl"
@@ -158,3 +163,72 @@ def test_what_cannot_be_pinned_stays_as_it_is(tmp_path: Path) -> None:
     path.write_bytes(before[: len(before) // 2])
     with pytest.raises(InvalidWheel):
         require_pins(path, [PIN])
+
+
+# -- any METADATA
+
+
+_NAMES = st.sampled_from(["torch", "Torch", "TORCH", "torch-vision", "torch_geometric", "to.rch", "numpy"])
+_EXTRAS = st.sampled_from(["", "[opt]", "[opt,other]", " [ opt ]"])
+_VERSIONS = st.sampled_from(
+    ["", ">=2", " (>=2,<3)", "==2.9.1", " == 2.9.1+rocm7.1", "~=2.9.0", " @ https://example.org/a%20b.whl"]
+)
+_MARKERS = st.sampled_from(
+    [
+        "",
+        'sys_platform == "linux"',
+        "sys_platform == 'win32'",
+        'python_version < "3.9"',
+        'extra == "old"',
+        'extra == "old" and sys_platform == "linux"',
+        'platform_machine == "x86_64" or os_name == "nt"',
+    ]
+)
+_LINES = st.builds(
+    lambda name, extras, version, marker: f"{name}{extras}{version}" + (f" ; {marker}" if marker else ""),
+    _NAMES,
+    _EXTRAS,
+    _VERSIONS,
+    _MARKERS,
+)
+_KEYS = st.sampled_from(["Requires-Dist: ", "requires-dist:", "Requires-Dist:   ", "REQUIRES-DIST: "])
+_BODY = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=80)
+
+
+@settings(max_examples=100)
+@given(
+    requires=st.lists(st.tuples(_KEYS, _LINES, st.booleans()), max_size=6),
+    end=st.sampled_from(["\n", "\r\n"]),
+    body=st.one_of(st.none(), _BODY),
+    pin=st.sampled_from([PIN, "torch[new]==2.9.1+rocm7.1", "Torch == 2.9.1+rocm7.1"]),
+)
+def test_any_metadata(requires: list[tuple[str, str, bool]], end: str, body: str | None, pin: str) -> None:
+    shown = [key + (text.replace(" ", f"{end}\t", 1) if fold else text) for key, text, fold in requires]
+    kept = ["Metadata-Version: 2.1", "Name: x", "Version: 1", "Summary: Grüße,", "  auf zwei Zeilen"]
+    before = end.join([*kept, *shown, "Provides-Extra: old", ""])
+    rest = "" if body is None else end + body
+    wanted = Requirement(pin)
+    environment = environment_of(frozenset({"cp311-cp311-linux_x86_64"}))
+    after = pinned((before + rest).encode(), [wanted], environment)
+
+    assert after.endswith(rest.encode()) and after.startswith(end.join(kept).encode())
+    assert pinned(after, [wanted], environment) == after
+    head = after[: len(after) - len(rest.encode())].decode()
+    assert head.count("\n") == head.count(end) and f"{end}Provides-Extra: old{end}" in head
+    found = [Requirement(" ".join(text.split())) for text in parse_email(after)[0].get("requires_dist", [])]
+
+    def of_torch(one: Requirement) -> bool:
+        return canonicalize_name(one.name) == "torch"
+
+    def holds(one: Requirement) -> bool:
+        return one.marker is None or one.marker.evaluate({**environment, "extra": ""})
+
+    given_ones = [Requirement(text) for _, text, _ in requires]
+    assert [one for one in found if not of_torch(one)] == [one for one in given_ones if not of_torch(one)]
+    in_force = [one for one in found if of_torch(one) and holds(one)]
+    assert in_force
+    for one in in_force:
+        assert (one.specifier, one.url) == (wanted.specifier, None)
+        assert wanted.extras <= one.extras
+    asked = {extra for one in given_ones if of_torch(one) and holds(one) for extra in one.extras}
+    assert asked <= {extra for one in in_force for extra in one.extras}

@@ -34,7 +34,8 @@ def fat_metadata(
     """
     dropped: list[str] = []
     kept: set[str] = set()
-    for text in parse_metadata(metadata).requires_dist:
+    for line in parse_metadata(metadata).requires_dist:
+        text = " ".join(line.split())
         if fits(_project(text), needless):
             dropped.append(text)
         else:

@@ -38,7 +38,7 @@ def chosen_output(wheel: Wheel, given: Path | None) -> tuple[Path, str]:
     """
     version = fat_version(wheel.version)
     output = given or wheel.path.parent
-    if output.is_dir() or output.suffix != ".whl":
+    if output.is_dir() or output.suffix.lower() != ".whl":
         output = output / fat_filename(wheel, version)
     elif given is not None:
         version = _named_version(wheel, output)

@@ -101,6 +101,15 @@ def test_its_papers_name_the_new_version_and_require_no_rocm(fat: Path) -> None:
     assert {part["name"] for part in bill["components"]} == {ROOT + name for name in INSIDE}
 
 
+def test_requirements_on_rocm_go_however_they_are_written(prefix: Path, tmp_path: Path) -> None:
+    markers = ('sys_platform == "linux"', 'extra == "all"')
+    requires = ("ROCm[libraries]  ==7.1.0", f"rocm_sdk.core==7.1.0 ; {markers[0]}", "rocmlike", "torchaudio")
+    requires += (f"rocm [devel] >=7 ; {markers[1]}", f"numpy ; {markers[1]}")
+    plan = plan_fat(small_fat.torch_wheel(tmp_path, requires=requires), prefix)
+    kept = [line for line in plan.wheels[0].metadata.splitlines() if line.startswith("Requires-Dist")]
+    assert kept == [f"Requires-Dist: {requires[n]}" for n in (2, 3, 5)]
+
+
 def test_the_order_of_loading_stays_and_what_this_rocm_lacks_is_left_out(wheel: Path, prefix: Path) -> None:
     plan = plan_fat(wheel, prefix)
     assert plan.preload == ("lib/libroctx64.so.4", "lib/libamdhip64.so.7")
@@ -319,6 +328,7 @@ CASES: dict[str, tuple[Refusal, type[RocwrightError], str]] = {
     "other-version": (_output(f"torch-2.8.0-{small_fat.TAG}.whl"), UsageError, r"says version 2\.8\.0"),
     "other-tags": (_output("torch-2.9.0-py3-none-any.whl"), UsageError, "says tags py3-none-any"),
     "no-name": (_output("fat.whl"), UsageError, r"fat\.whl is no valid wheel name"),
+    "large-letters": (_output(FAT_NAME.replace(".whl", ".WHL")), UsageError, "is no valid wheel name"),
     "extension-of-another-torch": (
         lambda folder, wheel, prefix: plan_fat(
             wheel, prefix, also=[small_fat.vision_wheel(folder, requires=("torch==2.8.0",))]
