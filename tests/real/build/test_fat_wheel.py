@@ -19,6 +19,26 @@ for line in open("/proc/self/maps"):
         print(line.split()[-1])
 """
 
+# hiprtc needs no GPU, but comgr, a library with headers that it opens by name, and device libraries.
+COMPILE = """
+import ctypes, torch
+(hip,) = {line.split()[-1] for line in open("/proc/self/maps") if "/libamdhip64.so" in line}
+hip = ctypes.CDLL(hip)
+program, size = ctypes.c_void_p(), ctypes.c_size_t()
+source = b'extern "C" __global__ void k(float* x) { x[threadIdx.x] = sinf(x[threadIdx.x]); }'
+assert hip.hiprtcCreateProgram(ctypes.byref(program), source, b"k.hip", 0, None, None) == 0
+options = (ctypes.c_char_p * 1)(b"--offload-arch=gfx90a")
+done = hip.hiprtcCompileProgram(program, 1, options)
+hip.hiprtcGetProgramLogSize(program, ctypes.byref(size))
+log = ctypes.create_string_buffer(size.value + 1)
+hip.hiprtcGetProgramLog(program, log)
+assert done == 0, log.value
+assert hip.hiprtcGetCodeSize(program, ctypes.byref(size)) == 0
+code = ctypes.create_string_buffer(size.value)
+assert hip.hiprtcGetCode(program, code) == 0
+print(code.raw[:4], code.raw[18], b"sinf" not in code.raw)
+"""
+
 
 @pytest.fixture(scope="module")
 def fat(newcomer, demo) -> dict:
@@ -66,6 +86,8 @@ def test_it_computes_in_an_environment_without_rocm(newcomer, fat, tmp_path: Pat
     assert answer.split()[1] in ("hipErrorInvalidDevice", "hipErrorNoDevice", "hipSuccess")
     inside = {Path(file["path"]).name for file in fat["plan"]["files"] if file["rpath"]}
     loaded = {Path(path) for path in maps if Path(path).name in inside}
+    # A code object, EM_AMDGPU (224), into which the sine is linked.
+    assert newcomer.run(*clean[:-1], COMPILE).stdout == f"{bytes([127]) + b'ELF'!r} 224 True\n"
     bundle = next(iter(root.glob("lib/python3*/site-packages"))) / "torch/lib/rocm"
     # A few libraries are the interpreter's own as well, which has loaded them before.
     foreign = {path for path in loaded if not path.is_relative_to(bundle)}
