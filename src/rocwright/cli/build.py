@@ -14,7 +14,7 @@ from rocwright.build.family import build_family, last_report
 from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
-from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
+from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
 from rocwright.cli.source_options import host_platform
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
@@ -84,7 +84,7 @@ class Asked:
             platform=platform,
             targets=(),
             release_type=product.release_type,
-            version_suffix=product.version_suffix,
+            version_suffix=product.version_suffix or None,
             build_number=product.pytorch_build_number,
             clean=work.clean,
             flash_attention=product.flash_attention(platform),
@@ -178,7 +178,7 @@ def passed_on(status: int) -> int:
 
 def build(
     *,
-    output_dir: Path,
+    output_dir: OutputDir,
     packages: Packages = PACKAGES,
     where: Where = WHERE,
     trees: Trees = TREES,

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token
 
 from rocwright.cli.source_options import Platform
 from rocwright.errors import UsageError
 from rocwright.system import console
 
+
+def _place(_: object, tokens: Sequence[Token]) -> Path:
+    """A path; an empty one is a variable that was not set, and would stand for the current directory."""
+    text = tokens[0].value
+    if not text.strip():
+        raise ValueError("The path is empty.")
+    return Path(text)
+
+
+Place = Annotated[Path | None, Parameter(converter=_place)]
+OutputDir = Annotated[Path, Parameter(converter=_place)]
 _Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 _Words = Annotated[str, Parameter(show_default=False)]
 ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release"]
@@ -45,7 +57,7 @@ class Packages:
     pre: bool = True
     """Accept pre-releases of ROCm."""
 
-    pip_cache_dir: Path | None = None
+    pip_cache_dir: Place = None
     """Cache of pip for ROCm's packages (default: pip's own)."""
 
 
@@ -54,10 +66,10 @@ class Packages:
 class Where:
     """Which ROCm is built against, where no packages are installed for the build alone."""
 
-    rocm_environment: Path | None = None
+    rocm_environment: Place = None
     """Python environment that has the ROCm packages (default: $VIRTUAL_ENV, else the one this runs in)."""
 
-    rocm_prefix: Path | None = None
+    rocm_prefix: Place = None
     """Root of a plain ROCm installation: /opt/rocm, build/dist/rocm. CMAKE_PREFIX_PATH is kept behind it."""
 
     install_rocm: bool = False
@@ -72,22 +84,22 @@ class Where:
 class Trees:
     """Where the sources are. What has no directory is not built."""
 
-    root_checkout_dir: Path | None = None
+    root_checkout_dir: Place = None
     """Directory that holds pytorch, pytorch_audio, pytorch_vision, triton, apex."""
 
-    pytorch_dir: Path | None = None
+    pytorch_dir: Place = None
     """Checkout of PyTorch."""
 
-    pytorch_audio_dir: Path | None = None
+    pytorch_audio_dir: Place = None
     """Checkout of torchaudio."""
 
-    pytorch_vision_dir: Path | None = None
+    pytorch_vision_dir: Place = None
     """Checkout of torchvision."""
 
-    triton_dir: Path | None = None
+    triton_dir: Place = None
     """Checkout of triton."""
 
-    apex_dir: Path | None = None
+    apex_dir: Place = None
     """Checkout of apex."""
 
     project_dir: _Several = ()
@@ -105,7 +117,7 @@ class Trees:
     build_apex: bool | None = None
     """Build apex (default: where it is checked out)."""
 
-    lock: Path | None = None
+    lock: Place = None
     """A lock of the sources: exactly its projects are built, and only if every checkout is what it says."""
 
     def given(self) -> dict[str, Path]:
@@ -225,7 +237,7 @@ class Product:
 class Work:
     """How the work is done."""
 
-    work_dir: Path | None = None
+    work_dir: Place = None
     """Environments, logs and records of the build (default: OUTPUT_DIR-work)."""
 
     clean: bool = False

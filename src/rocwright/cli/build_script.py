@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 from rocwright.cli.build import PACKAGES, PRODUCT, TREES, WHERE, WORK, Asked, Door, run
-from rocwright.cli.build_options import Packages, Product, Trees, Where, Work
+from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work
 from rocwright.cli.install_rocm import install_rocm
 from rocwright.errors import UsageError
 
@@ -18,7 +18,7 @@ from rocwright.errors import UsageError
 def _build(door: Door) -> Callable[..., None]:
     def build(
         *,
-        output_dir: Path,
+        output_dir: OutputDir,
         packages: Packages = PACKAGES,
         where: Where = WHERE,
         trees: Trees = TREES,
@@ -88,7 +88,13 @@ def run_script(script: Path, arguments: Sequence[str]) -> None:
     if not arguments:
         app.help_print([])
         sys.exit(UsageError.exit_code)
+    words = command_first(app, arguments)
+    if words[0].startswith("-") and words[0] not in app:
+        raise UsageError(
+            "no sub-command is given",
+            next_step="write build or install-rocm, before the options or behind them",
+        )
     try:
-        app(command_first(app, arguments), exit_on_error=False)
+        app(words, exit_on_error=False)
     except CycloptsError:
         sys.exit(UsageError.exit_code)

@@ -10,11 +10,11 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.build.rocm.described import Rocm
-from rocwright.build.rocm.install import INDEX_WAIT_S
+from rocwright.build.rocm.install import INDEX_WAIT_S, rocm_requirement
 from rocwright.build.rocm.install import install_rocm as install
 from rocwright.build.rocm.pip import RETRY_EVERY_S
 from rocwright.build.rocm.places import closed_places, find_environment
-from rocwright.cli.build_options import Packages, words
+from rocwright.cli.build_options import Packages, Place, words
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
@@ -33,7 +33,7 @@ class Installed(msgspec.Struct, frozen=True):
 
 def install_rocm(
     *,
-    rocm_environment: Path | None = None,
+    rocm_environment: Place = None,
     packages: Packages = _PACKAGES,
     install_retry_timeout_seconds: float = INDEX_WAIT_S,
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
@@ -90,6 +90,8 @@ def install_into(
             next_step="give 0 or more to wait in all, and more than 0 between two questions",
         )
     places = closed_places(packages.index_url, packages.find_links)
+    extras = words(packages.rocm_extras)
+    rocm_requirement(packages.rocm_sdk_version, extras)
     log = log or default_cache() / "log" / "install-rocm.log"
     files.make_directory(log.parent)
     files.write_text(log, "")
@@ -98,7 +100,7 @@ def install_into(
         environment,
         places,
         spec=packages.rocm_sdk_version,
-        extras=words(packages.rocm_extras),
+        extras=extras,
         pre=packages.pre,
         pip_cache_dir=packages.pip_cache_dir,
         index_wait_s=wait_s,

@@ -85,7 +85,13 @@ def find_interpreter(text: str = "") -> Interpreter:
     if not text:
         return running_interpreter()
     if "/" in text or os.sep in text:
-        return ask_interpreter(Path(text).expanduser().absolute())
+        path = Path(text).expanduser().absolute()
+        if not path.exists():
+            raise MissingTool(
+                f"there is no Python {path}",
+                next_step="give the path of a python3 program, or a version such as 3.12",
+            )
+        return ask_interpreter(path)
     wanted = _WANTED.fullmatch(text)
     if wanted is None:
         raise UsageError(

@@ -12,7 +12,8 @@ import pytest
 
 from rocwright import cli
 from rocwright.cli.build import passed_on
-from rocwright.cli.build_script import command_first, script_app
+from rocwright.cli.build_script import command_first, run_script, script_app
+from rocwright.errors import UsageError
 
 Call = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[3]
@@ -244,6 +245,12 @@ def test_older_spellings_are_announced(call: Call) -> None:
         ),
         (["--project-dir", "vllm"], "--project-dir vllm is not NAME=DIR"),
         (["--project-dir", f"torch={MINI}"], "the directory of torch is given twice"),
+        (["--version-suffix", "+a b"], "version suffix '+a b' must start with '+', and have letters"),
+        (["--find-links", ".", "--rocm-sdk-version", "7.10"], "'7.10' is no version specifier"),
+        (["--find-links", ".", "--rocm-extras", "a;b"], "'a;b' is no name of an extra"),
+        (["--work-dir", ""], "Invalid value for --work-dir: The path is empty."),
+        (["--rocm-prefix", ""], "Invalid value for --rocm-prefix: The path is empty."),
+        (["--triton-dir="], "Invalid value for --triton-dir: The path is empty."),
         (["--python", "three"], "--python three is neither a version nor a path"),
         (["--root-checkout-dir", "nowhere"], "there is no directory nowhere"),
         (["--build-apex"], "apex"),
@@ -255,6 +262,34 @@ def test_options_that_make_no_sense_together(call: Call, words: list[str], told:
     code, out, err = call("--dry-run", "--output-dir", "out", *torch, *words)
     assert (code, out) == (2, "")
     assert told in err
+
+
+def test_an_empty_output_directory_is_not_the_current_one(call: Call) -> None:
+    code, out, err = call("--dry-run", "--output-dir", "", "--pytorch-dir", MINI / "pytorch")
+    assert (code, out) == (2, "")
+    assert "--output-dir" in err and "The path is empty." in err
+
+
+def test_an_empty_suffix_counts_as_not_given(call: Call) -> None:
+    torch = ("--pytorch-dir", MINI / "pytorch", "--rocm-sdk-version", "==7.10.0")
+    (plan,) = dry(call, *torch, "--version-suffix", "")["builds"]
+    assert plan["version"] == "2.9.0+rocm7.10.0"
+
+
+def test_a_directory_of_another_project_is_found_out(call: Call) -> None:
+    words = ("--pytorch-rocm-arch", "gfx942", "--pytorch-dir", MINI / "pytorch_vision")
+    code, _, err = call("--dry-run", "--output-dir", "out", *words)
+    assert code == 3
+    assert "torch/_rocm_init.py belongs into the torch wheel, and its directory is not there" in err
+    assert f"in: {MINI / 'pytorch_vision'}" in err
+
+
+def test_a_python_that_is_not_there(call: Call, tmp_path: Path) -> None:
+    torch = ("--pytorch-dir", MINI / "pytorch", "--pytorch-rocm-arch", "gfx942")
+    code, _, err = call("--dry-run", "--output-dir", "out", *torch, "--python", "./nope")
+    assert code == 4
+    assert f"there is no Python {tmp_path}/nope" in err
+    assert "next: give the path of a python3 program, or a version such as 3.12" in err
 
 
 def test_another_platform_is_for_dry_runs(call: Call) -> None:
@@ -321,3 +356,10 @@ def test_exit_codes_of_commands_are_passed_on() -> None:
 )
 def test_the_sub_command_may_stand_anywhere(words: str, expected: str) -> None:
     assert command_first(script_app(SCRIPT), words.split()) == expected.split()
+
+
+@pytest.mark.parametrize("words", ["--output-dir out", "--index-url install-rocm", "--index-url"])
+def test_a_sub_command_that_is_missing_is_told(words: str) -> None:
+    with pytest.raises(UsageError, match="no sub-command is given") as told:
+        run_script(SCRIPT, words.split())
+    assert "write build or install-rocm" in str(told.value)

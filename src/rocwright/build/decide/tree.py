@@ -52,8 +52,9 @@ def absent_tree(recipe: Recipe, directory: Path) -> SourceFacts:
 def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
     """Read what the recipe needs of the checkout in `directory`.
 
-    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without a version or without
-    setup.py, `InvalidData` for a `build_env.json` or pyproject.toml that does not parse; each names the file.
+    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without a version, without
+    setup.py or without the package that ROCm's module goes into, `InvalidData` for a `build_env.json` or
+    pyproject.toml that does not parse; each names the file.
     """
     if not directory.is_dir():
         raise UsageError(
@@ -68,10 +69,17 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
             where=directory,
             next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
         )
+    version = _base_version(recipe, directory)
+    if recipe.rocm_init and not (directory / recipe.rocm_init).parent.is_dir():
+        raise InvalidInput(
+            f"{recipe.rocm_init} belongs into the {recipe.project} wheel, and its directory is not there",
+            where=directory,
+            next_step=f"is this {recipe.project}? name the directory of its checkout",
+        )
     commit, date = _commit(directory)
     return SourceFacts(
         directory=str(directory),
-        version=_base_version(recipe, directory),
+        version=version,
         commit=commit,
         source_date=date,
         setup="." if setup is None else Path(setup).parent.as_posix(),

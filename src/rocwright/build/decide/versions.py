@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rocwright.build.decide.recipe import Recipe
 from rocwright.build.decide.tree import SourceFacts
 from rocwright.build.decide.wanted import Wanted
@@ -9,6 +11,8 @@ from rocwright.build.rocm.described import VERSION, Rocm
 from rocwright.errors import UsageError
 from rocwright.model.version import GIT_TYPES, check_pattern, rocm_suffix, with_commit, with_suffix
 
+# A local version (PEP 440), with the separators that are normalized to dots.
+_SUFFIX = re.compile(r"\+[a-z0-9]+([-_.][a-z0-9]+)*", re.IGNORECASE)
 # In a plan without a ROCm, for the two numbers that a release accepts every patch level of.
 _MAJOR_MINOR = "${ROCM_MAJOR}.${ROCM_MINOR}.*"
 
@@ -18,9 +22,9 @@ def local_suffix(wanted: Wanted, rocm: Rocm) -> str:
     given = wanted.version_suffix
     if given is None:
         return f"+rocm{VERSION}" if rocm.version == VERSION else rocm_suffix(rocm.version)
-    if not given.startswith("+") or given == "+":
+    if not _SUFFIX.fullmatch(given):
         raise UsageError(
-            f"version suffix {given!r} must start with '+'",
+            f"version suffix {given!r} must start with '+', and have letters, digits and dots behind it",
             next_step="write it like --version-suffix +rocm7.10.0",
         )
     return given

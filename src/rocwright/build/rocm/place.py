@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.build.rocm.install import rocm_requirement
 from rocwright.build.rocm.places import closed_places
 from rocwright.errors import UsageError
 from rocwright.system.venv import Closed
@@ -60,7 +61,8 @@ def decide_place(
     """The one kind of place that the options name; an empty index or page counts as not given.
 
     With `environment_first`, as the documented script wants it, an index without `install` says nothing about
-    the ROCm to build against. Raises `UsageError` for options that name two kinds.
+    the ROCm to build against. Raises `UsageError` for options that name two kinds,
+    for a malformed `spec` or extra.
     """
     given = {
         "--index-url": (index_url or "").strip(),
@@ -88,6 +90,8 @@ def decide_place(
             f"--rocm-environment and {' and '.join(sources)} name two different ROCms",
             next_step="add --install-rocm to install into that environment, or leave one of them out",
         )
+    # Wrong text is told by a dry run, too, and before an environment is touched.
+    rocm_requirement(spec, extras)
     own = bool(sources) and not install and not environment_first
     places = closed_places(index_url, find_links) if sources else Closed()
     return RocmPlace(

@@ -237,7 +237,7 @@ def test_a_plan_without_a_rocm_says_what_is_open() -> None:
 def test_a_suffix_that_is_given_is_taken() -> None:
     assert one("torch", version_suffix="+mine.1").version == "2.9.0+mine.1"
     assert one("torch", version_suffix="+mine", release_type="dev").version == "2.9.0+git1a2b3c4d.mine"
-    for text in ("mine", "", "+"):
+    for text in ("mine", "", "+", "+a b", "+rocm7/x", "+rocm..7"):
         with pytest.raises(UsageError, match=r"must start with '\+'"):
             family(version_suffix=text)
 

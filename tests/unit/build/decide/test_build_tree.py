@@ -25,6 +25,8 @@ def write(folder: Path, files: dict[str, str]) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    # Every torch has its package, and ROCm's module goes into it.
+    (folder / "torch").mkdir(exist_ok=True)
     return folder
 
 
@@ -150,6 +152,7 @@ def test_a_tree_that_cannot_be_built_is_named(
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "torch").mkdir()
     with pytest.raises(error, match=words) as caught:
         read_tree(TORCH, tmp_path)
     assert caught.value.where == str(tmp_path / where)
