@@ -52,7 +52,7 @@ def launcher_environment(
     """
     caller = caller or {}
     values: dict[str, str] = {}
-    if record and platform == "linux" and not re.search(r"[;\n]", str(work_dir)):
+    if record and platform == "linux" and not re.search(r"[;\n'\"\\$`]", str(work_dir)):
         for names, launcher in ((HOST, "record-host"), (HIP, "record-hip"), (LINK, "record-link")):
             values |= dict.fromkeys(names, str(work_dir / "bin" / launcher))
         if re.search(r"\s", str(work_dir)):

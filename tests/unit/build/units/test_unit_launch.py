@@ -75,7 +75,8 @@ def test_a_work_directory_with_a_space_or_a_semicolon():
     """hipcc pastes its launcher into a shell command, CMake reads a list."""
     spaced = launcher_environment(Path("/home/u/my work"))
     assert set(spaced) == set(RECORDED) - {"HIP_CLANG_LAUNCHER"}
-    assert launcher_environment(Path("/home/u/a;b")) == {}
+    for odd in ("a;b", "it's", 'a"b', "a$b", "a`b"):
+        assert launcher_environment(Path("/home/u") / odd) == {}
 
 
 def test_what_the_caller_sets_wins():
