@@ -93,13 +93,13 @@ def run_family(
                 run.build(each)
         finally:
             use = counter.after()
-            report = _report(plan, work_dir, use)
+            report = _report(run.begun, work_dir, use)
         return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove(), report)
 
 
-def _report(plan: FamilyPlan, work_dir: Path, use: CacheUse | None) -> BuildReport:
+def _report(begun: Mapping[str, Path], work_dir: Path, use: CacheUse | None) -> BuildReport:
     """Also of a build that failed: what it cost until then is in `units/report.json`."""
-    logs = {build.project: find_ninja_logs(Path(build.directory)) for build in plan.builds}
+    logs = {project: find_ninja_logs(directory) for project, directory in begun.items()}
     report = build_report(read_units(work_dir / "units"), ninja_logs=logs, cache=use)
     write_report(report, work_dir / "units" / "report.json")
     return report
@@ -154,6 +154,8 @@ class _Run:
         self.rocm = rocm_identity(plan.rocm)
         self.wheels: list[BuiltWheel] = []
         self.resumed: list[str] = []
+        # Project to directory. Where nothing was begun, logs of build systems tell of earlier runs.
+        self.begun: dict[str, Path] = {}
 
     def build(self, plan: BuildPlan) -> None:
         """Build one project for one Python, or take over what an earlier run made."""
@@ -207,6 +209,7 @@ class _Run:
         log.unlink(missing_ok=True)
         self.note(f"{name}: building {plan.version}".rstrip() + f" (log: {log})")
         environment = self._environment(plan, interpreter, before, log)
+        self.begun[plan.project] = Path(plan.directory)
         build = Build(
             plan, environment, tree, rocm=self.plan.rocm, log=log, threads=self.threads, note=self.note
         )

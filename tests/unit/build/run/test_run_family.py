@@ -32,6 +32,7 @@ name, version = os.environ["TOY_NAME"], os.environ["TOY_VERSION"]
 behave = Path("behave").read_text() if Path("behave").exists() else ""
 Path("build").mkdir(exist_ok=True)
 Path("build/object").write_text("compiled")
+Path("build/.ninja_log").write_text("# ninja log v5\\n0\\t2000\\t0\\tkernel.o\\tabc\\n")
 try:
     import base
     seen = base.__version__
@@ -136,8 +137,14 @@ def toys(tmp_path: Path) -> Toys:
 def told(build: dict[str, object]) -> dict[str, str]:
     """The environment of a build without what every shell sets itself, and the mark of the run."""
     env = msgspec.convert(build["env"], dict[str, str])
-    own = {"_", "OLDPWD", "PWD", "SHLVL", "ROCWRIGHT_RUN"}
+    own = {"_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES", "ROCWRIGHT_RUN"}
     return {name: value for name, value in env.items() if name not in own}
+
+
+def slow_units(result: FamilyResult) -> list[str]:
+    """The projects of the units in a report."""
+    assert result.report is not None
+    return sorted(unit.project for unit in result.report.slowest)
 
 
 TAG = running_interpreter().tag
@@ -165,14 +172,19 @@ def test_a_family_is_built_in_order_proven_and_not_built_again(toys: Toys) -> No
     assert not (toys.root / "base" / "generated.py").exists()
     assert not (toys.root / "base" / "dist").exists()
 
+    assert slow_units(result) == ["base", "top"]
+
     again = toys.run()
     assert toys.builds == []
+    assert slow_units(again) == [], "logs of ninja that were there before are of another run"
     assert again.resumed == (f"{TAG}-base", f"{TAG}-top")
     assert (again.wheels, again.proof) == (result.wheels, result.proof)
 
     # A change of the second is no reason to build the first again; one of the first is, for both.
     (toys.root / "top" / "code.txt").write_text("# two\n")
-    assert toys.run().resumed == (f"{TAG}-base",)
+    once_more = toys.run()
+    assert once_more.resumed == (f"{TAG}-base",)
+    assert slow_units(once_more) == ["top"]
     assert toys.built == ["top"]
     (toys.root / "base" / "code.txt").write_text("# two\n")
     assert toys.run().resumed == ()
