@@ -44,6 +44,9 @@ def say(text: str = "") -> None:
 
 def out(text: str) -> None:
     """One line of data, on stdout, unstyled; characters that it cannot show are spelled out."""
+    if sys.stdout is None:
+        # Closed by the caller (`>&-`), who does not want it.
+        return
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     sys.stdout.flush()

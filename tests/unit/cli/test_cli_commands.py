@@ -257,6 +257,14 @@ def test_every_error_ends_in_its_code(
     assert captured.err == f"error ({name}): {problem}\n"
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_whose_streams_are_closed_ends_well(tmp_path: Path, closed: str) -> None:
+    command = f"exec {sys.executable} -m rocwright wheel cp-version --python-version 3.12 {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 WAITING = """
 import time
 from pathlib import Path
