@@ -73,10 +73,10 @@ class Where:
     """Root of a plain ROCm installation: /opt/rocm, build/dist/rocm. CMAKE_PREFIX_PATH is kept behind it."""
 
     install_rocm: bool = False
-    """Install the ROCm packages into that environment first."""
+    """Install the ROCm packages into --rocm-environment first."""
 
     install_wheels: bool | None = None
-    """Install the built wheels into that environment at the end."""
+    """Install the built wheels into --rocm-environment at the end."""
 
 
 @Parameter(name="*", group=_SOURCES)
@@ -244,7 +244,7 @@ class Work:
     """Delete each project's build directory first."""
 
     resume: bool = True
-    """Take wheels that an earlier run has finished, where nothing that they are made of has changed."""
+    """Take over the wheels that an earlier run has finished from the same sources and options."""
 
     jobs: int | None = None
     """Compilers at once (default: as many as cores and memory allow)."""
@@ -259,7 +259,7 @@ class Work:
     """Let sccache leave the compiler of device code alone."""
 
     report_units: bool = True
-    """Record what compiler calls cost, and print the slowest."""
+    """Record what each call of a compiler costs."""
 
     dry_run: bool = False
     """Only print what would be done; needs no ROCm and writes nothing."""

@@ -39,8 +39,8 @@ def fat(
     wheel
         A torch wheel as it was built (not split into host and device wheels).
     rocm_dir
-        ROCm for the wheel's platform: an installed prefix, what `rocm-sdk path --root` prints, or a
-        site-packages directory with ROCm's packages.
+        ROCm for the wheel's platform: a plain installation, a Python environment that has the packages, or
+        what `rocm-sdk path --root` prints.
     output_path
         The file to write, or its directory (default: beside the wheel). The file's name may say another local
         version: what follows the +.
