@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PureWindowsPath
 from typing import Literal
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
@@ -12,6 +15,23 @@ from rocwright.errors import InvalidData, UsageError
 from rocwright.model.project import PLATFORMS
 
 Backend = Literal["setup.py", "build"]
+
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
+
+
+def _require_requirement(text: str) -> Requirement:
+    try:
+        return Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"{text!r} is no requirement, such as numpy or numpy>=2") from error
+
+
+def _require_below(field: str, path: str) -> None:
+    """What a build writes and removes lies in its own tree."""
+    parts = PureWindowsPath(path).parts
+    if not parts or PureWindowsPath(path).anchor or ".." in parts:
+        raise ValueError(f"{field} has {path!r}, which is no path below the checkout")
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,8 +76,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     copied_windows: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        if not self.project:
-            raise ValueError("project is empty")
+        if not _NAME.fullmatch(self.project):
+            raise ValueError(f"project {self.project!r} is no name of a distribution")
         for name, given in (("platforms", self.platforms), ("opt_in", self.opt_in)):
             if unknown := [word for word in given if word not in PLATFORMS]:
                 raise ValueError(f"{name} has {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
@@ -69,6 +89,16 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("version_file and version_env go together")
         if not self.setup:
             raise ValueError("setup is empty; it says where setup.py may lie")
+        for text in (*self.requirements, *self.uninstalled_windows):
+            _require_requirement(text)
+        for path in self.per_python:
+            _require_below("per_python", path)
+        for path in self.copied_windows:
+            _require_below("copied_windows", path)
+        if self.rocm_init:
+            _require_below("rocm_init", self.rocm_init)
+        if set(re.findall(r"\{number\}|[{}]", self.number_suffix)) - {"{number}"}:
+            raise ValueError(f"number_suffix {self.number_suffix!r} has a brace that is not of {{number}}")
 
     @property
     def module(self) -> str:
@@ -99,6 +129,12 @@ class RecipeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tools: tuple[str, ...] = ()
     many_targets: int = 4
     hip_launcher_since: str = ""
+
+    def __post_init__(self) -> None:
+        for text in self.tools:
+            operators = [part.operator for part in _require_requirement(text).specifier]
+            if operators != ["=="]:
+                raise ValueError(f"tools has {text!r}, which is not pinned: write {text}==1.2.3 or the like")
 
     def get(self, project: str) -> Recipe:
         """The recipe of a project; raises `UsageError` listing the known ones."""
