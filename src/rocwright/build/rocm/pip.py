@@ -32,9 +32,10 @@ _KEPT = {
     "PIP_CACHE_DIR",
     "PIP_NO_CACHE_DIR",
 }
+_SILENT = "the index does not answer yet"
 # How pip says that a package is not to be had; on an index that is catching up, it will be.
 _NOT_YET = (
-    (re.compile(r"Connection ?refused", re.IGNORECASE), "the index does not answer yet"),
+    (re.compile(r"Connection ?refused", re.IGNORECASE), _SILENT),
     (
         re.compile(
             r"No matching distribution found|Could not find a version that satisfies"
@@ -189,10 +190,12 @@ def _explained(
         failed.next_step = (
             "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
         )
-    elif not_yet(tail) is not None:
+    elif (reason := not_yet(tail)) is not None:
         since = f", after {waited:.0f} s of waiting" if waited else ""
         failed.next_step = (
-            f"{wanted.requirement} is not there{since}: check the version and the places that were asked, "
-            "which pip's lines above name"
+            f"nothing answers at the address of the index{since}: check it, and the network"
+            if reason == _SILENT
+            else f"{wanted.requirement} is not there{since}: check the version and the places that were "
+            "asked, which pip's lines above name"
         )
     return failed

@@ -141,11 +141,12 @@ def test_an_index_that_does_not_run_yet(tmp_path: Path, environment: Environment
         unused.bind(("127.0.0.1", 0))
         place = f"http://127.0.0.1:{unused.getsockname()[1]}/simple/"
         said: list[str] = []
-        with pytest.raises(CommandFailed):
+        with pytest.raises(CommandFailed) as failed:
             install_rocm(
                 environment, Closed(place), index_wait_s=0.01, index_every_s=9, log=log, note=said.append
             )
     assert len(said) == 1 and "does not answer yet" in said[0]
+    assert "nothing answers at the address of the index" in str(failed.value.next_step)
 
 
 # -- what the packages say -----------------------------------------------------------------------------------
