@@ -92,6 +92,7 @@ def test_an_index_that_shows_it_later_is_waited_for(
     assert "hunter2" not in text and "***@127.0.0.1" in text
 
 
+@pytest.mark.slow
 def test_a_version_that_never_comes(tmp_path: Path, environment: Environment, log: Path) -> None:
     rocm_wheels.make_wheel(tmp_path / "dist", "7.10.0")
     said: list[str] = []
@@ -249,6 +250,7 @@ def test_an_environment_of_the_builds_own_is_kept_until_other_packages_are_to_be
     assert sorted(path.name for path in root.parent.iterdir()) == ["rocm", "rocm.2", "rocm.lock"]
 
 
+@pytest.mark.slow
 def test_a_killed_installation_is_no_environment(tmp_path: Path, log: Path) -> None:
     dist, root = tmp_path / "dist", tmp_path / "env" / "rocm"
     rocm_wheels.make_wheel(dist, "7.10.0")
