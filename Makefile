@@ -56,7 +56,7 @@ bench-check: $(VENV)/.dev  ## measure the check of a 700 MB wheel against inflat
 bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinned, hipified before, from a mirror (SOURCES_ARGS=...)
 	@$(BIN)/python benchmarks/sources.py $(WORK)-sources $(SOURCES_ARGS)
 
-bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins (BUILD_ARGS=...)
+bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins, fat wheels (BUILD_ARGS=...)
 	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build $(BUILD_ARGS)
 
 clean:  ## remove what the commands made, but not downloaded packages

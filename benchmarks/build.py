@@ -1,4 +1,5 @@
-"""What building with rocwright costs beside the build: deciding, records, resuming, a further Python, pins.
+"""What building with rocwright costs beside the build: deciding, records, resuming, a further Python, pins,
+and a fat wheel beside the compression of what goes into it.
 
 ``python benchmarks/build.py DEMO WORK`` prints one JSON object. DEMO is a finished demo, of which the ROCm
 packages and the hipified checkouts of the miniature family are taken; WORK is emptied. The family is a
@@ -25,6 +26,7 @@ from rocwright.build.pins import require_pins
 from rocwright.build.units.launch import write_launchers
 from rocwright.build.units.records import read_units
 from rocwright.errors import RocwrightError
+from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import find_interpreter
 from rocwright.wheel.write import BytesSource, Member, write_members
 
@@ -33,6 +35,7 @@ MOST_RESUME_S = 2.0
 MOST_OF_FIRST = 0.2
 MOST_RECORD_MS = 25.0
 MOST_OF_COPY = 2.0
+MOST_OF_COMPRESSION = 1.3
 CALLS = 100
 WHEEL_BYTES = 700_000_000
 # Runs the command and writes the CPU seconds of this process, without its children, to a file.
@@ -173,6 +176,47 @@ def pins(work: Path, runs: int) -> dict[str, object]:
     }
 
 
+def fat(demo: Path, work: Path, runs: int) -> dict[str, object]:
+    """A fat wheel of the demo's torch and ROCm, beside libdeflate on the same bytes and threads."""
+    (torch,) = (demo / "dist" / "pytorch").glob("torch-*.whl")
+    threads = str(available_cores())
+    command: Command = [sys.executable, "-m", "rocwright", "wheel", "fat", torch, demo / "rocm", "--json"]
+    command += ["--output-path", f"{work / 'fat'}/", "--jobs", threads]
+    bundled = work / "bundled"
+    bundled.mkdir()
+    plan = run([*command, "--dry-run"], sample=False).said
+    for number, file in enumerate(plan["files"]):
+        place = bundled / f"{number}-{Path(file['path']).name}"
+        try:
+            os.link(file["source"], place)
+        except OSError:  # another file system
+            shutil.copyfile(file["source"], place)
+    least: Command = [sys.executable, Path(__file__).with_name("wheel_write.py"), bundled]
+    least += ["--threads", threads, "--side", "floor"]
+    run(least, sample=False)  # warms the file cache for both
+    ours, floors = [], []
+    for _ in range(runs):
+        floors.append(run(least, sample=False))
+        ours.append(run(command, sample=False))
+    ratio = middle(mine.wall / floor.wall for mine, floor in zip(ours, floors, strict=True))
+    size = sum(file["size"] for file in plan["files"])
+    return {
+        "goal": f"at most {MOST_OF_COMPRESSION} times hashing and compressing the {size / 1e6:.0f} MB",
+        "measured": {
+            "wall_s": round(middle(one.wall for one in ours), 2),
+            "cpu_s": round(middle(one.cpu for one in ours), 2),
+            "ratio": round(ratio, 2),
+        },
+        "floor": {
+            "wall_s": round(middle(one.wall for one in floors), 2),
+            "cpu_s": round(middle(one.cpu for one in floors), 2),
+            "command": shown(least),
+        },
+        "command": shown(command),
+        "met": ratio <= MOST_OF_COMPRESSION,
+    }
+
+
 def _seconds(act: Any) -> float:
     began = time.monotonic()
     act()
@@ -206,6 +250,7 @@ def main() -> int:
     family = Family(demo, work, pythons)
     results = builds(family, pythons, options.runs)
     results |= {"recorder": recorder(work / "launchers", options.runs), "pins": pins(work, options.runs)}
+    results["fat"] = fat(demo, work, options.runs)
     shutil.rmtree(work)
     met = all(each["met"] is not False for each in results.values() if isinstance(each, dict))
     facts = {"cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0], "command": family.shown}
