@@ -90,8 +90,10 @@ def key_of(
 
     `rocm` is its identity, `earlier` the sha256 of wheels that it is built against.
     """
+    # Of what is removed first, the rest depends on which Python of a run comes first, not on what is wanted.
+    removed = ("build",) if "build" in plan.removed else ()
     values = {
-        "plan": msgspec.structs.replace(plan, env={}),
+        "plan": msgspec.structs.replace(plan, env={}, removed=removed),
         "environment": outcome_environment(caller, plan.env),
         "source": content.digest(without=made),
         "rocm": rocm,
