@@ -426,7 +426,9 @@ def stop(*_):
     raise KeyboardInterrupt
 signal.signal(signal.SIGTERM, stop)
 signal.signal(signal.SIGINT, stop)
-process.run(["/bin/sh", "-c", "echo $$ > pid; touch ready; exec sleep 60"])
+# Heard of once its output is read: on a busy machine it runs before whoever started it goes on.
+started = lambda line: open("ready", "w").close()
+process.run(["/bin/sh", "-c", "echo $$ > pid; echo up >&2; exec sleep 60"], watch=started)
 """
     child = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE)
     try:
