@@ -16,21 +16,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
-from rocwright.system.files import disk_error
+from rocwright.system.output import Output
 from rocwright.system.redact import redact, secrets_in, without_login, without_secret
 
-_TAIL_LINES = 25
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
-# A line beyond this many characters is passed on in pieces; so many more wait for what may complete a secret.
-_LONGEST_LINE = 1 << 18
-_HELD_BACK = 1 << 12
 
 _running: set[int] = set()
 _MARK = "ROCWRIGHT_RUN"
@@ -115,7 +110,7 @@ def run(
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    output = _Output(log, watch, secrets_in(environment))
+    output = Output(log, watch, secrets_in(environment))
     try:
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
         child = _start(words, cwd, environment)
@@ -181,91 +176,7 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
     return child
 
 
-class _Output:
-    """What a command prints: standard output whole, the last lines of both streams, all of it in the log."""
-
-    def __init__(
-        self,
-        log: Path | None,
-        watch: Callable[[str], None] | None = None,
-        secrets: Sequence[str] = (),
-    ) -> None:
-        self._watch = watch
-        self._secrets = secrets
-        self.stdout: list[str] = []
-        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._rest = {"out": "", "err": ""}
-        self._sink = None
-        self._fresh = True
-        self._log = log
-        if log is not None:
-            with _on_disk(log):
-                log.parent.mkdir(parents=True, exist_ok=True)
-                self._fresh = _ends_a_line(log)
-                self._sink = log.open("a", encoding="utf-8")
-
-    def begin(self, line: str) -> None:
-        """The command itself, on a line of its own."""
-        if self._sink is not None:
-            with _on_disk(self._log):
-                self._sink.write(line if self._fresh else "\n" + line)
-                self._sink.flush()
-
-    def take(self, stream: str, text: str, *, last: bool = False) -> None:
-        """Text of one stream, in the order of arrival; lines are kept whole."""
-        if stream == "out":
-            self.stdout.append(text)
-        whole = self._rest[stream] + text
-        lines = whole.splitlines(keepends=True)
-        self._rest[stream] = lines.pop() if lines and not last and not lines[-1].endswith("\n") else ""
-        for line in lines:
-            if self._watch is not None and stream == "err":
-                self._watch(line.strip())
-                if line.endswith("\r"):
-                    continue
-            self._put(self._clean(line))
-        if len(self._rest[stream]) > _LONGEST_LINE:
-            line = self._clean(self._rest[stream])
-            self._rest[stream] = line[-_HELD_BACK:]
-            self._put(line[:-_HELD_BACK])
-
-    def _clean(self, text: str) -> str:
-        text = without_login(text)
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    def _put(self, text: str) -> None:
-        self.tail.append(text.rstrip("\r\n"))
-        if self._sink is not None:
-            with _on_disk(self._log):
-                self._sink.write(text)
-
-    def close(self) -> None:
-        """End the log."""
-        if self._sink is not None:
-            with _on_disk(self._log):
-                self._sink.close()
-
-
-@contextlib.contextmanager
-def _on_disk(log: Path | None) -> Iterator[None]:
-    """Raise the error of a full disk by its name."""
-    try:
-        yield
-    except OSError as error:
-        raise disk_error(error, log or Path()) from error
-
-
-def _ends_a_line(log: Path) -> bool:
-    if not log.exists() or log.stat().st_size == 0:
-        return True
-    with log.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"
-
-
-def _drain(child: subprocess.Popen[bytes], output: _Output) -> None:
+def _drain(child: subprocess.Popen[bytes], output: Output) -> None:
     """Read both streams in the order of arrival until both end, or the command has and no more comes.
 
     A daemon that the command started (a compiler cache) keeps the streams open; it is not waited for.
