@@ -256,3 +256,18 @@ def test_a_failed_checkout_is_not_built(desk: Desk, tmp_path: Path) -> None:
     done = desk.run("bash", "checkout_and_build_all.sh", PYTHON=fake)
     assert done.returncode == 11
     assert (tmp_path / "calls").read_text() == "called\n"
+
+
+def test_copies_of_the_scripts_serve_in_whatever_directory(desk: Desk) -> None:
+    copies = desk.home / "my scripts"
+    copies.mkdir()
+    for name in ("build_prod_wheels.py", "build_pytorch_windows.sh"):
+        shutil.copy(SCRIPTS / name, copies)
+    words = ("--pytorch-dir", desk.scripts / "pytorch")
+    plan = desk.plan("bash", copies / "build_pytorch_windows.sh", "gfx1100", *words, cwd=desk.home)
+    assert plan["targets"] == ["gfx1100"]
+    renamed = copies / "build.py"
+    shutil.copy(SCRIPTS / "build_prod_wheels.py", renamed)
+    done = desk.run("python", renamed, "build")
+    assert done.returncode == 2
+    assert "build.py is the name of no documented script" in done.stderr

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.cli import guarded, main
-from rocwright.errors import Interrupted
+from rocwright.errors import Interrupted, UsageError
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,18 @@ DOCUMENTED: Mapping[str, Documented] = {
     "external-builds/pytorch/sanity_check_wheel.py": Documented(("wheel", "sanity-check"), failure=1),
     "external-builds/pytorch/windows_patch_fat_wheel.py": Documented(("wheel", "fat")),
 }
+# A copy may lie beside the checkouts, in whatever directory.
+BY_FILE = {Path(name).name: documented for name, documented in DOCUMENTED.items()}
 
 
 def run(script: str, arguments: Sequence[str] | None = None) -> None:
     """Run the command that the script with this path stands for; ends the process."""
     path = Path(script).resolve()
-    documented = next(value for name, value in DOCUMENTED.items() if path.as_posix().endswith(f"/{name}"))
     given = sys.argv[1:] if arguments is None else arguments
+    documented = BY_FILE.get(path.name)
+    if documented is None:
+        guarded(lambda: _refuse(path))
+        return
     if documented.builder:
         guarded(lambda: _run_builder(path, given))
         sys.exit(0)
@@ -59,6 +64,14 @@ def run(script: str, arguments: Sequence[str] | None = None) -> None:
     except SystemExit as ended:
         failed = ended.code not in (None, 0, Interrupted.exit_code)
         raise SystemExit(documented.failure if failed and documented.failure else ended.code) from None
+
+
+def _refuse(script: Path) -> None:
+    raise UsageError(
+        f"{script.name} is the name of no documented script, so it stands for no command",
+        where=script,
+        next_step=f"give it its name back: {', '.join(sorted(BY_FILE))}",
+    )
 
 
 def _run_project(project: str, script: Path, arguments: Sequence[str]) -> None:
