@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 from rocwright.build.rocm import pip
 from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.extras import ALWAYS, require_extras
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.venv import Closed, Environment
 
@@ -30,7 +31,7 @@ def rocm_requirement(spec: str, extras: Sequence[str] = ()) -> str:
         raise UsageError(
             f"{spec!r} is no version specifier", next_step="write the operator too: '==7.10.0', '>1.0'"
         ) from error
-    names = dict.fromkeys(("libraries", "devel", *extras))
+    names = dict.fromkeys((*ALWAYS, *extras))
     for name in names:
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise UsageError(
@@ -74,7 +75,8 @@ def install_rocm(
 
     `index_wait_s` is how long an index may take to show the packages; 0 asks once. Raises `UsageError` for a
     malformed `spec`, and for a Python that belongs to the operating system, `CommandFailed` with pip's last
-    lines otherwise, `InvalidInput` when what is installed then is not what was asked for.
+    lines otherwise, `InvalidInput` when what is installed then is not what was asked for,
+    in version or extras.
     """
     wanted = pip.Install(
         rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir
@@ -82,4 +84,5 @@ def install_rocm(
     pip.install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
     rocm = describe_rocm(environment, log=log)
     require_version(rocm.version, spec, environment=environment)
+    require_extras(rocm, extras)
     return rocm

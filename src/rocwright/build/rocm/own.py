@@ -21,6 +21,7 @@ from packaging.specifiers import SpecifierSet
 from rocwright.build.rocm import pip
 from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.extras import require_extras
 from rocwright.build.rocm.held import (
     Asked,
     Held,
@@ -172,6 +173,7 @@ def _fill(
     pip.install(fresh, installing, wait_s=wait[0], every_s=wait[1], log=log, note=note)
     rocm = describe_rocm(fresh, log=log)
     require_version(rocm.version, asked.spec, environment=fresh)
+    require_extras(rocm, asked.extras)
     installed = distributions(fresh.root)
     write_held(fresh.root, Held(asked, rocm.version, read_report(report), installed, local))
     report.unlink()

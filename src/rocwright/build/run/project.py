@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.pins import require_pins
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.extras import offered_extras
 from rocwright.build.run import undo
 from rocwright.build.run.environments import is_installed, satisfies
 from rocwright.build.run.importing import require_import
@@ -232,16 +233,14 @@ class Build:
             return target, ()
         requires = _device_requirements(self.rocm)
         done = split_wheel(built, output, device_requires=requires, threads=self.threads, note=self.note)
+        for left in done.kept:
+            self.note(f"{built.name}: {left.member} keeps its device code: {left.reason}")
         return target, tuple(wheel.path for wheel in done.device)
 
 
 def _device_requirements(rocm: Rocm | None) -> tuple[str, ...]:
     """ROCm's own device code for the same target, where ROCm is packaged in that way."""
-    if rocm is None or rocm.origin != "packages" or not rocm.site:
-        return ()
-    offers = "\nProvides-Extra: device-"
-    metadata = Path(rocm.site).glob("rocm-*.dist-info/METADATA")
-    if not any(offers in path.read_text("utf-8", errors="replace") for path in metadata):
+    if rocm is None or not any(name.startswith("device-") for name in offered_extras(rocm)):
         return ()
     return (f"rocm-sdk-device-@GFXARCH@=={rocm.version}",)
 
