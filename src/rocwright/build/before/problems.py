@@ -16,6 +16,7 @@ from rocwright.build.before.tools import is_on, some, tool_problems
 from rocwright.build.before.tree import Place, Tree
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
+from rocwright.model.gpu import base_targets, is_target
 
 
 def find_problems(plan: FamilyPlan, host: HostFacts) -> tuple[Problem, ...]:
@@ -28,7 +29,7 @@ def find_problems(plan: FamilyPlan, host: HostFacts) -> tuple[Problem, ...]:
     found = [*_sources(plan, host), *_directories(plan, host)]
     if host.platform == plan.platform:
         found += tool_problems(plan, host, table)
-    found += [*space_problems(plan, host, table.space), *_stale(plan, host)]
+    found += [*space_problems(plan, host, table.space), *_stale(plan, host), *_split_before(plan, host)]
     return tuple(dict.fromkeys(found))
 
 
@@ -107,9 +108,30 @@ def _stale(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
             count = f"a wheel of another version ({stale[0]})" if len(stale) == 1 else f"{some(stale)}"
             yield Problem(
                 f"{build.project}: {version} is to be built, and the output directory holds {count}",
-                "move what is there elsewhere, or give another --output-dir",
+                _ELSEWHERE,
                 host.output.path,
             )
+
+
+def _split_before(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
+    """Device wheels that an earlier build split off the very wheel that this one replaces, and will not."""
+    if not all(is_target(target) for target in plan.targets):
+        # Only ROCm's packages will tell.
+        return
+    for build in plan.builds:
+        targets = base_targets(plan.targets) if build.split else ()
+        left = [name for name in host.wheels if _device_of(name, build) not in ("", *targets)]
+        if left:
+            made = f"will be split for {' '.join(targets)} alone" if build.split else "will not be split"
+            held = f"the device wheel {left[0]}" if len(left) == 1 else f"device wheels ({some(left)})"
+            yield Problem(
+                f"{build.project} {made}, and the output directory holds {held} of an earlier build",
+                _ELSEWHERE,
+                host.output.path,
+            )
+
+
+_ELSEWHERE = "move what is there elsewhere, or give another --output-dir"
 
 
 def _is_other(file_name: str, build: BuildPlan, version: Version) -> bool:
@@ -117,8 +139,31 @@ def _is_other(file_name: str, build: BuildPlan, version: Version) -> bool:
         name, found, _, _ = parse_wheel_filename(file_name)
     except (InvalidWheelFilename, InvalidVersion):
         return False
-    own = canonicalize_name(build.wheel_name or build.project)
-    return (name == own or name.startswith(f"amd-{own}-device-")) and found != version
+    return (name == _own(build) or name.startswith(_device_prefix(build))) and found != version
+
+
+def _device_of(file_name: str, build: BuildPlan) -> str:
+    """The GPU target of a device wheel that belongs to this build's wheel; empty for other wheels."""
+    try:
+        name, version, _, tags = parse_wheel_filename(file_name)
+    except (InvalidWheelFilename, InvalidVersion):
+        return ""
+    abi = f"cp{build.python.replace('.', '')}"
+    if not name.startswith(_device_prefix(build)) or version != _parsed(build.version):
+        return ""
+    if not any((tag.interpreter, tag.abi) == (abi.rstrip("t"), abi) for tag in tags):
+        return ""
+    target = name.removeprefix(_device_prefix(build))
+    # Code for a group of targets comes with each of them.
+    return target if is_target(target) else ""
+
+
+def _own(build: BuildPlan) -> str:
+    return canonicalize_name(build.wheel_name or build.project)
+
+
+def _device_prefix(build: BuildPlan) -> str:
+    return f"amd-{_own(build)}-device-"
 
 
 def _parsed(text: str) -> Version | None:

@@ -413,6 +413,33 @@ def test_wheels_that_may_lie_in_the_output_directory() -> None:
         assert find_problems(family(build(version=version)), old) == ()
 
 
+@pytest.mark.parametrize(
+    ("split", "targets", "made"),
+    [
+        (True, ("gfx942:xnack-",), "will be split for gfx942 alone"),
+        (False, ("gfx942", "gfx1100"), "will not be split"),
+    ],
+)
+def test_device_wheels_of_the_same_version_that_would_lose_their_host(
+    split: bool, targets: tuple[str, ...], made: str
+) -> None:
+    plan = msgspec.structs.replace(family(build(split=split)), targets=targets)
+    lost = "amd_torch_device_gfx1100-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
+    # Those of another Python have their own host wheel.
+    facts = host(wheels=(lost, lost.replace("cp312", "cp313")))
+    assert only(plan, facts).what == (
+        f"torch {made}, and the output directory holds the device wheel {lost} of an earlier build"
+    )
+
+
+def test_device_wheels_that_are_made_again_or_may_be() -> None:
+    name = "amd_torch_device_{}-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
+    facts = host(wheels=(name.format("gfx942"), name.format("gfx94x")))
+    plan = family(build(split=True))
+    for targets in (("gfx942",), ("gfx942:xnack+", "gfx1100"), ("${PYTORCH_ROCM_ARCH}",)):
+        assert find_problems(msgspec.structs.replace(plan, targets=targets), facts) == ()
+
+
 def test_a_wheel_is_looked_for_under_its_own_name() -> None:
     plan = family(build("triton", version="3.5.0", wheel_name="pytorch-triton-rocm"))
     facts = host(
