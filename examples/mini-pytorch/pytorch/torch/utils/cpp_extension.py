@@ -75,14 +75,17 @@ def build_hip_extension(
         for source in sources
     ]
     _mini_build.compile_all(units, folder, rocm, environment)
+    # The module alone goes to the output: what lies there goes into the wheel.
+    linked = build_dir / Path(output).name
     _mini_build.link_shared(
-        Path(output).resolve(),
+        linked,
         [unit.object for unit in units],
         environment,
         libraries=("c10_hip", "amdhip64") if use_rocm else (),
         folders=[*library_paths(), *([rocm.root / "lib"] if rocm else [])],
         soname=False,
     )
+    _mini_build.copy_if_different(linked, output)
 
 
 def _shared_headers(folder):
