@@ -5,6 +5,7 @@ Everything is looked at before anything is done: a run that cannot succeed says 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,17 +18,18 @@ from rocwright.build.before.host import look_at_host
 from rocwright.build.before.problem import Problem, problem_of, require_none
 from rocwright.build.before.problems import find_problems
 from rocwright.build.before.tree import has_sources
+from rocwright.build.before.unpacking import Unpacking, look_at_packages
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
 from rocwright.build.order import Order, Planner, wanted_trees
 from rocwright.build.rocm.described import Rocm, unknown_rocm
-from rocwright.build.rocm.locate import installed_rocm, place_environment, present_rocm
+from rocwright.build.rocm.locate import installed_rocm, own_root, place_environment, present_rocm
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult, run_family
 from rocwright.build.run.prove import install_built
 from rocwright.build.units.report import BuildReport
-from rocwright.errors import MissingTool, RocwrightError
+from rocwright.errors import MissingTool, RocwrightError, UsageError
 from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import Interpreter, ask_interpreter, find_interpreter
 from rocwright.system.venv import Environment, pip_install
@@ -47,7 +49,8 @@ def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResul
     rocm = _rocm_before(order.place, problems)
     planner = Planner(order, table, trees, tuple(interpreters))
     plan = planner.plan(rocm, unsure=True)
-    advice = _require_ready(order, plan, interpreters, problems)
+    unpacking = _unpacking(order) if rocm.origin == "unknown" else None
+    advice = _require_ready(order, plan, interpreters, problems, unpacking)
     if rocm.origin == "unknown":
         rocm = installed_rocm(order.place, Path(order.work_dir), os.environ, note=note)
         plan = planner.plan(rocm)
@@ -129,11 +132,24 @@ def _rocm_before(place: RocmPlace, problems: list[Problem]) -> Rocm:
         return unknown_rocm()
 
 
+def _unpacking(order: Order) -> Unpacking | None:
+    """ROCm's packages that are to be installed first."""
+    place = order.place
+    if place.kind == "own":
+        return look_at_packages(place, own_root(Path(order.work_dir)))
+    # What cannot be found is a problem that has been told.
+    with contextlib.suppress(UsageError):
+        if place.install:
+            return look_at_packages(place, place_environment(place, os.environ).root)
+    return None
+
+
 def _require_ready(
     order: Order,
     plan: FamilyPlan,
     interpreters: Mapping[str, Interpreter],
     problems: Sequence[Problem],
+    unpacking: Unpacking | None = None,
 ) -> tuple[str, ...]:
     """Raise `NotReady` with the problems and what the machine lacks; returns what only deserves attention."""
     host = look_at_host(
@@ -142,6 +158,7 @@ def _require_ready(
         output_dir=Path(order.output_dir),
         work_dir=Path(order.work_dir),
         cache=order.wanted.cache,
+        unpacking=unpacking,
     )
     found = dict.fromkeys((*problems, *find_problems(plan, host)))
     require_none(tuple(found), work="the build")

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.before.tree import Place, Tree, look_at_place, look_at_tree
+from rocwright.build.before.unpacking import Unpacking
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm
@@ -23,6 +25,9 @@ from rocwright.system.interpreters import Interpreter
 
 # What compilers are called where no variable names one.
 _COMPILERS = {"cc": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++", "clang++"))}
+
+# In the order in which compilers look at them.
+_TEMPORARY = {"windows": ("TMP", "TEMP"), "linux": ("TMPDIR", "TMP", "TEMP")}
 
 
 class Python(msgspec.Struct, frozen=True):
@@ -42,6 +47,8 @@ class HostFacts(msgspec.Struct, frozen=True):
     `uncopied` maps files that a build is to copy into its tree to where they were looked for in vain, and
     `no_llvm` projects to where an LLVM of their own should be.
     `wheels` are names of files in the output directory, `cache` the compiler cache that was asked for.
+    `temporary` is where compilers keep what they hand on, `temporary_variable` what names that place;
+    `unpacking` are ROCm's packages, where they are still to be installed.
     """
 
     platform: str
@@ -58,6 +65,9 @@ class HostFacts(msgspec.Struct, frozen=True):
     no_llvm: dict[str, str] = {}
     wheels: tuple[str, ...] = ()
     cache: str = ""
+    temporary: Place | None = None
+    temporary_variable: str = ""
+    unpacking: Unpacking | None = None
     # The user has said that libraries come from the system instead of from submodules.
     system_libraries: bool = False
 
@@ -69,12 +79,13 @@ def look_at_host(
     output_dir: Path,
     work_dir: Path,
     cache: str = "",
+    unpacking: Unpacking | None = None,
     caller: Mapping[str, str] = os.environ,
 ) -> HostFacts:
     """Look for everything that the plan needs; nothing is written.
 
-    `interpreters` are those that were found, by any names. Facts about tools are not looked for when the plan
-    is for another platform than this one.
+    `interpreters` are those that were found, by any names; `unpacking` is handed on. Facts about tools are
+    not looked for when the plan is for another platform than this one.
     """
     platform = this_platform()
     facts = HostFacts(
@@ -91,9 +102,13 @@ def look_at_host(
         return facts
     path = os.pathsep.join(dict.fromkeys(build.env.get("PATH", "") for build in plan.builds))
     compilers, misnamed = _compilers(plan.builds, caller, path)
+    variable = next((name for name in _TEMPORARY.get(platform, ()) if caller.get(name)), "")
     programs = {name: shutil.which(name, path=path) or "" for name in _program_names(plan, facts)}
     return msgspec.structs.replace(
         facts,
+        temporary=look_at_place(Path(caller[variable] if variable else tempfile.gettempdir())),
+        temporary_variable=variable,
+        unpacking=unpacking,
         programs=programs | compilers,
         misnamed=misnamed,
         ninja=_version(programs.get("ninja", "")),

@@ -19,12 +19,15 @@ class Pythons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SpaceRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parts of the size of the sources that a build takes on the disk, and bytes for each environment."""
+    """Parts of the size of the sources that a build takes on the disk, and bytes for what else there is."""
 
     objects: float
     staged: float
     wheel: float
     environment: int
+    requirement: int
+    unpacked: float
+    temporary: int
 
 
 class NinjaRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rocwright.errors import NotReady, RocwrightError
+from rocwright.errors import CommandFailed, NotReady, RocwrightError
+
+# How many of the last lines of a command a finding shows.
+_SAID = 3
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -23,7 +26,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 def problem_of(error: RocwrightError) -> Problem:
     """An error met while facts were gathered, as one finding among others."""
-    return Problem(error.what, error.next_step or "put it right and run again", error.where or "")
+    what = error.what
+    if isinstance(error, CommandFailed) and error.tail:
+        # The command alone does not say what is wrong.
+        what += "".join(f"\n      {line}" for line in error.tail.splitlines()[-_SAID:])
+    return Problem(what, error.next_step or "put it right and run again", error.where or "")
 
 
 def require_none(problems: Sequence[Problem], *, work: str) -> None:

@@ -28,15 +28,23 @@ class Need(msgspec.Struct, frozen=True):
 def estimate_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> tuple[Need, ...]:
     """What each file system has to hold; what an earlier build left in its tree is there already."""
     pythons = len({build.python for build in plan.builds})
+    requirements = len({name for tree in host.trees for name in tree.brings})
     parts: list[tuple[Place, float]] = []
-    wheels = 0.0
+    wheels = compiled = 0.0
     for tree in host.trees:
         objects = tree.size * row.objects * (1 + len(plan.targets))
         parts.append((tree.place, max(0.0, objects * (1 + row.staged * pythons) - tree.built)))
         wheels += objects * row.wheel * pythons
+        compiled += objects
     parts.append((host.output, wheels))
     # Installed twice, to build against and to be proven, and about twice as large as they are packed.
-    parts.append((host.work, row.environment * pythons + 4 * wheels))
+    installed = row.environment + row.requirement * requirements
+    parts.append((host.work, installed * pythons + 4 * wheels))
+    if host.unpacking is not None:
+        parts.append((host.unpacking.place, host.unpacking.files * row.unpacked))
+    if host.temporary is not None:
+        # Of what is made at once, never more than comes of all of it.
+        parts.append((host.temporary, min(compiled, _jobs(plan) * row.temporary)))
     needs: dict[int, Need] = {}
     for place, size in parts:
         if not place.writable:
@@ -45,6 +53,11 @@ def estimate_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> tuple[Ne
         before = needs.get(place.file_system, Need(0, place.free, ()))
         needs[place.file_system] = Need(before.size + int(size), place.free, (*before.places, place.path))
     return tuple(needs.values())
+
+
+def _jobs(plan: FamilyPlan) -> int:
+    asked = [build.env.get("MAX_JOBS", "") for build in plan.builds]
+    return max((int(text) for text in asked if text.isdigit()), default=1)
 
 
 def space_problems(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[Problem]:
@@ -71,7 +84,8 @@ def tight_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[st
 def _about(plan: FamilyPlan, host: HostFacts) -> str:
     size = sum(tree.size for tree in host.trees)
     targets, pythons = len(plan.targets), len({build.python for build in plan.builds})
+    rocm = " with a ROCm of their own" if host.unpacking is not None else ""
     return (
         f"builds of {size / 1e9:.1f} GB of sources for {targets} GPU target{'s' * (targets != 1)} and "
-        f"{pythons} Python{'s' * (pythons != 1)}"
+        f"{pythons} Python{'s' * (pythons != 1)}{rocm}"
     )

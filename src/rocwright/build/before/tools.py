@@ -19,7 +19,7 @@ _SHOWN = 3
 def tool_problems(plan: FamilyPlan, host: HostFacts, table: Needs) -> list[Problem]:
     """Findings about tools, of a plan for the platform of this machine."""
     found = [*_rocm(plan, host), *_programs(plan, host, table), *_pythons(plan, host, table)]
-    return [*found, *_spaces(plan, host), *_windows(plan, host, table)]
+    return [*found, *_temporary(host), *_spaces(plan, host), *_windows(plan, host, table)]
 
 
 def _rocm(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
@@ -85,6 +85,16 @@ def _python(python: Python, host: HostFacts, table: Needs) -> Iterator[Problem]:
         yield Problem(
             f"{asked.path} cannot make virtual environments: it has no module venv",
             debian if host.system == "debian" else "install that part of it, or choose another Python",
+        )
+
+
+def _temporary(host: HostFacts) -> Iterator[Problem]:
+    """A place that a variable names in vain: clang ends with an error, others take another one silently."""
+    place, variable = host.temporary, host.temporary_variable
+    if place is not None and variable and (place.kind != "directory" or not place.writable):
+        what = "cannot be written by you" if place.kind == "directory" else "is no directory"
+        yield Problem(
+            f"the variable {variable} names {place.path}, which {what}", f"correct or unset {variable}"
         )
 
 

@@ -31,22 +31,38 @@ def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
     if place.kind == "prefix":
         return describe_prefix(Path(place.directory or ""))
     environment = place_environment(place, caller)
-    if place.directory is not None or "rocm" in installed(environment):
+    if "rocm" in installed(environment):
         return describe_rocm(environment)
+    if place.directory is not None:
+        raise _without_rocm(environment, place)
     for text in filter(None, caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep)):
         try:
             return describe_prefix(Path(text))
         except InvalidPrefix:
             # A path for something else.
             continue
+    raise _without_rocm(environment, place)
+
+
+def _without_rocm(environment: Environment, place: RocmPlace) -> UsageError:
     places = place.index_url or place.find_links
-    raise UsageError(
+    named = (
+        f"install them (`rocwright install-rocm --rocm-environment {environment.root} ...`) or name another"
+    )
+    return UsageError(
         f"no ROCm to build against: {environment.root} has no ROCm packages",
         where=environment.root,
         next_step="add --install-rocm to install them there"
         if places
+        else named
+        if place.directory is not None
         else "give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
     )
+
+
+def own_root(work_dir: Path) -> Path:
+    """The environment of ROCm's packages that belongs to the build."""
+    return work_dir / "env" / "rocm"
 
 
 def installed_rocm(
@@ -57,7 +73,7 @@ def installed_rocm(
     cache = Path(place.pip_cache_dir) if place.pip_cache_dir else None
     if place.kind == "own":
         return rocm_environment(
-            work_dir / "env" / "rocm",
+            own_root(work_dir),
             place.places,
             spec=place.spec,
             extras=place.extras,

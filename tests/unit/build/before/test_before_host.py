@@ -12,9 +12,11 @@ import pytest
 from rocwright.build.before import headers
 from rocwright.build.before.host import HostFacts, look_at_host, this_platform
 from rocwright.build.before.tree import look_at_place, look_at_tree
+from rocwright.build.before.unpacking import look_at_packages
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.place import RocmPlace
 from rocwright.system.interpreters import Interpreter, running_interpreter
 
 
@@ -292,3 +294,37 @@ def test_where_the_headers_of_an_interpreter_come_from() -> None:
     assert headers.distribution_package(own) is None
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     assert headers.include_directories(Path("/x"))[0] == f"/x/usr/include/{version}"
+
+
+def test_where_compilers_keep_temporary_files(source: Path, tmp_path: Path) -> None:
+    plan = family(build(source, tmp_path))
+    facts = look(plan, tmp_path, TMPDIR=str(tmp_path / "none"), TMP="/")
+    assert facts.temporary_variable == "TMPDIR"
+    assert facts.temporary is not None
+    assert (facts.temporary.path, facts.temporary.kind) == (str(tmp_path / "none"), "absent")
+    assert look(plan, tmp_path).temporary_variable == ""
+
+
+def test_what_of_rocm_is_to_be_unpacked(tmp_path: Path) -> None:
+    wheels, into = tmp_path / "wheels", tmp_path / "work/env/rocm"
+    sizes = {
+        "rocm-7.10.0.tar.gz": 1,
+        "rocm_sdk_core-7.9.0-py3-none-linux_x86_64.whl": 1000,
+        "rocm_sdk_core-7.10.0-py3-none-linux_x86_64.whl": 20,
+        "rocm_sdk_device_gfx942-7.10.0-py3-none-linux_x86_64.whl": 300,
+        "rocm_sdk_device_gfx1100-7.10.0-py3-none-linux_x86_64.whl": 4000,
+        "rocm.txt": 50000,
+    }
+    for name, size in sizes.items():
+        write(wheels, name, text="x" * size)
+
+    def files(*extras: str, where: tuple[str, ...] = (str(wheels),)) -> int | None:
+        found = look_at_packages(RocmPlace("own", find_links=where, extras=extras), into)
+        return None if found is None else found.files
+
+    assert files() == 21
+    assert files("device-gfx942") == 321
+    assert files("device-all") == 4321
+    assert files(where=("https://rocwright.invalid/simple/",)) == 0
+    (into / "lib/python3.12/site-packages/rocm_sdk").mkdir(parents=True)
+    assert files() is None

@@ -12,10 +12,11 @@ from rocwright.build.before.host import HostFacts, Python
 from rocwright.build.before.problem import Problem, problem_of, require_none
 from rocwright.build.before.problems import find_problems
 from rocwright.build.before.tree import Place, Tree
+from rocwright.build.before.unpacking import Unpacking
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm, unknown_rocm
-from rocwright.errors import NotReady, UsageError
+from rocwright.errors import CommandFailed, NotReady, UsageError
 from rocwright.system.interpreters import Interpreter
 
 GB = 10**9
@@ -333,11 +334,11 @@ def test_the_first_and_last_python_are_among_those_that_are_built_for(version: s
 
 def test_space_is_estimated_from_sources_targets_and_pythons() -> None:
     # 1 GB of sources, one target: 2 GB of objects and 1 GB staged for the Python; a wheel of 0.5 GB in the
-    # output; an environment of 0.3 GB and twice the unpacked wheel, 2 GB, in the work directory.
+    # output; an environment of 0.02 GB and twice the unpacked wheel, 2 GB, in the work directory.
     facts = host(
         trees=(tree(place=place("/src/torch", file_system=1, free=1_400_000_000)),),
         output=place("/home/me/out", file_system=2, free=100_000_000),
-        work=place("/w", file_system=3, free=2_299_000_000),
+        work=place("/w", file_system=3, free=2_019_000_000),
     )
     about = "builds of 1.0 GB of sources for 1 GPU target and 1 Python take about"
     assert [problem.what for problem in find_problems(family(), facts)] == [
@@ -346,7 +347,7 @@ def test_space_is_estimated_from_sources_targets_and_pythons() -> None:
     ]
     # What is only perhaps too small is said, and stops nothing.
     assert find_advice(family(), facts) == (
-        f"space may get scarce: {about} 2.3 GB on the file system of /w, where 2.3 GB are free (an estimate)",
+        f"space may get scarce: {about} 2.0 GB on the file system of /w, where 2.0 GB are free (an estimate)",
     )
 
 
@@ -359,7 +360,7 @@ def test_space_of_directories_on_one_file_system_is_added_up() -> None:
     )
     problem = only(family(), facts)
     assert (
-        "take about 5.8 GB on the file system of /src/torch, /out, /w, where 2.0 GB are free" in problem.what
+        "take about 5.5 GB on the file system of /src/torch, /out, /w, where 2.0 GB are free" in problem.what
     )
 
 
@@ -548,3 +549,52 @@ def test_everything_is_said_at_once_and_once() -> None:
     )
     assert text.count("    next: ") == 6
     assert text.endswith("  - no ROCm\n    next: give one")
+
+
+def test_space_counts_a_rocm_that_is_installed_first_what_requirements_bring_and_temporary_files() -> None:
+    def facts(free: int) -> HostFacts:
+        return host(
+            trees=(tree(size=0, brings=frozenset({"numpy", "pyyaml", "cmake", "ninja"})),),
+            output=place("/home/me/out", file_system=1),
+            work=place("/w", file_system=2, free=free),
+            unpacking=Unpacking(place("/w/env/rocm", file_system=2, free=free), 400_000_000),
+        )
+
+    # 0.4 GB of ROCm's wheels become 1.8; 4 distributions 0.1 beside the environment's 0.02.
+    problem = only(family(), facts(900_000_000))
+    assert problem.what == (
+        "builds of 0.0 GB of sources for 1 GPU target and 1 Python with a ROCm of their own take about "
+        "1.9 GB on the file system of /w, /w/env/rocm, where 0.9 GB are free"
+    )
+    assert find_problems(family(), facts(GB)) == ()
+    # 8 compilers at once take 0.8 GB, but never more than comes of them in the end.
+    little = place("/tmp", file_system=3, free=300_000_000)
+    many = family(build(env={"MAX_JOBS": "8"}))
+    assert find_problems(many, host(temporary=little, trees=(tree(size=100_000_000),))) == ()
+    problem = only(many, host(temporary=little, trees=(tree(size=GB),)))
+    assert "take about 0.8 GB on the file system of /tmp, where 0.3 GB are free" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (place("/scratch", kind="absent"), "the variable TMPDIR names /scratch, which is no directory"),
+        (
+            place("/scratch", writable=False),
+            "the variable TMPDIR names /scratch, which cannot be written by you",
+        ),
+    ],
+)
+def test_a_directory_for_temporary_files_that_compilers_cannot_use(found: Place, what: str) -> None:
+    problem = only(family(), host(temporary=found, temporary_variable="TMPDIR"))
+    assert (problem.what, problem.next_step) == (what, "correct or unset TMPDIR")
+
+
+def test_a_command_that_failed_while_looking_says_what_it_said() -> None:
+    failed = CommandFailed(
+        "python -m rocm_sdk path --cmake", 1, tail="a\nb\nc\nthere is no lib/cmake", next_step="install it"
+    )
+    assert str(problem_of(failed)) == (
+        "command ended with exit code 1: python -m rocm_sdk path --cmake\n"
+        "      b\n      c\n      there is no lib/cmake\n    next: install it"
+    )
