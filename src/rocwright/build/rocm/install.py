@@ -8,11 +8,13 @@ from pathlib import Path
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from rocwright.build.before.needs import needs
 from rocwright.build.rocm import pip
 from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.extras import ALWAYS, require_extras
 from rocwright.errors import InvalidInput, UsageError
+from rocwright.system.interpreters import ask_interpreter
 from rocwright.system.venv import Closed, Environment
 
 # An index that was just written to shows it within a few minutes.
@@ -58,6 +60,18 @@ def require_version(version: str, spec: str, *, environment: Environment) -> Non
         )
 
 
+def require_python(environment: Environment) -> None:
+    """Raise `UsageError` for an environment whose Python no wheels are built for, `MissingTool` for none."""
+    python, wanted = ask_interpreter(environment.python), needs().pythons
+    if not wanted.has(python.version):
+        raise UsageError(
+            f"{environment.root} has Python {python.version}; wheels are built for {wanted.first} to "
+            f"{wanted.last}, so ROCm is of no use there",
+            where=environment.python,
+            next_step=f"make an environment of another Python: `python{wanted.last} -m venv .venv`",
+        )
+
+
 def install_rocm(
     environment: Environment,
     places: Closed,
@@ -74,13 +88,14 @@ def install_rocm(
     """Install `rocm[libraries,devel]` anew from the given places only, expand devel's files, describe it.
 
     `index_wait_s` is how long an index may take to show the packages; 0 asks once. Raises `UsageError` for a
-    malformed `spec`, and for a Python that belongs to the operating system, `CommandFailed` with pip's last
-    lines otherwise, `InvalidInput` when what is installed then is not what was asked for,
-    in version or extras.
+    malformed `spec`, for a Python that no wheels are built for and for the operating system's,
+    `CommandFailed` with pip's last lines otherwise, `InvalidInput` when what is installed then is not what
+    was asked for, in version or extras.
     """
     wanted = pip.Install(
         rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir
     )
+    require_python(environment)
     pip.install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
     rocm = describe_rocm(environment, log=log)
     require_version(rocm.version, spec, environment=environment)

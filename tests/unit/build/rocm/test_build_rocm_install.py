@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -337,3 +338,21 @@ def test_another_directory_is_not_replaced(tmp_path: Path, log: Path) -> None:
     with pytest.raises(UsageError, match="something else is there"):
         own.rocm_environment(tmp_path / "rocm", Closed(None, (str(tmp_path),)), log=log, note=print)
     assert precious.is_dir()
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.15"])
+def test_a_python_that_no_wheels_are_built_for_is_refused_before_pip(
+    tmp_path: Path, log: Path, version: str
+) -> None:
+    said = json.dumps(
+        {"path": "/p", "version": version, "full": f"{version}.1", "include": "/i", "has_headers": True}
+    )
+    python = tmp_path / "other/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho '{said}'\n")
+    python.chmod(0o755)
+    wheels = tmp_path / "wheels"
+    rocm_wheels.make_wheel(wheels, "7.10.0")
+    with pytest.raises(UsageError, match=f"has Python {version}; wheels are built for 3.10 to 3.14"):
+        install_rocm(Environment(tmp_path / "other"), Closed(find_links=(str(wheels),)), log=log)
+    assert not log.exists(), "pip was called"
