@@ -11,7 +11,7 @@ from types import FrameType
 from cyclopts import App
 
 from rocwright import __version__
-from rocwright.errors import Interrupted, RocwrightError
+from rocwright.errors import Interrupted, InvalidInput, RocwrightError
 from rocwright.system import console
 
 app = App(
@@ -65,6 +65,17 @@ def guarded(act: Callable[[], None]) -> None:
     except RocwrightError as problem:
         console.error(problem)
         sys.exit(problem.exit_code)
+    except PermissionError as refused:
+        # Even looking whether a file is there needs the right to enter its directory: any path can end so.
+        if refused.filename is None:
+            raise
+        console.error(
+            InvalidInput(
+                f"you have no right to use {refused.filename}",
+                next_step="get it (look at the directories above it, too), or name another path",
+            )
+        )
+        sys.exit(InvalidInput.exit_code)
     except KeyboardInterrupt:
         console.error(Interrupted("interrupted"))
         sys.exit(Interrupted.exit_code)

@@ -138,3 +138,22 @@ def test_a_build_for_no_rocm_at_all_says_where_it_could_come_from(ground: Ground
     assert any(text.startswith("no ROCm to build against: ") for text in said(done))
     for flag in ("--index-url", "--find-links", "--rocm-environment", "--rocm-prefix"):
         assert flag in done.stderr
+
+
+def test_what_another_user_keeps_to_himself(ground: Ground) -> None:
+    """Even whether something is there cannot be seen then."""
+    torch = ground.sources("pytorch", "pytorch")
+    closed = ground.root / "private"
+    closed.mkdir()
+    ground.newcomer.own(ground.root)
+    closed.chmod(0)
+    asked = ("--output-dir", "out", "--pytorch-rocm-arch", "gfx942")
+    for words in (
+        ("--pytorch-dir", torch, "--rocm-prefix", closed / "rocm"),
+        ("--pytorch-dir", torch, "--rocm-environment", closed / "env"),
+        ("--pytorch-dir", torch, "--find-links", closed / "dist"),
+        ("--pytorch-dir", closed / "pytorch", "--rocm-prefix", "rocm"),
+    ):
+        done = ground.build(*asked, *words)
+        assert done.returncode in (3, NOT_READY)
+        assert str(closed) in done.stderr

@@ -22,6 +22,9 @@ assert sys.argv[1:] == ["bdist_wheel"], sys.argv
 print("compiling for", os.environ["PYTORCH_ROCM_ARCH"])
 assert Path("toy/_generated.py").read_text() == "made = 1\\n"
 behave = Path("behave").read_text().split() if Path("behave").exists() else []
+if "killed" in behave:
+    print(Path("words").read_text())
+    sys.exit(1)
 if "fail" in behave:
     for number in range(100):
         print("warning", number)
@@ -149,6 +152,28 @@ def test_the_compilers_last_lines_are_in_the_error(
     assert f"  directory: {source}" in text
     assert str(tmp_path / "log") in text
     assert "warning 10\n" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "is_scarce"),
+    [
+        ("g++: fatal error: Killed signal terminated program cc1plus", True),
+        ("clang-19: error: unable to execute command: Killed", True),
+        ("error: exit status -9 from\n  c++ -c a.cpp", True),
+        ("FAILED: [code=137] a.o", True),
+        ("Killed", True),
+        ("error: exit status -11 from\n  c++ -c a.cpp", False),
+        ("a.cpp:9:1: error: 'Killed' was not declared", False),
+    ],
+)
+def test_a_compiler_that_was_killed_for_memory_is_told_from_a_failing_one(
+    source: Path, environment: Environment, tmp_path: Path, words: str, is_scarce: bool
+) -> None:
+    (source / "behave").write_text("killed")
+    (source / "words").write_text(words)
+    with pytest.raises(CommandFailed) as caught:
+        run_build(plan(source), environment, tmp_path / "out", log=tmp_path / "log")
+    assert ("fewer --jobs" in str(caught.value)) == is_scarce
 
 
 def test_a_generated_file_gives_way_to_the_trees_own(
