@@ -33,9 +33,19 @@ _KEPT = {
     "PIP_NO_CACHE_DIR",
 }
 _SILENT = "the index does not answer yet"
+_TROUBLED = "the index answers with errors of its own"
+_BROKEN_OFF = "a download broke off"
 # How pip says that a package is not to be had; on an index that is catching up, it will be.
 _NOT_YET = (
     (re.compile(r"Connection ?refused", re.IGNORECASE), _SILENT),
+    (re.compile(r"too many 5\d\d error|\b5\d\d Server Error|HTTP error 5\d\d"), _TROUBLED),
+    (
+        re.compile(
+            r"Wheel '[^']*' located at .* is invalid|IncompleteRead|Connection broken|unexpected end of data"
+            r"|ended before the end-of-stream",
+        ),
+        _BROKEN_OFF,
+    ),
     (
         re.compile(
             r"No matching distribution found|Could not find a version that satisfies"
@@ -149,7 +159,7 @@ def _reason_of_index(environment: Environment, wanted: Install, failed: CommandF
 
     pip says so only when it talks a lot: without that, a refused login looks like a missing package.
     """
-    if not_yet(failed.tail) is None or not remote_places(wanted.places):
+    if not_yet(failed.tail) in (None, _BROKEN_OFF) or not remote_places(wanted.places):
         return ""
     words = replace(wanted, dry=True, report=None).arguments()
     before = log.stat().st_size
@@ -192,10 +202,14 @@ def _explained(
         )
     elif (reason := not_yet(tail)) is not None:
         since = f", after {waited:.0f} s of waiting" if waited else ""
-        failed.next_step = (
-            f"nothing answers at the address of the index{since}: check it, and the network"
-            if reason == _SILENT
-            else f"{wanted.requirement} is not there{since}: check the version and the places that were "
-            "asked, which pip's lines above name"
+        steps = {
+            _SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
+            _TROUBLED: f"{_TROUBLED}{since}: run again later, or tell those who keep it",
+            _BROKEN_OFF: f"the file above arrives damaged{since}: run again, or look at it on the index",
+        }
+        failed.next_step = steps.get(
+            reason,
+            f"{wanted.requirement} is not there{since}: check the version and the places that were asked, "
+            "which pip's lines above name",
         )
     return failed

@@ -65,6 +65,9 @@ def test_a_cache_that_is_named_is_the_one_that_is_cleared() -> None:
         ),
         ("WARNING: Retrying ... [Errno 111] Connection refused')': /simple/rocm/\n" + NO_VERSION, True),
         ("ERROR: 404 Client Error: Not Found for url: http://host/simple/rocm_sdk_core.whl", True),
+        ("ERROR: Wheel 'rocm' located at /tmp/x/rocm-7.10.0-py3-none-any.whl is invalid.", True),
+        ("pip._vendor.urllib3.exceptions.IncompleteRead: IncompleteRead(5 bytes read, 9 more)", True),
+        ("... (Caused by ResponseError('too many 503 error responses')) - skipping\n" + NO_VERSION, True),
         # These are the same tomorrow.
         ("WARNING: 401 Error, Credentials not correct for http://host/simple/rocm/\n" + NO_VERSION, False),
         ("ERROR: HTTP error 403 while getting http://host/x.whl: 403 Client Error: Forbidden", False),
