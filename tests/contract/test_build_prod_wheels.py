@@ -178,7 +178,7 @@ def test_a_rocm_that_cmake_prefix_path_names(desk: Desk, tmp_path: Path) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
-    (prefix / "include/hip").mkdir()
+    (prefix / "include/hip").mkdir(exist_ok=True)
     (prefix / "include/hip/hip_version.h").write_text(
         "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_VERSION_PATCH 3\n"
     )

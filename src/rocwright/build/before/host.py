@@ -18,7 +18,7 @@ from rocwright.build.before.tree import Place, Tree, look_at_place, look_at_tree
 from rocwright.build.before.unpacking import Unpacking
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.whole import what_lacks
 from rocwright.errors import CommandFailed, MissingTool
 from rocwright.system import process
 from rocwright.system.interpreters import Interpreter
@@ -113,7 +113,7 @@ def look_at_host(
         misnamed=misnamed,
         ninja=_version(programs.get("ninja", "")),
         pythons=_pythons(plan.builds, interpreters),
-        lacks=() if plan.rocm.origin == "unknown" else _lacks(plan.rocm),
+        lacks=() if plan.rocm.origin == "unknown" else what_lacks(plan.rocm),
         uncopied=_uncopied(plan.builds),
         no_llvm={
             build.project: build.env["LLVM_SYSPATH"]
@@ -219,28 +219,6 @@ def _has_venv(python: str) -> bool:
     except (CommandFailed, MissingTool):
         return False
     return True
-
-
-def _lacks(rocm: Rocm) -> tuple[str, ...]:
-    """What a ROCm to build with must have and this one has not."""
-    root, programs = Path(rocm.root), Path(rocm.bin)
-    clangs = [
-        programs,
-        root / "lib" / "llvm" / "bin",
-        root / "llvm" / "bin",
-        *root.glob("lib/llvm-*/bin"),
-    ]
-    wanted = {
-        "hipcc": _any_of(programs, "hipcc", "hipcc.exe", "hipcc.bat"),
-        "clang": any(_any_of(path, "clang++", "amdclang++", "clang++.exe") for path in clangs),
-        "the headers of HIP": (root / "include" / "hip" / "hip_runtime.h").is_file(),
-        "the CMake files of HIP": _any_of(Path(rocm.cmake) / "hip", "hip-config.cmake", "HIPConfig.cmake"),
-    }
-    return tuple(name for name, there in wanted.items() if not there)
-
-
-def _any_of(directory: Path, *names: str) -> bool:
-    return any((directory / name).is_file() for name in names)
 
 
 def _uncopied(builds: tuple[BuildPlan, ...]) -> dict[str, str]:

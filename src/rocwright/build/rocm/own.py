@@ -34,6 +34,7 @@ from rocwright.build.rocm.held import (
 )
 from rocwright.build.rocm.install import INDEX_WAIT_S, require_version, rocm_requirement, satisfies
 from rocwright.build.rocm.places import local_path
+from rocwright.build.rocm.whole import what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv
 from rocwright.system.venv import Closed, Environment
@@ -126,6 +127,9 @@ def _kept(
         rocm = describe_rocm(environment, log=log)
     except (CommandFailed, InvalidInput) as error:
         note(f"the ROCm in {environment.root} is damaged ({error.what}); installing it anew")
+        return None
+    if lacks := what_lacks(rocm):
+        note(f"the ROCm in {environment.root} is damaged ({', '.join(lacks)} missing); installing it anew")
         return None
     note(f"ROCm {rocm.version} is in {environment.root} already")
     if decision == "ask":

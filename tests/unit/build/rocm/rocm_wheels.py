@@ -44,6 +44,8 @@ def tree(root: str = "rocm_sdk/tree") -> dict[str, str]:
     """The files of an expanded ROCm, as far as anyone looks."""
     return {
         f"{root}/bin/hipcc": "#!/bin/sh\n",
+        f"{root}/lib/llvm/bin/clang++": "#!/bin/sh\n",
+        f"{root}/include/hip/hip_runtime.h": "",
         f"{root}/lib/cmake/hip/hip-config.cmake": "\n",
         f"{root}/lib/llvm/amdgcn/bitcode/ockl.bc": "BC",
         f"{root}/lib/rocm_sysdeps/lib/liblzma.so": "",
@@ -82,6 +84,47 @@ def _digest(text: str) -> str:
 
 
 @contextmanager
+def breaking_off(wheel: Path, times: int) -> Iterator[str]:
+    """An index whose downloads end in the middle of the file, the first `times` of them; its address."""
+    left = times
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            nonlocal left
+            page = f"<a href='/{wheel.name}'>{wheel.name}</a>".encode()
+            body = wheel.read_bytes() if self.path.endswith(".whl") else page
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            if self.path.endswith(".whl") and left:
+                left -= 1
+                body = body[: len(body) // 2]
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Nothing."""
+
+    with _served(Handler) as port:
+        yield f"http://127.0.0.1:{port}/simple/"
+
+
+@contextmanager
+def _served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A server on a port of this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
 def refusing(status: int) -> Iterator[tuple[str, list[str]]]:
     """An index that answers everything with `status`; its address and what was asked for."""
     asked: list[str] = []
@@ -98,13 +141,5 @@ def refusing(status: int) -> Iterator[tuple[str, list[str]]]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.server_address[1]}/simple/", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with _served(Handler) as port:
+        yield f"127.0.0.1:{port}/simple/", asked

@@ -138,6 +138,33 @@ def test_an_index_that_lets_nobody_in_is_not_asked_again(
 
 
 @pytest.mark.slow
+def test_a_download_that_broke_off_is_begun_again(
+    tmp_path: Path, environment: Environment, log: Path
+) -> None:
+    said: list[str] = []
+    wheel = rocm_wheels.make_wheel(tmp_path / "dist", "7.10.0")
+    with rocm_wheels.breaking_off(wheel, times=1) as place:
+        rocm = install_rocm(environment, Closed(place), index_every_s=0.01, log=log, note=said.append)
+    assert rocm.version == "7.10.0"
+    assert len(said) == 1 and said[0].startswith("a download broke off; trying again")
+
+
+@pytest.mark.slow
+def test_a_download_that_never_comes_whole(tmp_path: Path, environment: Environment, log: Path) -> None:
+    wheel = rocm_wheels.make_wheel(tmp_path / "dist", "7.10.0")
+    with rocm_wheels.breaking_off(wheel, times=99) as place, pytest.raises(CommandFailed) as failed:
+        install_rocm(environment, Closed(place), index_wait_s=0, log=log)
+    assert "the file above arrives damaged" in str(failed.value.next_step)
+
+
+@pytest.mark.slow
+def test_an_index_that_is_in_trouble(environment: Environment, log: Path) -> None:
+    with rocm_wheels.refusing(500) as (address, _), pytest.raises(CommandFailed) as failed:
+        install_rocm(environment, Closed(f"http://{address}"), index_wait_s=0, log=log)
+    assert "the index answers with errors of its own" in str(failed.value.next_step)
+
+
+@pytest.mark.slow
 def test_an_index_that_does_not_run_yet(tmp_path: Path, environment: Environment, log: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -242,13 +269,21 @@ def test_an_environment_of_the_builds_own_is_kept_until_other_packages_are_to_be
     newer = have()
     assert newer.version == "7.11.0"
     assert newer.root == first.root
+    # What somebody deleted in it is not missed by a build.
+    Path(newer.bin, "hipcc").unlink()
+    assert have() == newer
+    assert Path(newer.bin, "hipcc").is_file()
+    assert said[-2:] == [
+        f"the ROCm in {root} is damaged (hipcc missing); installing it anew",
+        "installing rocm[libraries,devel]>1.0",
+    ]
     # A failure leaves what is there.
     before = state(root)
     with pytest.raises(CommandFailed):
         have("==9.9")
     assert state(root) == before
     assert have().version == "7.11.0"
-    assert sorted(path.name for path in root.parent.iterdir()) == ["rocm", "rocm.2", "rocm.lock"]
+    assert sorted(path.name for path in root.parent.iterdir()) == ["rocm", "rocm.1", "rocm.lock"]
 
 
 @pytest.mark.slow
