@@ -178,7 +178,7 @@ def _install_wheels(target: Environment, result: FamilyResult, order: Order, not
     note(f"installing the wheels into {target.root}")
     log = Path(order.work_dir) / "log" / "install-wheels.log"
     # Anew, since a wheel of the same version may have another content; then what they require besides.
-    paths = [wheel.path for wheel in wheels]
+    paths = [path for wheel in wheels for path in (wheel.path, *wheel.device)]
     pip_install(target, paths, closed=None, options=["--force-reinstall", "--no-deps"], log=log)
     install_built(target, wheels, log=log)
 
