@@ -152,14 +152,7 @@ def _unpopulated(directory: Path) -> tuple[str, ...]:
     except OSError:
         return ()
     paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-    return tuple(path for path in paths if not _has_something(directory / path))
-
-
-def _has_something(directory: Path) -> bool:
-    try:
-        return any(directory.iterdir())
-    except OSError:
-        return False
+    return tuple(path for path in paths if not has_sources(directory / path))
 
 
 def _in_files(directory: Path, files: Iterable[str]) -> list[str]:

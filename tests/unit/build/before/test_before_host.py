@@ -132,7 +132,8 @@ def test_submodules_without_files_are_named(source: Path) -> None:
         '[submodule "gone"]\n\tpath = third_party/gone\n',
     )
     write(source, "third_party/fmt/format.h")
-    (source / "third_party" / "x y").mkdir()
+    # What git keeps is no source.
+    write(source, "third_party/x y/.git", text="gitdir: ../../.git/modules/x y\n")
     assert look_at_tree("torch", source, (), ()).unpopulated == ("third_party/x y", "third_party/gone")
 
 
