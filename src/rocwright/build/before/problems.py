@@ -12,7 +12,7 @@ from rocwright.build.before.host import HostFacts
 from rocwright.build.before.needs import needs
 from rocwright.build.before.problem import Problem
 from rocwright.build.before.space import space_problems
-from rocwright.build.before.tools import is_on, some, tool_problems
+from rocwright.build.before.tools import SHOWN, is_on, some, tool_problems
 from rocwright.build.before.tree import Place, Tree
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
@@ -58,8 +58,10 @@ def _whole(plan: FamilyPlan, tree: Tree, host: HostFacts) -> Iterator[Problem]:
     if tree.unpopulated and not host.system_libraries:
         count, names = len(tree.unpopulated), some(tree.unpopulated)
         empty = f"the submodule {names} is empty" if count == 1 else f"{count} submodules are empty: {names}"
+        # Without --force git leaves out what somebody deleted; nothing is lost in an empty directory.
+        only = " --force -- " + " ".join(map(_quoted, tree.unpopulated)) if count <= SHOWN else ""
         yield Problem(
-            f"{project}: {empty}", f"git -C {_quoted(path)} submodule update --init --recursive", path
+            f"{project}: {empty}", f"git -C {_quoted(path)} submodule update --init --recursive{only}", path
         )
     if not tree.place.writable:
         yield Problem(

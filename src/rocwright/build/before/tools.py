@@ -13,7 +13,7 @@ from rocwright.build.before.problem import Problem
 from rocwright.build.decide.family import FamilyPlan
 
 # How many of many names an error shows.
-_SHOWN = 3
+SHOWN = 3
 
 
 def tool_problems(plan: FamilyPlan, host: HostFacts, table: Needs) -> list[Problem]:
@@ -159,8 +159,8 @@ def is_on(value: str | None) -> bool:
 
 def some(names: Sequence[str]) -> str:
     """The first of many names."""
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -127,7 +127,7 @@ MISSING = "check it out (`rocwright checkout torch`) or name the directory where
         (
             tree(unpopulated=("third_party/fmt",)),
             "torch: the submodule third_party/fmt is empty",
-            "git -C /src/torch submodule update --init --recursive",
+            "git -C /src/torch submodule update --init --recursive --force -- third_party/fmt",
         ),
         (
             tree(unpopulated=("a", "b", "c", "d", "e")),
