@@ -271,3 +271,20 @@ def test_copies_of_the_scripts_serve_in_whatever_directory(desk: Desk) -> None:
     done = desk.run("python", renamed, "build")
     assert done.returncode == 2
     assert "build.py is the name of no documented script" in done.stderr
+
+
+def test_a_python_that_rocm_is_not_installed_into_is_told_with_the_rest(desk: Desk) -> None:
+    python = desk.home / "old/bin/python"
+    python.parent.mkdir(parents=True)
+    said = {"path": str(python), "version": "3.9", "full": "3.9.1", "include": "/i", "has_headers": True}
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(said)}'\n")
+    python.chmod(0o755)
+    done = desk.run(
+        *("python", "build_prod_wheels.py", "build", "--install-rocm", "--find-links", desk.home),
+        *("--output-dir", desk.home / "out", "--pytorch-rocm-arch", "gfx942"),
+        VIRTUAL_ENV=desk.home / "old",
+        CC="no-compiler",
+    )
+    assert done.returncode == 12
+    assert "has Python 3.9; wheels are built for 3.10 to 3.14" in done.stderr
+    assert "the variable CC names no-compiler" in done.stderr

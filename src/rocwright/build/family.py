@@ -24,6 +24,7 @@ from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
 from rocwright.build.order import Order, Planner, wanted_trees
 from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.install import require_python
 from rocwright.build.rocm.locate import installed_rocm, own_root, place_environment, present_rocm
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult, run_family
@@ -123,9 +124,11 @@ def _interpreters(pythons: Sequence[str], problems: list[Problem]) -> dict[str, 
 
 def _rocm_before(place: RocmPlace, problems: list[Problem]) -> Rocm:
     """The ROCm before anything is done: unknown where it is still to be installed, or cannot be used."""
-    if place.kind == "own" or place.install:
-        return unknown_rocm(place.exact_version)
     try:
+        if place.install:
+            require_python(place_environment(place, os.environ))
+        if place.kind == "own" or place.install:
+            return unknown_rocm(place.exact_version)
         return present_rocm(place, os.environ)
     except RocwrightError as error:
         problems.append(problem_of(error))
