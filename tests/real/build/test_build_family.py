@@ -185,3 +185,47 @@ def test_wheels_are_split_on_request(builder) -> None:
     assert f"torch=={torch['version']}" in requirements(Path(device))
     extras = [text for text in requirements(Path(torch["path"])) if "extra" in text]
     assert f'amd-torch-device-gfx90a=={torch["version"]} ; extra == "device-gfx90a"' in extras
+
+
+def test_split_wheels_come_with_the_device_packages_of_rocm(builder, real_sets) -> None:
+    """Targets are those of the device packages; what was built installs with pip, and is resumed whole."""
+    family = builder("torch")
+    asked = ("--find-links", str(real_sets.kpack), "--rocm-extras", "device-gfx90a", "--split-device")
+    argv = [word for word in family.argv(*asked, "--json") if word not in ("--pytorch-rocm-arch", "gfx90a")]
+    wrong = [word.replace("device-gfx90a", "nothere") for word in argv]
+    refused = subprocess.run(wrong, cwd=family.root, env=family.env(), capture_output=True, text=True)
+    assert refused.returncode == 3
+    assert "ROCm 5.2.3 offers no extra nothere" in refused.stderr and "device-gfx90a" in refused.stderr
+    assert not family.out.exists()
+
+    def built() -> dict:
+        done = subprocess.run(argv, cwd=family.root, env=family.env(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    (torch,) = built()["wheels"]
+    (device,) = torch["device"]
+    assert requirements(Path(device)) == ["rocm-sdk-device-gfx90a==5.2.3", f"torch=={torch['version']}"]
+    again = built()
+    assert (again["wheels"], [name.partition("-")[2] for name in again["resumed"]]) == ([torch], ["torch"])
+
+    subprocess.run([sys.executable, "-m", "venv", str(family.root / "user")], check=True)
+    python = family.root / "user/bin/python"
+    places = ["--no-index", "--find-links", str(family.out), "--find-links", str(real_sets.kpack)]
+    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", *places]
+    exact = f"=={torch['version']}"
+    packages = ["rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-device-gfx90a"]
+    wheels = [f"torch{exact}", f"amd-torch-device-gfx90a{exact}", *packages]
+    subprocess.run([*install, "rocm", *wheels], check=True, cwd=family.root)
+    done = subprocess.run(
+        [python, "-c", "import torch; print(torch.cuda.get_arch_list())"],
+        capture_output=True,
+        text=True,
+        cwd=family.root,
+    )
+    assert done.returncode == 0 and "gfx90a" in done.stdout, done.stderr
+
+    # A build that would leave the device wheel without its host does not begin.
+    unsplit = [word for word in argv if word != "--split-device"]
+    done = subprocess.run(unsplit, cwd=family.root, env=family.env(), capture_output=True, text=True)
+    assert done.returncode == 12 and f"the device wheel {Path(device).name}" in done.stderr
