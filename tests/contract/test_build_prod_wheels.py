@@ -87,6 +87,7 @@ def projects(plan: dict[str, Any]) -> list[str]:
     return [build["project"] for build in plan["builds"]]
 
 
+@pytest.mark.slow
 def test_install_rocm_with_options_before_it(desk: Desk, index: str) -> None:
     # CL-17.
     environment = venv.create(desk.home / "venv")
@@ -204,6 +205,7 @@ def test_a_rocm_that_cmake_prefix_path_names(desk: Desk, tmp_path: Path) -> None
     assert "-e" in torch["argv"] or "--editable" in torch["argv"]
 
 
+@pytest.mark.slow
 def test_build_pytorch_windows_is_the_builder_with_an_arch(desk: Desk, tmp_path: Path) -> None:
     # CL-47.
     script = desk.scripts / "build_pytorch_windows.sh"

@@ -30,6 +30,7 @@ def wheel(directory: Path, name: str, content: str) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_split_wheels_of_the_same_version_are_both_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,6 +150,7 @@ def test_projects_are_named_as_an_index_names_them(tmp_path: Path) -> None:
     assert venv.installed(environment) == {"rocm-sdk-core": "7.1"}
 
 
+@pytest.mark.slow
 def test_a_tool_install_goes_into_its_environment_whatever_the_users_pip_is_set_to(
     environment: Environment, pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ def places(tmp_path: Path) -> Closed:
     return Closed(None, (str(tmp_path / "dist"),))
 
 
+@pytest.mark.slow
 def test_an_extra_that_is_not_offered(tmp_path: Path, places: Closed) -> None:
     environment = venv.create(tmp_path / "env")
     log = tmp_path / "log"
@@ -33,6 +34,7 @@ def test_an_extra_that_is_not_offered(tmp_path: Path, places: Closed) -> None:
     assert install_rocm(environment, places, extras=("Device_gfx942",), log=log).version == "7.10.0"
 
 
+@pytest.mark.slow
 def test_a_builds_own_environment_stays_as_it_was(tmp_path: Path, places: Closed) -> None:
     root, log = tmp_path / "work" / "rocm", tmp_path / "log"
     own.rocm_environment(root, places, extras=("device-gfx942",), log=log, note=print)

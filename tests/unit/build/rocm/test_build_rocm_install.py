@@ -46,6 +46,7 @@ def answers(environment: Environment, *, main: str = rocm_wheels.MAIN, without: 
         archive.extractall(site)
 
 
+@pytest.mark.slow
 def test_an_index_that_shows_it_later_is_waited_for(
     tmp_path: Path, environment: Environment, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
