@@ -234,11 +234,13 @@ def test_the_build_command_makes_the_family_from_the_same_trees(demo, newcomer):
         demo.work / "src",
         "--output-dir",
         output,
-        "--environment-dir",
-        newcomer.home / "build-env",
+        "--work-dir",
+        newcomer.home / "wheels-work",
         "--json",
     )
-    built = {row["project"]: row for row in json.loads(done.stdout)}
+    result = json.loads(done.stdout)
+    built = {row["project"]: row for row in result["wheels"]}
+    assert [row["project"] for row in result["proof"]] == list(built)
     assert list(built) == ["triton", "torch", "torchaudio", "torchvision", "apex"]
     assert sorted(path.name for path in output.iterdir()) == sorted(
         Path(row["path"]).name for row in built.values()
