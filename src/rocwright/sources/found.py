@@ -11,7 +11,7 @@ from rocwright.model.project import Project, ProjectTable
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import UPSTREAM_TAG
-from rocwright.system.git import Git
+from rocwright.system.git import Git, is_repository
 
 
 def found(directory: Path, projects: ProjectTable) -> LockedSource:
@@ -29,7 +29,7 @@ def found(directory: Path, projects: ProjectTable) -> LockedSource:
             where=place,
             next_step="name the directory that holds the repository, or a clone",
         )
-    if not (place / ".git" / "HEAD").is_file():
+    if not is_repository(place / ".git"):
         raise UsageError(
             f"{place} is no git checkout",
             where=place,

@@ -235,10 +235,24 @@ class Git:
         _persistently(origin, attempt, pauses_s, note)
 
 
+def is_repository(git_dir: Path) -> bool:
+    """Whether `git init` came to its end there: it writes HEAD first, then its configuration, then objects.
+
+    A linked work tree has the objects of another repository.
+    """
+    return (git_dir / "HEAD").is_file() and (
+        (git_dir / "objects").is_dir() or (git_dir / "commondir").is_file()
+    )
+
+
 def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
     """Create an empty repository (or complete one) without hooks or templates."""
     work_tree.mkdir(parents=True, exist_ok=True)
     git_dir.mkdir(parents=True, exist_ok=True)
+    if not is_repository(git_dir):
+        # Of an `init` that was killed; git takes them for another git at work.
+        for name in ("HEAD.lock", "config.lock"):
+            (git_dir / name).unlink(missing_ok=True)
     git = Git(git_dir, work_tree, log)
     git.run("init", "--quiet", "--template=", "--initial-branch=main")
     return git

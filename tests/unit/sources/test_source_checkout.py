@@ -289,6 +289,7 @@ TORN = "printf cud > c.cu; printf 'cu' > b.h; touch .git/index.lock"
 @pytest.mark.parametrize(
     ("start", "word", "nth", "before"),
     [
+        ("nothing", "init", 1, '{git} "$@"; rm -r .git/objects; touch .git/config.lock'),
         ("nothing", "fetch", 3, ":"),
         ("nothing", "read-tree", 1, TORN),
         ("tip", "read-tree", 1, TORN),
@@ -298,7 +299,7 @@ TORN = "printf cud > c.cu; printf 'cu' > b.h; touch .git/index.lock"
         ("upstream", "read-tree", 4, '{git} "$@"'),
         ("upstream", "update-ref", 3, ":"),
     ],
-    ids=["fetching", "first", "torn", "project", "head", "tags", "submodule", "between"],
+    ids=["beginning", "fetching", "first", "torn", "project", "head", "tags", "submodule", "between"],
 )
 @pytest.mark.slow
 def test_a_killed_run_is_resumed_and_leaves_nothing_stale(

@@ -85,7 +85,7 @@ def decide(
     place = usable(directory)
     action: Literal["clone", "move", "verify"] = "clone"
     surveys: Surveys = {}
-    if (place / ".git" / "HEAD").is_file():
+    if git.is_repository(place / ".git"):
         main = Node(Git(place / ".git", place, log), "", locked.origin, locked.commit)
         surveys = whole.survey_tree(main, jobs=jobs)
         action = "verify" if in_place(main, locked, surveys) else "move"

@@ -52,7 +52,7 @@ def fetch(
     watch: Watch,
 ) -> list[Target]:
     """Fetch every repository of the checkout, parents before children; touches no file of a work tree."""
-    if not (main.git.git_dir / "HEAD").is_file():
+    if not git.is_repository(main.git.git_dir):
         git.init(main.git.git_dir, main.git.work_tree, log=main.git.log)
 
     def bring(item: tuple[Node, str | None]) -> Target:
@@ -95,7 +95,7 @@ def _fetch_one(
 ) -> tuple[Target, bool]:
     seen = surveys[node.path][1] if node.path in surveys else None
     bare = _bare(node)
-    if not (bare.git_dir / "HEAD").is_file():
+    if not git.is_repository(bare.git_dir):
         git.init(bare.git_dir, bare.git_dir, log=bare.log)
     if seen is None and parent is not None:
         # Its files went earlier; what an index says of them would only mislead.

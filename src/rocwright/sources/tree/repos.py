@@ -231,9 +231,9 @@ def set_up_submodule(parent: Node, submodule: Submodule) -> Node:
         if above.is_symlink():
             raise InvalidInput(f"submodule {submodule.path} lies behind a symbolic link", where=above)
     git_dir = git_dir_of(work_tree)
-    if git_dir is None or not (git_dir / "HEAD").is_file():
+    if git_dir is None or not git.is_repository(git_dir):
         git_dir = parent.git.git_dir / "modules" / submodule.name
-        if not (git_dir / "HEAD").is_file():
+        if not git.is_repository(git_dir):
             git.init(git_dir, work_tree, log=parent.git.log)
         work_tree.mkdir(parents=True, exist_ok=True)
         # Relative, so that the checkout can be moved.
