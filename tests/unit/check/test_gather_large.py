@@ -7,11 +7,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 from gather_wheels import INFO, METADATA, NAME, WHEEL, row
 
 from rocwright.check.facts import Fault
 from rocwright.check.gather import gather
 from rocwright.wheel.deflate import crc32
+
+pytestmark = pytest.mark.slow
 
 LARGE = (4 << 30) + (1 << 20)
 

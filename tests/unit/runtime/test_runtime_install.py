@@ -13,6 +13,8 @@ import fake_rocm as fake
 import pytest
 from test_runtime_devel import kill_at
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory, wheels) -> Path:

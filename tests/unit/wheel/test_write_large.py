@@ -19,6 +19,8 @@ from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.source import Buffers, Source, read_into
 from rocwright.wheel.write import BytesSource, FileSource, Member, WheelPlan, write_wheel
 
+pytestmark = pytest.mark.slow
+
 MB = 1_000_000
 PATTERN = random.Random(3).randbytes(700) + b"\0" * 3_300
 TEXT = b"".join(b"%d words that a compressor finds again\n" % (i * i) for i in range(40_000))
