@@ -1,7 +1,24 @@
 """Where things stand in a store: every key is made here, from validated parts.
 
-The run and channel layouts are those that users of ROCm's CI and nightly indexes know:
-`{external_repo}{run_id}-{platform}/{python,pytorch}/{artifact_group}/` and `{v2-staging,v2}/{family}/`.
+::
+
+    files/<sha256>/<name>                     a wheel or sdist, once, however many sets and channels list it
+    files/<sha256>/<name>.metadata            its METADATA (PEP 658)
+    sets/<id>/manifest.json                   a set
+    sets/<id>/_statements/  _signatures/      what was said about it, and by whom it is vouched for
+    sets/<id>/_tests/                         reports of its tests, for later ones to be compared with
+    sets/<id>/…                               pages of this set alone, its locks; never changed
+    <channel>/<family>/<project>/index.html   pages of a channel (PEP 503); the root page is index.html
+    <channel>/<family>/_json/…  _flat/…       the same as JSON (PEP 691), and on one page (--find-links)
+    <channel>/<family>/_log/                  what was listed and withdrawn: the pages follow from it
+    <channel>/index.html                      for people: which line installs what
+    pins/<name>.json                          sets that are kept whatever the channels list
+    {external_repo}{run_id}-{platform}/{python,pytorch}/{artifact_group}/    packages of one run
+    {external_repo}{run_id}-{platform}/<name>_<component>_<target>.tar.zst   artifacts of one run
+    {external_repo}{run_id}-{platform}/_run/  _combined/   its records, its pages of both kinds of packages
+
+Names with an underscore in front are the store's own: no project can have one (PEP 503). The layouts of runs
+and channels are those that users of ROCm's CI and nightly indexes know.
 """
 
 from __future__ import annotations
@@ -10,27 +27,36 @@ import re
 from typing import Literal
 
 from rocwright.errors import InvalidInput
+from rocwright.model.manifest import FileEntry
 from rocwright.system.files import PARTIAL
 
 Kind = Literal["python", "pytorch"]
 KINDS: tuple[Kind, ...] = ("python", "pytorch")
 PLATFORMS = ("linux", "windows")
-STAGING = "v2-staging"
-RELEASE = "v2"
-# Under a channel: which sets it lists. A channel's pages are rendered from it, never from a listing.
-CHANNEL_LOG = "channel.json"
+# The place of a set for all families at once.
+MULTI_ARCH = "multi-arch"
+# Below a channel's prefix, and below that of a set.
+JSON_PAGES = "_json/"
+FLAT_PAGE = "_flat/index.html"
+LOG = "_log/"
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_KEY_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
+# A colon stands in names of artifacts (gfx942:xnack+); behind a single letter it would be a Windows drive.
+_KEY_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]*(?:(?<=[A-Za-z0-9._+!-]{3}):[A-Za-z0-9._+!-]*)*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def is_key(text: str) -> bool:
+    """Whether text is a key: relative, without `..`, backslashes or empty parts, not of a partial file."""
+    return not text.endswith(PARTIAL) and all(map(_KEY_PART.fullmatch, text.split("/")))
 
 
 def check_key(key: str) -> str:
-    """The key itself, when it is relative, without `..`, backslashes or empty parts; else `InvalidInput`."""
-    parts = key.split("/")
-    if any(_KEY_PART.fullmatch(part) is None for part in parts) or key.endswith(PARTIAL):
+    """The key itself, when it is one (`is_key`); else `InvalidInput`."""
+    if not is_key(key):
         raise InvalidInput(
             f"{key!r} is no valid key of a store",
-            next_step="join parts of letters, digits and . _ + ! - by /; each starts with a letter or digit",
+            next_step="join parts of letters, digits and . _ + ! - by /; none starts with . + ! or -",
         )
     return key
 
@@ -44,43 +70,60 @@ def _part(value: str, what: str) -> str:
     return value
 
 
-def run_prefix(
-    run_id: str, platform: str, kind: Kind, artifact_group: str, *, external_repo: str = ""
-) -> str:
-    """Prefix of one run's packages, ending with `/`.
+def run_folder(run_id: str, platform: str, *, external_repo: str = "") -> str:
+    """The folder of one run, ending with `/`; its artifacts lie in it, its packages below.
 
     `external_repo` is `""` or `owner-repo/` for runs of a fork or another repository. Raises
     `InvalidInput` for parts that could leave their place.
     """
     if platform not in PLATFORMS:
         raise InvalidInput(f"{platform!r} is no platform; known: {', '.join(PLATFORMS)}")
-    if kind not in KINDS:
-        raise InvalidInput(f"{kind!r} is no kind of package; known: {', '.join(KINDS)}")
     if external_repo:
         if not external_repo.endswith("/"):
             raise InvalidInput(f"external repository {external_repo!r} must end with /")
         external_repo = _part(external_repo[:-1], "external repository") + "/"
-    run = f"{_part(run_id, 'run id')}-{platform}"
-    return f"{external_repo}{run}/{kind}/{_part(artifact_group, 'artifact group')}/"
+    return f"{external_repo}{_part(run_id, 'run id')}-{platform}/"
 
 
-def channel_prefix(channel: str, family: str) -> str:
-    """Prefix of a family in a channel, ending with `/`: `v2-staging/<family>/` or `v2/<family>/`."""
-    if channel not in (STAGING, RELEASE):
-        raise InvalidInput(f"{channel!r} is no channel; known: {STAGING}, {RELEASE}")
-    return f"{channel}/{_part(family, 'GPU family')}/"
+def run_prefix(
+    run_id: str, platform: str, kind: Kind, artifact_group: str | None, *, external_repo: str = ""
+) -> str:
+    """Prefix of one run's packages, ending with `/`; without a group, that of packages for all GPUs.
+
+    Raises `InvalidInput` as `run_folder`, and for another kind of package.
+    """
+    if kind not in KINDS:
+        raise InvalidInput(f"{kind!r} is no kind of package; known: {', '.join(KINDS)}")
+    group = "" if artifact_group is None else f"{_part(artifact_group, 'artifact group')}/"
+    return f"{run_folder(run_id, platform, external_repo=external_repo)}{kind}/{group}"
 
 
-def staging_prefix(family: str) -> str:
-    """`v2-staging/<family>/`: checked, not yet tested."""
-    return channel_prefix(STAGING, family)
-
-
-def release_prefix(family: str) -> str:
-    """`v2/<family>/`: promoted."""
-    return channel_prefix(RELEASE, family)
+def channel_prefix(prefix: str, family: str) -> str:
+    """Prefix of a family in a channel, ending with `/`; `prefix` is the channel's, such as `v2`."""
+    return f"{_part(prefix, 'prefix of a channel')}/{_part(family, 'GPU family')}/"
 
 
 def set_prefix(set_digest: str) -> str:
-    """`sets/<id>/`: the manifest of a set and the statements about it."""
-    return f"sets/{_part(set_digest, 'set id')}/"
+    """`sets/<id>/`: the manifest of a set, the statements about it, and its own pages."""
+    return f"sets/{_digest(set_digest, 'set id')}/"
+
+
+def file_key(sha256: str, name: str) -> str:
+    """`files/<sha256>/<name>`: where a distribution file lies."""
+    return f"files/{_digest(sha256, 'sha256')}/{check_key(name)}"
+
+
+def entry_key(entry: FileEntry) -> str:
+    """`file_key` of an entry: its name and digest are those that a key may have since it was made."""
+    return f"files/{entry.sha256}/{entry.name}"
+
+
+def metadata_key(sha256: str, name: str) -> str:
+    """Where the METADATA of a wheel lies: beside it, as PEP 658 has it."""
+    return f"{file_key(sha256, name)}.metadata"
+
+
+def _digest(value: str, what: str) -> str:
+    if _SHA256.fullmatch(value) is None:
+        raise InvalidInput(f"{value!r} is no {what}", next_step="give all 64 hexadecimal digits")
+    return value

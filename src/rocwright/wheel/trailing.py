@@ -23,6 +23,7 @@ class TrailingDigest:
         self._stream = stream
         self._path = Path(stream.name)
         self._digest = hashlib.sha256()
+        self._piece = memoryview(bytearray(CHUNK))
         self._asked = 0
         self._done = 0
         self._last: Future[None] | None = None
@@ -54,7 +55,7 @@ class TrailingDigest:
         self._last = self._pool.submit(self._read_up_to, end)
 
     def _read_up_to(self, end: int) -> None:
-        piece = memoryview(bytearray(min(CHUNK, end - self._done)))
+        piece = self._piece
         with self._path.open("rb", buffering=0) as file:
             file.seek(self._done)
             while self._done < end:

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError, InvalidInput, NoSpace
 from rocwright.store import layout
-from rocwright.store.objects import LocalStore
+from rocwright.store.objects.headers import Headers, headers_for
+from rocwright.store.objects.local import LocalStore
 
 BAD_KEYS = [
     "",
@@ -60,7 +67,7 @@ def test_a_key_is_created_once(tmp_path: Path) -> None:
     assert store.digest("x/one.whl") == hashlib.sha256(b"one").hexdigest()
     store.put_bytes("x/one.whl", b"three", overwrite=True)
     assert store.read("x/one.whl") == b"three"
-    # Replacing the object must not reach through the hard link into the file that was uploaded.
+    # Replacing the object must not reach the file that was uploaded.
     assert one.read_bytes() == b"one"
 
 
@@ -78,8 +85,8 @@ def test_list_and_absent_objects(tmp_path: Path) -> None:
     for key in ("b/2", "a/1", "b/1", "bb/3"):
         store.put_bytes(key, b"")
     (tmp_path / "b" / "9.partial").write_bytes(b"half")
-    assert store.list("") == ("a/1", "b/1", "b/2", "bb/3")
-    assert store.list("b/") == ("b/1", "b/2")
+    assert [one.key for one in store.list("")] == ["a/1", "b/1", "b/2", "bb/3"]
+    assert [one.key for one in store.list("b/")] == ["b/1", "b/2"]
     assert store.list("none/") == ()
     with pytest.raises(InvalidInput, match="no object"):
         store.read("none")
@@ -93,8 +100,8 @@ def test_layout_is_the_documented_one() -> None:
         layout.run_prefix("1", "windows", "python", "gfx94X-dcgpu-asan", external_repo="me-fork/")
         == "me-fork/1-windows/python/gfx94X-dcgpu-asan/"
     )
-    assert layout.staging_prefix("gfx110X-all") == "v2-staging/gfx110X-all/"
-    assert layout.release_prefix("gfx110X-all") == "v2/gfx110X-all/"
+    assert layout.channel_prefix("v2-staging", "gfx110X-all") == "v2-staging/gfx110X-all/"
+    assert layout.channel_prefix("v2", "gfx110X-all") == "v2/gfx110X-all/"
 
 
 @pytest.mark.parametrize(
@@ -114,3 +121,136 @@ def test_parts_that_could_leave_their_place_are_refused(
 ) -> None:
     with pytest.raises(InvalidInput):
         layout.run_prefix(run_id, platform, "python", group, external_repo=repo)
+
+
+def test_what_is_no_object_is_not_listed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put_bytes("b/c/1", b"")
+    for name in ("b/.hidden", "b/with space", "x.abc.partial", ".git/config"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "b" / "circle").symlink_to(tmp_path)
+    (tmp_path / "circle").symlink_to(tmp_path / "b")
+    (tmp_path / "file").symlink_to(tmp_path / "b" / "c" / "1")
+    assert [one.key for one in store.list("")] == ["b/c/1"]
+    assert store.folders("") == ("b",)
+    # A key of another object is no folder of objects.
+    assert store.list("b/c/1/") == () and store.folders("b/c/1/") == ()
+
+
+def test_a_list_survives_what_others_remove_meanwhile(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            for number in range(20):
+                store.put_bytes(f"churn/{number}/a", b"x", overwrite=True)
+            for number in range(20):
+                store.delete(f"churn/{number}/a")
+
+    store.put_bytes("stays", b"")
+    with ThreadPoolExecutor(2) as pool:
+        writers = [pool.submit(churn) for _ in range(2)]
+        for _ in range(200):
+            assert "stays" in [one.key for one in store.list("")]
+            store.folders("churn/")
+        stop.set()
+        for writer in writers:
+            writer.result()
+    assert [one.key for one in store.list("")] == ["stays"]
+    assert [path.name for path in tmp_path.iterdir()] == ["stays"], "and no partial file stays behind"
+
+
+def test_a_disk_that_fails_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path / "store")
+    store.put_bytes("page", b"old", overwrite=True)
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+
+    def no_link(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another file system")
+
+    def full(_: object, partial: Path) -> None:
+        partial.write_bytes(b"con")
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "link", no_link)
+    store.put_file(source, "copied")
+    assert store.read("copied") == b"content"
+    with pytest.raises(IntegrityError, match="refusing to replace"):
+        store.put_bytes("copied", b"other")
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(NoSpace, match=r"no space left while writing a\.whl"):
+        store.put_file(source, "x/a.whl")
+    assert not store.exists("x/a.whl")
+    assert [one.key for one in store.list("")] == ["copied", "page"]
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_leftovers_of_a_killed_upload_go_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path / "store")
+    source = tmp_path / "a.whl"
+    source.write_bytes(b"content")
+    (tmp_path / "store" / "files").mkdir(parents=True)
+    left = tmp_path / "store" / "files" / "a.whl.0123456789abcdef.partial"
+    left.write_bytes(b"con")
+    other = tmp_path / "store" / "files" / "b.whl.0123456789abcdef.partial"
+    other.write_bytes(b"con")
+    store.put_file(source, "files/a.whl")
+    assert left.exists(), "somebody may still be writing it"
+    store.delete("files/a.whl")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    store.put_file(source, "files/a.whl")
+    assert not left.exists() and other.exists()
+
+
+def test_urls(tmp_path: Path) -> None:
+    key = "files/ab/a-1!2+r.whl"
+    assert LocalStore(tmp_path).url(key) == f"file://{tmp_path}/files/ab/a-1%212%2Br.whl"
+    assert LocalStore(tmp_path).url("v2/fam/") == f"file://{tmp_path}/v2/fam/"
+    served = LocalStore(tmp_path, public="https://wheels.example/rocm")
+    assert served.url(key) == "https://wheels.example/rocm/files/ab/a-1%212%2Br.whl"
+    assert served.url("v2/fam/") == "https://wheels.example/rocm/v2/fam/"
+
+
+FOREVER = "public, max-age=31536000, immutable"
+PAGE = "public, max-age=60"
+HTML = "text/html; charset=utf-8"
+SIMPLE = "application/vnd.pypi.simple.v1+json"
+
+
+@pytest.mark.parametrize(
+    ("key", "content_type", "cache_control"),
+    [
+        ("files/ab/a-1.whl", "application/zip", FOREVER),
+        ("files/ab/a-1.whl.metadata", "text/plain; charset=utf-8", FOREVER),
+        ("files/ab/a-1.tar.gz", "application/gzip", FOREVER),
+        ("sets/ab/manifest.json", "application/json", FOREVER),
+        ("sets/ab/_statements/x.json", "application/json", FOREVER),
+        ("sets/ab/torch/index.html", HTML, FOREVER),
+        ("sets/ab/_json/torch/index.html", SIMPLE, FOREVER),
+        ("sets/ab/pylock.gfx90a.toml", "application/toml", FOREVER),
+        ("v2/fam/_log/7-abcdef.json", "application/json", FOREVER),
+        ("v2/fam/torch/index.html", HTML, PAGE),
+        ("v2/fam/_json/torch/index.html", SIMPLE, PAGE),
+        ("v2/fam/_json/index.html", SIMPLE, PAGE),
+        ("v2/fam/_flat/index.html", HTML, PAGE),
+        ("v2/index.html", HTML, PAGE),
+        ("index.html", HTML, PAGE),
+        ("1-linux/python/fam/a-1.whl", "application/zip", FOREVER),
+        ("1-linux/python/fam/index.html", HTML, PAGE),
+        ("1-linux/blas_lib_gfx90a.tar.zst", "application/zstd", FOREVER),
+        ("1-linux/some_file", "application/octet-stream", FOREVER),
+        ("pins/weekly.json", "application/json", "no-cache"),
+        ("_probe/ab/x", "application/octet-stream", "no-cache"),
+        # A project that is named like a place of the store is a project.
+        ("v2/fam/files/index.html", HTML, PAGE),
+        ("v2/fam/sets/index.html", HTML, PAGE),
+    ],
+)
+def test_what_clients_are_told(key: str, content_type: str, cache_control: str) -> None:
+    assert headers_for(key, 60) == Headers(content_type, cache_control)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from rocwright.data import load_table
 from rocwright.errors import ContractBroken, InvalidData
+from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
 from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.statement import (
     BUILD,
     FINDINGS,
+    RECEIPT,
     TEST,
     WAIVER,
     Statement,
@@ -23,11 +26,12 @@ from rocwright.model.statement import (
     parse_statement,
     waiver_statement,
 )
-from rocwright.store.gate import Policy, Required, decide
-from rocwright.store.objects import LocalStore
-from rocwright.store.publish import describe_files, stage_set
-from rocwright.store.records import read_statements
-from rocwright.store.verdict import verdict, verdict_on
+from rocwright.store.gate.decide import Policy, Required, decide
+from rocwright.store.gate.verdict import verdict, verdict_on
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.sets.records import read_statements
+from rocwright.store.sets.stage import stage_set
 
 WHEEL = "torch-1-py3-none-any.whl"
 
@@ -39,6 +43,7 @@ def make_set(digest: str = "a") -> Any:
 
 SET = make_set()
 ID = set_id(SET)
+STAGING = load_table("channels", Channels).named("staging")
 TODAY = date(2026, 3, 1)
 LATER = date(2026, 4, 1)
 
@@ -173,12 +178,14 @@ def test_a_waived_set_is_staged_with_its_waiver(tmp_path: Path, make_wheel: Call
     manifest = new_set(family="fam", targets=[], platform="linux", files=describe_files(paths), sources={})
     said = [checked(error(), of=manifest), waived(of=manifest)]
     with pytest.raises(ContractBroken, match="reported errors: elf-rpath"):
-        stage_set(store, manifest, paths, said, date(2026, 4, 2))
+        stage_set(store, STAGING, manifest, paths, said, datetime(2026, 4, 2, tzinfo=timezone.utc))
     assert store.list("") == ()
-    staged = stage_set(store, manifest, paths, said, TODAY)
+    # The last day of the waiver, to its last second.
+    now = datetime(2026, 4, 1, 23, 59, 59, tzinfo=timezone.utc)
+    staged = stage_set(store, STAGING, manifest, paths, said, now)
     kept = read_statements(store, staged.set_id)
-    assert {item.predicate_type for item in kept} == {FINDINGS, WAIVER}
-    keys = [key for key in store.list(f"sets/{staged.set_id}/statements/") if "/waiver-" in key]
+    assert {item.predicate_type for item in kept} == {FINDINGS, WAIVER, RECEIPT}
+    keys = [one.key for one in store.list(f"sets/{staged.set_id}/_statements/") if "/waiver-" in one.key]
     [waiver] = [parse_statement(store.read(key), where=key) for key in keys]
     assert waiver.predicate == {
         "rule": "elf-rpath",

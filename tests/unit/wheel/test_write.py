@@ -199,6 +199,7 @@ def test_64_bit_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert local[5:] == (info.compress_size, info.file_size)
 
 
+@pytest.mark.slow
 def test_more_members_than_16_bits_can_count(tmp_path: Path) -> None:
     members = [Member(f"demo/{number}", BytesSource(b"")) for number in range(66_000)]
     path = write_wheel(plan(*members), tmp_path).path

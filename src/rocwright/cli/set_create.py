@@ -1,0 +1,157 @@
+"""`rocwright set create`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.check.loading import load_contract
+from rocwright.check.run import Asked
+from rocwright.check.waivers import ask_waivers
+from rocwright.cli.set_adopt import AdoptOptions, adopt_set
+from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.show_set import staged_lines
+from rocwright.cli.store_options import StoreOptions
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.model.gpu import parse_targets
+from rocwright.pipeline.create_set import About, Planned, create_set, parse_sources, plan_set, wanted_by
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.promote import promote_set
+from rocwright.store.sets.served import verify_listed
+from rocwright.system import console
+from rocwright.system.cores import available_cores
+
+_DEFAULTS, _ADOPT = StoreOptions(), AdoptOptions()
+
+
+def set_create(
+    *paths: Path,
+    family: str | None = None,
+    target: Annotated[str | None, Parameter(name=("--target", "--targets"))] = None,
+    platform: str | None = None,
+    source: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    install: bool = False,
+    allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    reason: str | None = None,
+    expires: str | None = None,
+    stage: bool = False,
+    dry_run: bool = False,
+    adopt: AdoptOptions = _ADOPT,
+    options: StoreOptions = _DEFAULTS,
+    jobs: int | None = None,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Check wheels and sdists as one closed set, put them into the store, and record the set.
+
+    Prints the id of the set. Nothing is stored of a set that breaks the wheel contract (exit code 9). After
+    an interruption the same command completes the set; files that are there are not sent again.
+
+    Parameters
+    ----------
+    paths
+        Wheels and sdists, or directories that hold them: all files of the set and no other.
+    family
+        GPU family whose pages list the set (default: the one that the targets make up).
+    target
+        GPU targets that the set is for, separated by commas (default: those that its files hold code for).
+    platform
+        linux, windows or any (default: what the wheels' tags say).
+    source
+        NAME=COMMIT: what the set was built from; may be repeated.
+    install
+        Install the set with pip and uv, too, from an index on this machine that holds nothing else.
+    allow
+        A rule whose errors pass, as for `rocwright check`; recorded with the set. Needs --reason, --expires.
+    reason
+        Why they may pass.
+    expires
+        The last day on which they pass, such as 2030-01-31.
+    stage
+        List the set in the first channel, too.
+    dry_run
+        Check, and print every object of the set's files with its size and whether the store has it; nothing
+        is written.
+    jobs
+        Threads (default: this machine's cores).
+    json
+        Print the result as JSON: the set, or what the check found.
+    """
+    if adopt.wanted:
+        _require_adoptable(paths, stage)
+        adopt_set(options, adopt, family=family, platform=platform, dry_run=dry_run, json=json)
+        return
+    # What is wrong with the store is said before the checks, which take a while.
+    store, channels = options.opened(), options.channels()
+    now = datetime.now(timezone.utc)
+    waivers = ask_waivers(allow, reason, expires, now.date())
+    targets = tuple(str(one) for one in parse_targets(target)) if target else None
+    asked = Asked(
+        paths,
+        targets=targets,
+        closed=True,
+        contract=load_contract(read_overlay(options.config)),
+        jobs=jobs or available_cores(),
+    )
+    about = About(family, targets, platform, parse_sources(source))
+    planned = plan_set(asked, about, waivers, now, install=install, note=console.say)
+    if not planned.passed:
+        if json:
+            console.out_json({"set": planned.set_id, "check": planned.report.predicate()})
+        else:
+            show_report(planned.report, waivers, now.date())
+        verdict(planned.report, waivers, now.date())
+        planned.require_passed()
+    if dry_run:
+        _show_plan(store, planned, json=json)
+        return
+    progress = console.Progress(total=len(planned.files), starts=False)
+    create_set(store, planned, now, progress=progress)
+    if not json:
+        _show(planned)
+    staged = served = None
+    if stage:
+        first = channels.named(channels.channel[0].name)
+        staged = promote_set(store, channels, first, planned.set_id, now)
+        served = verify_listed(store, staged.prefix, planned.manifest)
+    if json:
+        url = staged.index_url if staged else None
+        console.out_json({"set": planned.set_id, "manifest": planned.manifest, "index_url": url})
+        return
+    for line in staged_lines(staged, served):
+        console.say(line)
+
+
+def _require_adoptable(paths: tuple[Path, ...], stage: bool) -> None:
+    if paths:
+        raise UsageError(
+            "a set is adopted or made of files, not both",
+            next_step="give files, or --from-index and its like",
+        )
+    if stage:
+        raise UsageError(
+            "--stage is for sets that are made of files",
+            next_step="look at what was adopted, then rocwright set promote SET --to staging",
+        )
+
+
+def _show(planned: Planned) -> None:
+    manifest = planned.manifest
+    size = console.human_bytes(sum(entry.size for entry in manifest.files))
+    console.say(f"{len(manifest.files)} files, {size}, for {manifest.family}")
+    # The only line on stdout.
+    console.out(planned.set_id)
+
+
+def _show_plan(store: ObjectStore, planned: Planned, *, json: bool) -> None:
+    wanted = wanted_by(store, planned)
+    if json:
+        console.out_json({"set": planned.set_id, "manifest": planned.manifest, "objects": wanted})
+        return
+    rows = [(one.key, console.human_bytes(one.size), "there" if one.present else "new") for one in wanted]
+    console.table(f"Set {planned.set_id}", ("object", "size", "in the store"), rows, right=(1,))
+    new = [one for one in wanted if not one.present]
+    console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")

@@ -1,0 +1,79 @@
+"""How adopted sets are printed, and the sets that an index has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rocwright.check.report import Report
+from rocwright.pipeline.adopt.find import Judged
+from rocwright.pipeline.adopt.run import Adopted
+from rocwright.system import console
+from rocwright.system.console import human_bytes
+
+
+def show_sets(found: Sequence[Judged], *, json: bool) -> None:
+    """Print the sets of an index: what each grows from, whether it is whole, and what does not fit."""
+    if json:
+        rows = [
+            {
+                "project": one.found.root[0],
+                "version": one.found.root[1],
+                "build": one.found.label,
+                "whole": one.whole,
+                "versions": one.found.versions,
+                "files": [file.name for file in one.files],
+                "problems": one.problems,
+            }
+            for one in found
+        ]
+        console.out_json({"sets": rows})
+        return
+    table = [(one.name, "whole" if one.whole else "mixed", str(len(one.files))) for one in found]
+    console.table("", ("Set", "State", "Files"), table, right=(2,))
+    for one in found:
+        for problem in one.problems:
+            console.out(f"{one.name}: {problem}")
+
+
+def show_adopted(done: Adopted, *, json: bool) -> None:
+    """Print an adopted set: its id, what it is made of, and how much was read for it."""
+    for note in done.notes:
+        console.say(f"note: {note}")
+    if json:
+        console.out_json(
+            {
+                "set": done.set_id,
+                "family": done.manifest.family,
+                "targets": done.manifest.targets,
+                "files": [entry.name for entry in done.manifest.files],
+                "recorded": done.recorded,
+                "index_url": done.index_url,
+                "basis": "metadata" if done.checked is None else "files",
+                "metadata": done.report.predicate(),
+                "checked": None if done.checked is None else done.checked.predicate(),
+                "requests": done.requests,
+                "received": done.received,
+                "downloaded": done.downloaded,
+                "notes": done.notes,
+            }
+        )
+        return
+    for finding in (done.checked or done.report).findings:
+        console.say(str(finding))
+    console.say(_verdict("metadata", done.report))
+    if done.checked is not None:
+        console.say(_verdict("files", done.checked))
+    else:
+        console.say("its files were not looked at: no channel takes it before that (--download)")
+    if done.downloaded:
+        console.say(f"downloaded whole: {', '.join(done.downloaded)}")
+    console.say(f"{done.requests} requests, {human_bytes(done.received)}")
+    if done.index_url is not None:
+        console.say(f"index of this set: {done.index_url}")
+    for entry in done.manifest.files:
+        console.say(f"  {entry.name}  {human_bytes(entry.size)}")
+    console.out(done.set_id)
+
+
+def _verdict(what: str, report: Report) -> str:
+    return f"{what}: {report.errors} errors, {report.warnings} warnings"

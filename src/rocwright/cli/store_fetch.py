@@ -1,0 +1,104 @@
+"""`rocwright store fetch`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.run_options import RunOptions
+from rocwright.cli.store_options import Text
+from rocwright.data import load_table
+from rocwright.model.gpu import Families
+from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
+from rocwright.store.runs.artifacts import Wanted, words
+from rocwright.store.runs.find import Found
+from rocwright.store.runs.latest import find_run
+from rocwright.system import console
+
+_WHOSE = RunOptions()
+
+
+def store_fetch(
+    *include: str,
+    run_id: str | None = None,
+    artifact_group: Annotated[str, Parameter(name=("--artifact-group", "--target"), show_default=False)] = "",
+    amdgpu_targets: Text = "",
+    output_dir: Path = Path("build/artifacts"),
+    exclude: Annotated[
+        tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)
+    ] = (),
+    extract: bool = True,
+    jobs: int = 4,
+    dry_run: bool = False,
+    whose: RunOptions = _WHOSE,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Fetch the artifacts of a run, compare them with their digests and unpack them.
+
+    What a run was interrupted in is gone on with, what is there already is kept. Artifacts for every GPU
+    come along; lists are separated by spaces, commas or semicolons.
+
+    Parameters
+    ----------
+    include
+        Names or patterns of artifacts, such as blas or "rocprofiler*" (default: all).
+    run_id
+        The run (default: the latest that succeeded and has what is wanted).
+    artifact_group
+        Families, such as gfx110X-all, or targets; all that the run has without it.
+    amdgpu_targets
+        Of the families only these targets.
+    output_dir
+        Where the artifact directories go; made if it is not there.
+    exclude
+        Names or patterns of artifacts to leave out.
+    extract
+        Unpack the archives; or keep them as they are.
+    jobs
+        Downloads at once.
+    dry_run
+        Say what would be fetched, and fetch nothing.
+    json
+        Print the result as JSON.
+    """
+    wanted = Wanted(words([artifact_group]), words([amdgpu_targets]), words(include), words(exclude))
+    store = whose.opened(reading=True)
+    found = find_run(
+        store,
+        run_id,
+        whose.on(),
+        whose.repository,
+        wanted,
+        families=load_table("families", Families).families,
+        about=whose.channels().runs,
+        environment=os.environ,
+        note=console.say,
+    )
+    if dry_run:
+        _show_found(found, json=json)
+        return
+    done = fetch_artifacts(store, found, output_dir, unpack=extract, threads=jobs, note=console.say)
+    _show(done, json=json)
+
+
+def _show_found(found: Found, *, json: bool) -> None:
+    if json:
+        console.out_json({"run_id": found.run.run_id, "archives": found.archives, "size": found.size})
+        return
+    rows = [(one.artifact, console.human_bytes(one.size), one.sha256 or "unknown") for one in found.archives]
+    title = f"would fetch of run {found.run.run_id}: {console.human_bytes(found.size)}"
+    console.table(title, ("artifact", "size", "sha256"), rows, right=(1,))
+
+
+def _show(done: Fetched, *, json: bool) -> None:
+    if done.unverified:
+        console.say(f"warning: no digest is known of: {', '.join(done.unverified)}")
+    if json:
+        console.out_json(done)
+        return
+    kept = f", {len(done.kept)} were there" if done.kept else ""
+    size = console.human_bytes(done.size)
+    console.out(f"{done.directory}: {len(done.artifacts)} artifacts of run {done.run_id}, {size}{kept}")

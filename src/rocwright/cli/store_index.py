@@ -1,0 +1,59 @@
+"""`rocwright store index`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.errors import UsageError
+from rocwright.store.runs.page import folder_page, write_folder_page
+from rocwright.system import console
+
+
+def store_index(
+    *folders: Path,
+    patterns: Annotated[
+        tuple[str, ...],
+        Parameter(name=("--filter", "-f"), consume_multiple=True, negative=(), show_default=False),
+    ] = (),
+    output_file: Annotated[Path | None, Parameter(name=("--output-file", "-o"))] = None,
+    recursive: Annotated[bool, Parameter(name=("--recursive", "-r"))] = False,
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Write index.html for the packages in folders: what `pip install --find-links FOLDER/index.html` takes.
+
+    Of several folders the packages stand on one page, which lies in the first of them.
+
+    Parameters
+    ----------
+    folders
+        Folders of wheels and sdists (default: the current one).
+    patterns
+        Names to list, such as "*.whl" "*.tar.gz" (default: every wheel and sdist).
+    output_file
+        The page; a name without a directory is one in the first folder.
+    recursive
+        List packages of the folders below, too.
+    verbose
+        Say which files are listed, and which ones are no packages.
+    json
+        Print the result as JSON.
+    """
+    if json and verbose:
+        raise UsageError("give either --json or --verbose")
+    page = folder_page(folders or (Path(),), patterns, output_file, recursive=recursive)
+    write_folder_page(page)
+    if json:
+        console.out_json(
+            {"page": str(page.path), "files": page.files, "ignored": list(map(str, page.ignored))}
+        )
+        return
+    if verbose:
+        for entry in page.files:
+            console.say(f"listed: {entry.name}")
+        for path in page.ignored:
+            console.say(f"no package: {path.name}")
+    console.out(f"{page.path}: {len(page.files)} files")

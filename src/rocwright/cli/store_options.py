@@ -1,0 +1,39 @@
+"""Options of every command that works on a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.model.channels import Channels
+from rocwright.store.objects.address import open_store
+from rocwright.store.objects.protocol import ObjectStore
+
+# Options that say nothing where they are not given.
+Text = Annotated[str, Parameter(show_default=False)]
+Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class StoreOptions:
+    """Which store."""
+
+    store: Annotated[str, Parameter(env_var="ROCWRIGHT_STORE")] = "store"
+    """A folder, or the URL of one: file://…, s3://bucket/prefix, memory://."""
+
+    config: Path | None = None
+    """A rocwright.toml (default: that of the current directory, if there is one)."""
+
+    def opened(self) -> ObjectStore:
+        """The store."""
+        return open_store(self.store, max_age=self.channels().max_age)
+
+    def channels(self) -> Channels:
+        """The table of channels, with what the rocwright.toml adds."""
+        return load_table("channels", Channels, read_overlay(self.config))

@@ -1,0 +1,35 @@
+"""`rocwright store policy`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.store.runs.policy import known, may_upload
+from rocwright.system import console
+from rocwright.system.workflow import tell_workflow
+
+
+def store_policy(*, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
+    """Say whether a job of a workflow may upload wheels to the release: upload=true or upload=false.
+
+    Read are $BUILD_RESULT, $TEST_RESULT, $TEST_RUNS_ON (the runner's label), $BYPASS_TESTS_FOR_RELEASES
+    and $GITHUB_REF_NAME. The line is printed and appended to $GITHUB_ENV. Sets are promoted by
+    `rocwright set promote`, which looks at the tested bytes; this is for workflows that have results only.
+
+    Parameters
+    ----------
+    json
+        Print the decision as JSON.
+    """
+    decision = may_upload(known(os.environ))
+    line = f"upload={str(decision.upload).lower()}"
+    if not tell_workflow([line], "GITHUB_ENV"):
+        console.say("warning: GITHUB_ENV is not set; the decision is printed only")
+    if json:
+        console.out_json(decision)
+    else:
+        console.say(f"rule {decision.rule}: {decision.reason}")
+        console.out(line)

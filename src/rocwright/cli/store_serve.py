@@ -1,0 +1,50 @@
+"""`rocwright store serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.store_options import StoreOptions
+from rocwright.store.objects.serve import address_of, make_server
+from rocwright.store.objects.served import served_indexes
+from rocwright.system import console
+
+_DEFAULTS = StoreOptions()
+
+
+def store_serve(
+    *,
+    options: StoreOptions = _DEFAULTS,
+    port: int = 8000,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Serve a store to pip, uv and browsers of this machine, until Ctrl-C.
+
+    On 127.0.0.1 only, without encryption or login: to try what is published. Nothing is written.
+
+    Parameters
+    ----------
+    options
+        The store.
+    port
+        The port; 0 takes a free one.
+    json
+        Print the address and the indexes as JSON.
+    """
+    store, channels = options.opened(), options.channels()
+    with make_server(store, port=port, max_age=channels.max_age) as server:
+        base = address_of(server)
+        found = served_indexes(store, channels, base)
+        if json:
+            console.out_json({"url": base, "indexes": found})
+        else:
+            console.out(base)
+            for one in found:
+                console.out(one.pip)
+        console.say("serving until Ctrl-C")
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            console.say("stopped")

@@ -1,0 +1,51 @@
+"""`rocwright store verify`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.store_options import StoreOptions
+from rocwright.store.index.verify import verify_served
+from rocwright.store.objects.serve import serving
+from rocwright.system import console
+
+_DEFAULTS = StoreOptions()
+
+
+def store_verify(
+    place: str,
+    /,
+    *,
+    options: StoreOptions = _DEFAULTS,
+    threads: int = 8,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.
+
+    HTML and JSON pages have to say the same, each with its Content-Type. Exit code 6 when anything is wrong.
+
+    Parameters
+    ----------
+    place
+        The URL of an index, such as https://host/v2/gfx94X-dcgpu/; or a place in the store, such as
+        v2/gfx94X-dcgpu/ or sets/ID/, which is then served on this machine for the time of the look.
+    options
+        The store.
+    threads
+        How many requests at the same time.
+    json
+        Print what was found as JSON.
+    """
+    with ExitStack() as stack:
+        url = place
+        if "://" not in place:
+            url = stack.enter_context(serving(options.opened())) + place
+        found = verify_served(url, threads=threads)
+    if json:
+        console.out_json(found)
+    else:
+        console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
+    found.require_sound()

@@ -1,0 +1,218 @@
+"""METADATA and entries of offered files with as few bytes as possible; each is fetched once.
+
+What an index says beside a file (PEP 658) is taken when its digest is right; else the end of the
+wheel is read. An sdist is small and has no other way. Nothing else is downloaded unless that is allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import url2pathname
+
+import msgspec
+
+from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, RocwrightError, Unreachable
+from rocwright.model.manifest import FileEntry
+from rocwright.store.adopt.offered import Offered
+from rocwright.store.adopt.ranged import ranged_metadata
+from rocwright.store.adopt.read import at_once
+from rocwright.store.adopt.stub import write_stub
+from rocwright.store.pool.describe import describe_file, read_metadata
+from rocwright.system.files import atomic_write, sha256_file
+from rocwright.system.http import NoRanges, Refused, Web
+from rocwright.system.http_send import shown
+
+_MOST_METADATA = 4 << 20
+_MOST_SDIST = 256 << 20
+_MOST_LOST = 8
+
+
+@dataclass(frozen=True)
+class Told:
+    """METADATA of an offered file, the file's size where that became known, and whether it lies beside it."""
+
+    metadata: bytes
+    size: int | None = None
+    beside: bool = False
+
+
+@dataclass
+class Fetcher:
+    """Fetches METADATA, and whole files where nothing else helps, into `scratch`.
+
+    `whole` lets it download wheels whose index gives no sha256, or whose server sends no parts. `cache` keeps
+    METADATA by its digest from run to run. `downloaded` are the names of files that were fetched whole.
+    """
+
+    web: Web | None
+    scratch: Path
+    cache: Path | None = None
+    whole: bool = True
+    notes: list[str] = field(default_factory=list)
+    downloaded: dict[str, Path] = field(default_factory=dict)
+    _told: dict[str, Told | RocwrightError] = field(default_factory=dict)
+    _lost: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def told(self, files: Iterable[Offered]) -> Mapping[str, Told | RocwrightError]:
+        """METADATA by file name, or why it cannot be read; several at a time."""
+        wanted = [one for one in {one.name: one for one in files}.values() if one.name not in self._told]
+        for one, told in zip(wanted, at_once(self._try, wanted), strict=True):
+            self._told[one.name] = told
+        return self._told
+
+    def entries(self, files: Iterable[Offered]) -> tuple[FileEntry, ...]:
+        """The entry of each file, sorted by name; with sizes and digests as the index gives them, or found.
+
+        Raises `InvalidInput` naming the files whose digest only a download would tell, where none is allowed.
+        """
+        wanted = sorted(files, key=lambda one: one.name)
+        blind = [one.name for one in wanted if one.link.sha256 is None and self.web is not None]
+        if blind and not self.whole:
+            raise InvalidInput(
+                f"the index gives no sha256 of {len(blind)} files: {', '.join(blind)}",
+                next_step="leave out --no-download and they are downloaded; ask for an index with digests",
+            )
+        if blind:
+            self.notes.append(f"no sha256 on the index, so these are downloaded whole: {', '.join(blind)}")
+        self.told(one for one in wanted if one.name not in blind)
+        return tuple(at_once(self._entry, wanted))
+
+    def paths(self, files: Iterable[Offered], note: Callable[[str], None]) -> dict[str, Path]:
+        """The files themselves by name, downloaded as far as they are not here."""
+        wanted = list(files)
+
+        def fetch(one: Offered) -> Path:
+            if self.web is not None and one.name not in self.downloaded:
+                note(f"fetching {one.name}")
+            return self.path(one)
+
+        return dict(zip((one.name for one in wanted), at_once(fetch, wanted), strict=True))
+
+    def path(self, one: Offered) -> Path:
+        """The file itself: where it is, or downloaded now, its digest compared."""
+        if self.web is None:
+            return Path(url2pathname(unquote(urlsplit(one.link.url).path)))
+        with self._lock:
+            known = self.downloaded.get(one.name)
+        if known is None:
+            known = self.scratch / "files" / one.name
+            known.parent.mkdir(parents=True, exist_ok=True)
+            self.web.save(one.link.url, known, sha256=one.link.sha256)
+            with self._lock:
+                self.downloaded[one.name] = known
+        return known
+
+    def _entry(self, one: Offered) -> FileEntry:
+        if self.web is None or one.name in self.downloaded or one.link.sha256 is None:
+            return describe_file(self.path(one))
+        told = self._told[one.name]
+        if isinstance(told, RocwrightError):
+            raise told
+        # The same checks of name and requirements as for a file that is here.
+        entry = describe_file(write_stub(self.scratch / "stubs", one.name, told.metadata))
+        size = one.link.size if one.link.size is not None else told.size
+        if size is None:
+            size = self.web.size(one.link.url)
+        return msgspec.structs.replace(entry, sha256=one.link.sha256, size=size)
+
+    def _try(self, one: Offered) -> Told | RocwrightError:
+        try:
+            return self._tell(one)
+        except RocwrightError as error:
+            if type(error) is Unreachable:
+                with self._lock:
+                    self._lost += 1
+                # One file may be out of reach, so many are a server that went away.
+                if self._lost > _MOST_LOST:
+                    raise
+            return error
+
+    def _tell(self, one: Offered) -> Told:
+        if self.web is None:
+            path = self.path(one)
+            return Told(read_metadata(path), path.stat().st_size)
+        if not one.is_wheel:
+            if (one.link.size or 0) > _MOST_SDIST:
+                raise InvalidInput(f"{one.name} has {one.link.size:,} bytes, no sdist has so many")
+            path = self.path(one)
+            return Told(read_metadata(path), path.stat().st_size)
+        return self._beside(self.web, one) or self._inside(self.web, one)
+
+    def _beside(self, web: Web, one: Offered) -> Told | None:
+        """The file beside the wheel; None where there is none in spite of a promise."""
+        promised = one.link.metadata
+        if not promised:
+            return None
+        digest = promised if isinstance(promised, str) else None
+        if digest is not None and (kept := self._kept(digest)) is not None:
+            return Told(kept, beside=True)
+        url = beside(one.link.url)
+        try:
+            data = web.get(url, limit=_MOST_METADATA).body
+        except Refused as error:
+            if error.status not in (403, 404, 410):
+                raise
+            self.notes.append(f"the index promises METADATA beside {one.name}, and there is none")
+            return None
+        if digest is not None:
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise IntegrityError(
+                    f"METADATA beside {one.name} is not what the index says: its sha256 differs",
+                    where=shown(url),
+                    next_step="run again; if that does not help, tell whoever runs the index",
+                )
+            self._keep(digest, data)
+        return Told(data, beside=True)
+
+    def _inside(self, web: Web, one: Offered) -> Told:
+        # Whose METADATA this is, nobody vouches for but this address: so it is kept under both.
+        name = hashlib.sha256(f"{one.link.url}\n{one.link.sha256}".encode()).hexdigest()
+        if one.link.sha256 is not None and (kept := self._kept(name, any_content=True)) is not None:
+            return Told(kept)
+        try:
+            data, size, whole = ranged_metadata(web, one.link.url, one.name, one.link.size)
+        except NoRanges:
+            if not self.whole:
+                raise
+            self.notes.append(f"its server sends no parts, so {one.name} is downloaded whole")
+            path = self.path(one)
+            return Told(read_metadata(path), path.stat().st_size)
+        except Refused as error:
+            error.what = f"{one.name} is on the index, and cannot be read: {error.what}"
+            error.next_step = "tell whoever runs the index; leave this build out until it is uploaded again"
+            raise
+        if whole:
+            self.notes.append(f"its server ignores ranges, so all {size:,} bytes of {one.name} came")
+        if one.link.size not in (None, size):
+            raise InvalidWheel(
+                f"{one.name} has {size:,} bytes, the index says {one.link.size:,}: it is not whole",
+                where=shown(one.link.url),
+                next_step="tell whoever runs the index; leave this build out until it is uploaded again",
+            )
+        self._keep(name, data)
+        return Told(data, size)
+
+    def _kept(self, name: str, *, any_content: bool = False) -> bytes | None:
+        path = None if self.cache is None else self.cache / name
+        if path is None or not path.is_file():
+            return None
+        return path.read_bytes() if any_content or sha256_file(path) == name else None
+
+    def _keep(self, name: str, data: bytes) -> None:
+        if self.cache is None:
+            return
+        self.cache.mkdir(parents=True, exist_ok=True)
+        with atomic_write(self.cache / name) as stream:
+            stream.write(data)
+
+
+def beside(url: str) -> str:
+    """The address of the METADATA of a wheel at an address (PEP 658)."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, f"{parts.path}.metadata", parts.query, ""))

@@ -1,0 +1,209 @@
+"""Pages of an index as values: simple repository pages as JSON (PEP 691) or HTML (PEP 503), and flat pages.
+
+Which of the two a page is, its Content-Type says; its first letter tells where a server gets that wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from packaging.utils import InvalidName, canonicalize_name
+
+from rocwright.errors import InvalidData, InvalidInput
+from rocwright.store.adopt.offered import ENDINGS, Link
+from rocwright.system.http_send import shown
+
+ACCEPT = ", ".join(
+    (
+        "application/vnd.pypi.simple.v1+json",
+        "application/vnd.pypi.simple.v1+html;q=0.2",
+        "text/html;q=0.1",
+        "*/*;q=0.01",
+    )
+)
+_JSON = ("application/vnd.pypi.simple.v1+json", "application/vnd.pypi.simple.latest+json", "application/json")
+_SHA256 = re.compile(r"(?:.*&)?sha256=(?P<digest>[0-9a-fA-F]{64})(?:&.*)?")
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+
+Enter = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page links to: files, and pages of projects by canonical name."""
+
+    files: tuple[Link, ...] = ()
+    projects: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def parse_page(data: bytes, content_type: str, url: str, enter: Enter) -> Page:
+    """The links of a page at `url`; `enter` takes the login out of an address.
+
+    Raises `InvalidData` for what is neither of the two forms, or of a version that is not known.
+    """
+    text = data.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    looks_json = text.startswith(("{", "["))
+    said_json = content_type in _JSON
+    notes = []
+    if said_json != looks_json and text:
+        is_what, called = "JSON" if looks_json else "HTML", content_type or "nothing"
+        notes.append(f"{shown(url)} is {is_what}, its server calls it {called}: installers believe it")
+    found = _json_page(text, url, enter) if looks_json else _html_page(text, url, enter)
+    return Page(found.files, found.projects, (*notes, *found.notes))
+
+
+def _json_page(text: str, url: str, enter: Enter) -> Page:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidData(f"{shown(url)} is no JSON: {error}", where=shown(url)) from error
+    if not isinstance(value, dict):
+        raise InvalidData(f"{shown(url)} is no page of an index", where=shown(url))
+    meta = value.get("meta")
+    _require_known(meta.get("api-version") if isinstance(meta, dict) else None, url)
+    files, projects, notes = [], {}, []
+    for item in _list(value, "files", url):
+        try:
+            files.append(_json_link(item, url, enter))
+        except (InvalidInput, TypeError, KeyError, AttributeError, ValueError) as error:
+            notes.append(f"an entry of {shown(url)} cannot be read: {type(error).__name__} {error}")
+    for item in _list(value, "projects", url):
+        name = item.get("name") if isinstance(item, dict) else None
+        canonical = _canonical(name) if isinstance(name, str) else None
+        if canonical is None:
+            notes.append(f"{name!r} on {shown(url)} is no name of a project")
+        else:
+            projects[canonical] = urljoin(url, f"{canonical}/")
+    return Page(tuple(files), projects, tuple(notes))
+
+
+def _list(value: Mapping[str, Any], key: str, url: str) -> list[Any]:
+    found = value.get(key, [])
+    if not isinstance(found, list):
+        raise InvalidData(f"{shown(url)} has no list of {key}", where=shown(url))
+    return found
+
+
+def _json_link(item: Mapping[str, Any], url: str, enter: Enter) -> Link:
+    digest = item.get("hashes", {}).get("sha256")
+    size, yanked, requires = item.get("size"), item.get("yanked", False), item.get("requires-python")
+    metadata = item.get("core-metadata", item.get("dist-info-metadata", False))
+    if isinstance(metadata, dict):
+        metadata = _told(metadata.get("sha256")) or True
+    return Link(
+        name=_text(item["filename"]),
+        url=enter(urljoin(url, _text(item["url"]))),
+        sha256=_told(digest),
+        size=size if isinstance(size, int) and size >= 0 else None,
+        requires_python=requires if isinstance(requires, str) else None,
+        metadata=metadata if isinstance(metadata, str) else bool(metadata),
+        yanked=yanked if isinstance(yanked, str) else ("" if yanked else None),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _told(digest: object) -> str | None:
+    return digest.lower() if isinstance(digest, str) and _DIGEST.fullmatch(digest) else None
+
+
+class _Anchors(HTMLParser):
+    """The anchors of a page, `<base href>`, and the version that it says it is of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base: str | None = None
+        self.version: str | None = None
+        self.anchors: list[Mapping[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag == "a" and found.get("href"):
+            self.anchors.append(found)
+        elif tag == "base" and self.base is None:
+            self.base = found.get("href")
+        elif tag == "meta" and found.get("name") == "pypi:repository-version":
+            self.version = found.get("content")
+
+
+def _html_page(text: str, url: str, enter: Enter) -> Page:
+    parser = _Anchors()
+    parser.feed(text)
+    parser.close()
+    if not parser.anchors and "<" not in text:
+        raise InvalidData(
+            f"{shown(url)} is neither HTML nor JSON",
+            where=shown(url),
+            next_step="give the address of an index or a page",
+        )
+    _require_known(parser.version, url)
+    base = urljoin(url, (parser.base or "").strip())
+    files, projects, notes = [], {}, []
+    for anchor in parser.anchors:
+        try:
+            target, fragment = urldefrag(urljoin(base, (anchor["href"] or "").strip()))
+            parts = urlsplit(target)
+        except ValueError:
+            notes.append(f"a link of {shown(url)} is no address: {anchor['href']!r}")
+            continue
+        name = unquote(posixpath.basename(parts.path))
+        if name.endswith(ENDINGS):
+            try:
+                files.append(_html_link(name, enter(target), fragment, anchor))
+            except InvalidInput as error:
+                notes.append(error.what)
+            continue
+        # Only right below the page: other links lead to whatever the page is about.
+        folder = target.removesuffix("index.html").rstrip("/")
+        canonical = _canonical(unquote(posixpath.basename(folder)))
+        if canonical is not None and folder.rpartition("/")[0] + "/" == _folder(base):
+            projects[canonical] = enter(target)
+    return Page(tuple(files), projects, tuple(notes))
+
+
+def _folder(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[0] + "/"
+
+
+def _html_link(name: str, url: str, fragment: str, anchor: Mapping[str, str | None]) -> Link:
+    digest = _SHA256.fullmatch(fragment)
+    told = anchor.get("data-core-metadata", anchor.get("data-dist-info-metadata"))
+    metadata: bool | str = told is not None and told.lower() != "false"
+    if told is not None and (match := _SHA256.fullmatch(told)) is not None:
+        metadata = match["digest"].lower()
+    return Link(
+        name=name,
+        url=url,
+        sha256=digest["digest"].lower() if digest else None,
+        requires_python=anchor.get("data-requires-python"),
+        metadata=metadata,
+        yanked=(anchor["data-yanked"] or "") if "data-yanked" in anchor else None,
+    )
+
+
+def _canonical(name: str) -> str | None:
+    try:
+        return canonicalize_name(name, validate=True)
+    except InvalidName:
+        return None
+
+
+def _require_known(version: object, url: str) -> None:
+    if isinstance(version, str) and version.partition(".")[0] != "1":
+        raise InvalidData(
+            f"{shown(url)} is of version {version} of the simple repository API; this version reads 1",
+            where=shown(url),
+            next_step="use a newer rocwright",
+        )

@@ -1,0 +1,108 @@
+"""A remote file that is read in parts, as few as possible: enough to read METADATA out of a wheel."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+from rocwright.errors import InvalidWheel
+from rocwright.system.http import Web
+
+# A wheel's directory is at its end, METADATA mostly right before. That of torch needs 1.7 MB of 190.
+_TAIL, _LARGE_TAIL, _LARGE = 64 << 10, 2 << 20, 16 << 20
+_LEAST = 64 << 10
+# What a server that ignores ranges may send whole; what all parts of one wheel may have.
+_MOST_WHOLE, _MOST_PARTS = 64 << 20, 64 << 20
+_MOST_METADATA = 4 << 20
+
+
+class RangedFile(io.RawIOBase):
+    """A file behind an address, read only where it is needed; `size` is known after the first part."""
+
+    def __init__(self, web: Web, url: str, size: int | None) -> None:
+        self._web, self._url = web, url
+        self._parts: list[tuple[int, bytes]] = []
+        self._place = self._received = 0
+        self.whole = False
+        tail = _LARGE_TAIL if size is not None and size > _LARGE else _TAIL
+        first = web.part(url, f"-{tail}", most_whole=_MOST_WHOLE)
+        self.size = first.total
+        self.whole = first.start == 0 and len(first.data) > tail
+        self._parts.append((first.start, first.data))
+        if size is None and self.size > _LARGE:
+            start = self.size - _LARGE_TAIL
+            self._take(start, first.start)
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place; nothing is read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.size}[whence]
+        if base + offset < 0:
+            raise OSError("a place before the beginning of the file")
+        self._place = base + offset
+        return self._place
+
+    def read(self, length: int = -1, /) -> bytes:
+        """At most `length` bytes, fetched if they are not here yet."""
+        end = self.size if length < 0 else min(self.size, self._place + length)
+        found = bytearray()
+        while self._place < end:
+            piece = self._held(self._place, end)
+            found += piece
+            self._place += len(piece)
+        return bytes(found)
+
+    def _held(self, start: int, end: int) -> bytes:
+        for first, data in self._parts:
+            if first <= start < first + len(data):
+                return data[start - first : end - first]
+        later = min((first for first, _ in self._parts if first > start), default=self.size)
+        self._take(start, min(later, max(end, start + _LEAST)))
+        return self._held(start, end)
+
+    def _take(self, start: int, end: int) -> None:
+        self._received += end - start
+        if self._received > _MOST_PARTS:
+            raise zipfile.BadZipFile("its directory is larger than that of any real wheel")
+        part = self._web.part(self._url, f"{start}-{end - 1}", most_whole=_MOST_WHOLE)
+        if part.total != self.size or part.start > start or not part.data:
+            raise zipfile.BadZipFile("it changed while it was read")
+        self._parts.append((part.start, part.data))
+
+
+def ranged_metadata(web: Web, url: str, name: str, size: int | None) -> tuple[bytes, int, bool]:
+    """METADATA of a remote wheel, the wheel's size, and whether the server sent all of it for that.
+
+    Raises `InvalidWheel` for a file that is no whole wheel.
+    """
+    try:
+        remote = RangedFile(web, url, size)
+        with zipfile.ZipFile(remote) as archive:
+            found = [
+                info
+                for info in archive.infolist()
+                if info.filename.count("/") == 1 and info.filename.endswith(".dist-info/METADATA")
+            ]
+            if len(found) != 1:
+                raise InvalidWheel(f"{name} has {len(found)} METADATA members, expected one", where=name)
+            if found[0].file_size > _MOST_METADATA:
+                raise InvalidWheel(f"METADATA of {name} has {found[0].file_size:,} bytes", where=name)
+            return archive.read(found[0]), remote.size, remote.whole
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
+        raise InvalidWheel(
+            f"{name} on the index is no whole wheel: {error}",
+            where=name,
+            next_step="tell whoever runs the index; leave this build out until it is uploaded again",
+        ) from error

@@ -1,0 +1,190 @@
+"""One publisher at a time, on any store that shows at once what was written, without compare-and-swap.
+
+A publisher creates an object of its own below `_leases/<scope>/`, then lists them all. Alone, it goes on;
+beside another it removes its own, waits for a random time and tries again. Of two that come at the same
+moment, the one that lists later sees the other: so at most one goes on, and perhaps none. The scope is a
+channel's prefix, or the whole store, which excludes every channel.
+
+A publisher that died leaves its object behind. It counts as gone when it is older than `ttl` compared with
+the object that the newcomer has just written: both times are the store's, no clock of a machine takes part.
+The holder for its part stops well before: it measures the time since it last renewed (a clock that goes on
+while the machine sleeps), renews in time, and asks the store again before it says that a change is done.
+
+A holder that is paused just before a write, for longer than `ttl`, still does this one write later. It cannot
+lose anything: events have keys of their own. A page it writes may be older than the log; it notices, and
+brings the pages into line. If it is killed in just that moment, whoever publishes next does, because pages
+are compared with what the log asks for, not with what somebody remembers to have written.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from rocwright.errors import ChannelBusy
+from rocwright.model.manifest import canonical_json
+from rocwright.store.objects.protocol import ObjectStore, Stored
+
+LEASES = "_leases/"
+WHOLE_STORE = "_store/"
+# Steps of the pipeline hold leases of their own for hours; they and changes of the store do not meet.
+PIPELINE = "_pipeline/"
+# Some stores tell times in whole seconds.
+_ROUNDING_S = 2.0
+
+
+def _awake() -> float:
+    """Seconds that also pass while the machine sleeps, where the system can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a lease lasts, how long one waits for it, and by what clock; seconds."""
+
+    ttl: float = 120.0
+    patience: float = 600.0
+    clock: Callable[[], float] = _awake
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+
+# Tests make time pass at once.
+PACE: ContextVar[Pace] = ContextVar("PACE", default=Pace())  # noqa: B039 - frozen
+
+
+class LeaseLost(Exception):
+    """The holder was too slow, so somebody else may publish by now. Never leaves this room."""
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """What a lease says about its holder."""
+
+    by: str = ""
+    renewed: int = 0
+
+
+@dataclass
+class Lease:
+    """The right to change one channel, or the whole store, for a while.
+
+    `now` is the time of the store when the lease was last renewed.
+    """
+
+    store: ObjectStore
+    key: str
+    by: str
+    pace: Pace
+    now: datetime
+    began: float
+    _count: int = field(default=0)
+
+    def check(self) -> None:
+        """Raise `LeaseLost` unless the lease holds long enough for one more write; renew it in time."""
+        elapsed = self.pace.clock() - self.began
+        if elapsed > self.pace.ttl / 2:
+            raise LeaseLost
+        if elapsed > self.pace.ttl / 6:
+            self.renew()
+
+    def renew(self) -> None:
+        """Renew, and let the store's clock say that the lease never expired in between, else `LeaseLost`."""
+        began = self.pace.clock()
+        if began - self.began > self.pace.ttl / 2 or not self.store.exists(self.key):
+            raise LeaseLost
+        self._count += 1
+        self.store.put_bytes(self.key, canonical_json(_Holder(self.by, self._count)), overwrite=True)
+        stored = self.store.stat(self.key)
+        if stored is None or (stored.modified - self.now).total_seconds() > self.pace.ttl:
+            raise LeaseLost
+        if self.pace.clock() - self.began > self.pace.ttl / 2:
+            raise LeaseLost
+        self.now, self.began = stored.modified, began
+
+
+@contextmanager
+def leased(store: ObjectStore, scope: str, *, by: str = "") -> Iterator[Lease]:
+    """Hold the lease of `scope` (a channel's prefix, or `WHOLE_STORE`) while the block runs.
+
+    Raises `ChannelBusy` naming the holder when it could not be had in time.
+    """
+    lease = _acquire(store, scope, by, PACE.get())
+    try:
+        yield lease
+    finally:
+        store.delete(lease.key)
+
+
+def _acquire(store: ObjectStore, scope: str, by: str, pace: Pace) -> Lease:
+    until = pace.clock() + pace.patience
+    pause = 0.05
+    while True:
+        lease, holder = _try(store, scope, by, pace)
+        if holder is None:
+            return lease
+        store.delete(lease.key)
+        if pace.clock() > until:
+            raise ChannelBusy(
+                f"{_named(scope)} is being changed by {_who(store, holder)}",
+                where=holder.key,
+                next_step="run again when it has ended; a lease that nobody renews expires by itself",
+            )
+        pace.sleep(pause * (1 + pace.chance()))
+        pause = min(2 * pause, 5.0)
+
+
+def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, Stored | None]:
+    """A lease of our own, and who else has one that counts."""
+    key = f"{LEASES}{scope}{secrets.token_hex(16)}.json"
+    began = pace.clock()
+    store.put_bytes(key, canonical_json(_Holder(by)))
+    found = {one.key: one for one in store.list(LEASES)}
+    mine = found.pop(key, None)
+    if mine is None:
+        raise ChannelBusy(
+            f"{key} was written and is not in the listing of the store",
+            where=key,
+            next_step="use a store that shows at once what was written to it",
+        )
+    others = [one for one in found.values() if _conflict(one.key, scope)]
+    alive = [one for one in others if not _expired(one, mine, pace.ttl)]
+    if not alive:
+        for left_behind in others:
+            store.delete(left_behind.key)
+    return Lease(store, key, by, pace, mine.modified, began), alive[0] if alive else None
+
+
+def _conflict(key: str, scope: str) -> bool:
+    if scope.startswith(PIPELINE) or key.startswith(LEASES + PIPELINE):
+        return key.startswith(LEASES + scope)
+    whole = LEASES + WHOLE_STORE
+    return scope == WHOLE_STORE or key.startswith((LEASES + scope, whole))
+
+
+def _expired(other: Stored, mine: Stored, ttl: float) -> bool:
+    return (mine.modified - other.modified).total_seconds() > ttl + _ROUNDING_S
+
+
+def _named(scope: str) -> str:
+    return "the store" if scope == WHOLE_STORE else scope
+
+
+def _who(store: ObjectStore, holder: Stored) -> str:
+    """For a message only: the holder may end while we ask."""
+    since = holder.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if not store.exists(holder.key):
+        return "one publisher after the other"
+    try:
+        by = msgspec.json.decode(store.read(holder.key), type=_Holder).by
+    except msgspec.MsgspecError:
+        by = ""
+    return f"{by or 'another publisher'}, at work at {since}"

@@ -1,0 +1,208 @@
+"""Change a channel: the event first, then the pages that follow from it, in an order that clients survive.
+
+A client reads several pages, each perhaps as old as `max_age`. What is added appears behind what it needs,
+what is withdrawn disappears in front of it, and what was listed before stays: whatever mixture of old and new
+pages a client sees, a whole set is in it. An interrupted run is completed by the next one, whoever runs it:
+the log says what the pages have to be.
+
+A change is done when its pages were read back, the log is still the one they follow from, and the lease never
+expired: only then it returns, and a mark in the log says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.store.channel.held import HeldStore
+from rocwright.store.channel.lease import LeaseLost, leased
+from rocwright.store.channel.log import Event, Log, State, append, fold, mark_shown, read_log
+from rocwright.store.index.listed import ListedSet, listed_files
+from rocwright.store.index.pages import page_keys
+from rocwright.store.index.seals import SealedView, sealed_view
+from rocwright.store.index.write import write_pages
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pool.put import wanted_objects
+from rocwright.store.sets.records import read_listed
+
+# How often a publisher that lost its lease, being too slow, starts again.
+_TRIES = 3
+
+# From the log and the store's time to the event that is to be written, None where nothing changes.
+Decide = Callable[[Log, datetime], Event | None]
+
+
+def list_set(
+    store: ObjectStore,
+    prefix: str,
+    manifest: SetManifest,
+    *,
+    at: str,
+    by: str = "",
+    consent: Callable[[], None] = lambda: None,
+) -> State:
+    """List a recorded set whose files are in the store; nothing happens when it is listed already.
+
+    `consent` is asked while nobody else can change the channel, and raises where it is not to be done.
+    Raises `IntegrityError` when the channel has other bytes under one of its names or a file is missing,
+    nothing is written then; `ChannelBusy` while another publisher is at work.
+    """
+    event = Event("list", (set_id(manifest),), at=at, by=by)
+    return change(store, prefix, event, consent=consent)
+
+
+def change(
+    store: ObjectStore, prefix: str, event: Event, *, consent: Callable[[], None] = lambda: None
+) -> State:
+    """Append the event unless it changes nothing, then bring the pages into line with the log.
+
+    To withdraw sets use `rocwright.store.channel.withdraw`, which waits for clients.
+    """
+
+    def decide(log: Log, now: datetime) -> Event | None:
+        consent()
+        return event if effect(log.state, event) is not None else None
+
+    return publish(store, prefix, decide, by=event.by)
+
+
+def write_view(store: ObjectStore, prefix: str, *, by: str = "") -> State:
+    """Render the pages that the log asks for, all of them, and write those that differ.
+
+    Raises `InvalidInput` without a log.
+    """
+    if not read_log(store, prefix).events:
+        raise InvalidInput(
+            f"nothing was ever listed at {prefix}",
+            next_step="name a channel and a family that this store has",
+        )
+    return publish(store, prefix, lambda log, now: None, by=by, anew=True)
+
+
+def effect(state: State, event: Event) -> State | None:
+    """What the channel serves after the event; None when it changes nothing."""
+    after = fold([(state.number + 1, event)], state)
+    return None if after.serves(state) else after
+
+
+def publish(store: ObjectStore, prefix: str, decide: Decide, *, by: str = "", anew: bool = False) -> State:
+    """Hold the channel, let `decide` look at its log, append what it returns, and write the pages.
+
+    Pages that fit their seal in the log are not rendered, unless all are to be made `anew`. Raises
+    `ChannelBusy` when the channel is not to be had, `IntegrityError` when its pages would be wrong.
+    """
+    sets = _Sets(store)
+    # Outside of the lease: sets never change, and there may be many.
+    sets.view(read_log(store, prefix).state)
+    appended = False
+    for _ in range(_TRIES):
+        try:
+            with leased(store, prefix, by=by) as lease:
+                held = HeldStore(lease)
+                log = read_log(held, prefix)
+                seals = {} if anew else log.seals
+                event = None if appended else decide(log, lease.now)
+                after = log.state
+                if event is not None:
+                    after = effect(log.state, event) or log.state
+                    for one in event.sets if event.action == "list" else ():
+                        require_files(held, sets[one])
+                view = _View(after, sealed_view(held, prefix, sets.view(after), seals))
+                if event is not None:
+                    lease.check()
+                    # From here on it may be in the log, even if the next line fails.
+                    appended = True
+                    append(store, prefix, event, after=log.state.number)
+                return _bring_into_line(held, prefix, sets, log, view)
+        except LeaseLost:
+            continue
+    raise ChannelBusy(
+        f"{prefix} took so long that the lease of this publisher expired, {_TRIES} times",
+        next_step="run again from a machine that is nearer to the store",
+    )
+
+
+class _View(NamedTuple):
+    """What the pages are while the log has this state."""
+
+    state: State
+    sealed: SealedView
+
+
+def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View) -> State:
+    """Write and read back the pages until the log is the one that they follow from."""
+    wrong: list[str] = []
+    for attempt in range(_TRIES):
+        log = read_log(held, prefix)
+        gone = [one for one in before.state.sets if one not in log.state.sets]
+        if attempt or not view.state.serves(log.state):
+            # Somebody else is at work: what was right may have changed.
+            view = _View(log.state, sealed_view(held, prefix, sets.view(log.state), {}))
+        pages, right, seals = view.sealed
+        both = (*log.state.sets, *gone)
+        entries = (entry for one in both for entry in sets[one].manifest.files)
+        # Pages are in their order already, as long as none goes.
+        order = page_keys(entries, prefix) if gone else ()
+        withdrawing = bool(gone) or len(log.state.yanked) > len(before.state.yanked)
+        written = write_pages(held, prefix, pages, order=order, reverse=withdrawing, right=right)
+        # A publisher that was frozen for minutes may write a page of its own into ours, once.
+        wrong = [key for key in written if not _is_there(held, key, pages)]
+        if not wrong and read_log(held, prefix).events == log.events:
+            held.lease.renew()
+            mark_shown(held, prefix, log, seals)
+            return log.state
+    raise IntegrityError(
+        f"{', '.join(wrong) or prefix} changes while it is written",
+        where=prefix,
+        next_step="find out who else writes there, then run `rocwright set repair`",
+    )
+
+
+def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:
+    there = store.read(key) if store.exists(key) else None
+    return there == pages.get(key)
+
+
+class _Sets:
+    """Recorded sets, each read once."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._found: dict[str, ListedSet] = {}
+
+    def __getitem__(self, one: str) -> ListedSet:
+        if one not in self._found:
+            self._found[one] = read_listed(self._store, one)
+        return self._found[one]
+
+    def view(self, state: State) -> dict[str, ListedSet]:
+        """The sets of a state as its pages list them, by id."""
+        return {one: replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
+
+
+def view_sets(store: ObjectStore, state: State) -> list[ListedSet]:
+    """The sets of a state as its pages list them."""
+    return list(_Sets(store).view(state).values())
+
+
+def require_listable(store: ObjectStore, prefix: str, manifest: SetManifest) -> None:
+    """Raise `IntegrityError` when the channel lists a file of this name with other content, yanked or not."""
+    listed_files([*view_sets(store, read_log(store, prefix).state), ListedSet(manifest)], where=prefix)
+
+
+def require_files(store: ObjectStore, listed: ListedSet) -> None:
+    """Raise `IntegrityError` unless every file is there: retention may have taken them since they came in."""
+    for entry in listed.manifest.files:
+        if entry.name in listed.elsewhere:
+            continue
+        for key in wanted_objects(entry):
+            if not store.exists(key):
+                raise IntegrityError(
+                    f"{key} is not in the store, so the set of {entry.name} cannot be listed or kept",
+                    where=key,
+                    next_step="put the files of the set into the store again",
+                )

@@ -1,0 +1,203 @@
+"""The gate in front of a channel: a pure function of a set, its statements and a policy.
+
+Every rule is applied; the first that is broken decides:
+
+1. `unreadable`: a statement about this set cannot be read. Nobody knows what it would have said.
+2. `unsigned`, `unstaged`, `withdrawn`: what the store says against it (`Policy.against`): nobody whom the
+   channel trusts signed the set; it is not where it has to be before; it was taken out of the channel.
+3. `unchecked`: no statement says that this set passed its checks, or one says that it did not and no waiver
+   in force covers each of its errors.
+4. `build`: the build of this very set is not stated as successful. Nothing overrides this.
+5. `digest`: there are test results, none of them for these bytes. What was tested is what is served.
+6. `tests`: a test failed anywhere, or was cancelled or skipped although a runner exists. Never bypassed.
+7. `untested`: a required test has no result or no runner, and no bypass in force. Blocked by default.
+
+If none is: `bypassed` (all the rest passed, and what had no runner is bypassed, with reason and expiry),
+`passed` (every required test passed on these bytes), or `checked` for a channel that asks for no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from rocwright.errors import InvalidData
+from rocwright.model.findings import Waiver
+from rocwright.model.statement import BUILD, TEST, Statement
+from rocwright.store.gate.policy import Objection, Policy
+from rocwright.store.gate.said import (
+    Bypass,
+    Required,
+    SuiteResult,
+    bypasses_about,
+    latest_results,
+)
+from rocwright.store.gate.verdict import Verdict, verdict
+
+__all__ = ["Bypass", "Decision", "Objection", "Policy", "Required", "Ruling", "SuiteResult", "decide"]
+
+Rule = Literal[
+    "unreadable",
+    "unsigned",
+    "unstaged",
+    "withdrawn",
+    "unchecked",
+    "build",
+    "digest",
+    "tests",
+    "untested",
+    "bypassed",
+    "passed",
+    "checked",
+]
+
+
+class Ruling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one rule says."""
+
+    rule: Rule
+    passed: bool
+    reason: str
+
+
+class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether this set may be promoted, by which rule, and why in one sentence.
+
+    `waivers` are those that the passed check rests on, with reason and last day. `rulings` are what each
+    rule says, in their order; what cannot be known because another is broken is left out.
+    """
+
+    set_id: str
+    promote: bool
+    rule: Rule
+    reason: str
+    waivers: tuple[Waiver, ...] = ()
+    rulings: tuple[Ruling, ...] = ()
+
+
+def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Decision:
+    """Apply the rules above. Never raises for what statements say: what cannot be read closes the gate."""
+    said = tuple(statements)
+    mine = tuple(item for item in said if item.about(set_id))
+    try:
+        check = verdict(set_id, mine, policy.today)
+        bypasses = bypasses_about(mine)
+        results = latest_results(mine)
+    except InvalidData as error:
+        return _closed(set_id, [Ruling("unreadable", False, error.what)])
+    rulings = list(_rulings(set_id, said, check, results, bypasses, policy))
+    broken = [one for one in rulings if not one.passed]
+    if broken:
+        return msgspec.structs.replace(_closed(set_id, rulings), waivers=check.waivers)
+    return _open(set_id, rulings, check, results, bypasses, policy)
+
+
+def _closed(set_id: str, rulings: list[Ruling]) -> Decision:
+    first = next(one for one in rulings if not one.passed)
+    return Decision(set_id, False, first.rule, first.reason, rulings=tuple(rulings))
+
+
+def _rulings(
+    set_id: str,
+    said: tuple[Statement, ...],
+    check: Verdict,
+    results: dict[Required, SuiteResult],
+    bypasses: tuple[Bypass, ...],
+    policy: Policy,
+) -> Iterator[Ruling]:
+    mine = tuple(item for item in said if item.about(set_id))
+    for objection in policy.against:
+        yield Ruling(objection.rule, False, objection.reason)
+    yield Ruling("unchecked", check.passed, check.problem or "the wheel contract holds")
+    if policy.gate == "checked":
+        return
+    yield _build(mine)
+    yield _digest(set_id, said)
+    yield _tests(results)
+    yield _untested(results, bypasses, policy)
+
+
+def _build(mine: tuple[Statement, ...]) -> Ruling:
+    results = [item.predicate.get("result") for item in mine if item.predicate_type == BUILD]
+    if not results:
+        return Ruling("build", False, "no statement says that the build of this set succeeded")
+    bad = sorted({str(result) for result in results if result != "success"})
+    if bad:
+        return Ruling("build", False, f"the build of this set ended with: {', '.join(bad)}")
+    return Ruling("build", True, "the build succeeded")
+
+
+def _digest(set_id: str, said: tuple[Statement, ...]) -> Ruling:
+    tests = [item for item in said if item.predicate_type == TEST]
+    if tests and not any(item.about(set_id) for item in tests):
+        return Ruling("digest", False, "tests ran, but on other bytes than the staged ones")
+    return Ruling("digest", True, "no test counts that ran on other bytes")
+
+
+def _tests(results: dict[Required, SuiteResult]) -> Ruling:
+    bad = []
+    for name, result in results.items():
+        if result.result == "failed" or (result.runner and result.result != "passed"):
+            bad.append(f"{name} {result.result}")
+        elif not result.runner and result.result != "skipped":
+            # Nobody can have run it: such a statement proves nothing, whatever it says.
+            bad.append(f"{name} {result.result} without a runner")
+    if bad:
+        return Ruling("tests", False, f"{'; '.join(sorted(bad))}; a bypass does not apply where a test ran")
+    return Ruling("tests", True, "no test failed")
+
+
+def _untested(results: dict[Required, SuiteResult], bypasses: tuple[Bypass, ...], policy: Policy) -> Ruling:
+    in_force = _in_force(bypasses, policy)
+    blocked = []
+    for required in sorted(policy.required):
+        result = results.get(required)
+        if (result is None or result.result != "passed") and required not in in_force:
+            blocked.append(f"{required}: {_why(result)}")
+    if not blocked:
+        return Ruling("untested", True, "each required test passed or is bypassed")
+    past = sorted({str(one.required) for one in bypasses if policy.today > one.expires})
+    note = f"; expired bypass: {', '.join(past)}" if past else ""
+    reason = f"not tested: {'; '.join(blocked)}{note}; blocked by default without a bypass"
+    return Ruling("untested", False, reason)
+
+
+def _why(result: SuiteResult | None) -> str:
+    if result is None:
+        return "no result"
+    return result.result if result.runner else "no runner"
+
+
+def _in_force(bypasses: tuple[Bypass, ...], policy: Policy) -> dict[Required, Bypass]:
+    """The bypass in force of each test; of several the one that lasts longest."""
+    lasting = sorted(bypasses, key=lambda one: (one.expires, one.reason))
+    return {one.required: one for one in lasting if policy.today <= one.expires}
+
+
+def _open(
+    set_id: str,
+    rulings: list[Ruling],
+    check: Verdict,
+    results: dict[Required, SuiteResult],
+    bypasses: tuple[Bypass, ...],
+    policy: Policy,
+) -> Decision:
+    in_force = _in_force(bypasses, policy)
+    passed, bypassed = [], []
+    for required in sorted(policy.required):
+        result = results.get(required)
+        if result is not None and result.result == "passed":
+            passed.append(str(required))
+        else:
+            bypassed.append(str(in_force[required]))
+    rule: Rule = "checked" if policy.gate == "checked" else "passed"
+    reason = f"passed: {', '.join(passed)}" if passed else "no required test ran"
+    if rule == "checked":
+        reason = "the wheel contract holds; this channel asks for no test"
+    elif bypassed:
+        rule, reason = "bypassed", f"{reason}; NOT TESTED, bypassed: {'; '.join(bypassed)}"
+    if check.waivers:
+        reason = f"{reason}; WAIVED: {'; '.join(map(str, check.waivers))}"
+    return Decision(set_id, True, rule, reason, check.waivers, tuple(rulings))

@@ -1,0 +1,1 @@
+"""What clients of an index read: pure functions from listed files to pages, and their writing."""

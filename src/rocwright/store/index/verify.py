@@ -1,0 +1,173 @@
+"""What is served, as installers see it: every page, and every link of each, without the wheels' bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from rocwright.errors import IntegrityError, InvalidInput, UsageError
+from rocwright.store.adopt.offered import Link
+from rocwright.store.adopt.pages import Page, parse_page
+from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
+from rocwright.store.objects.headers import SIMPLE_JSON
+from rocwright.system.http import Answer, Refused, Web
+from rocwright.system.parallel import in_order
+
+_HTML = ("text/html", "application/vnd.pypi.simple.v1+html")
+_MOST_PAGE = 256 << 20
+_MOST_METADATA = 16 << 20
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that an installer would stumble over, and the address where it is."""
+
+    url: str
+    what: str
+
+
+@dataclass(frozen=True)
+class ServedView:
+    """What was looked at below `url`, how many requests it took, and what is wrong with it."""
+
+    url: str
+    pages: int
+    files: int
+    requests: int
+    faults: tuple[Fault, ...]
+
+    def require_sound(self) -> None:
+        """Raise `IntegrityError` naming what is wrong, if anything is."""
+        if self.faults:
+            lines = [f"  {one.url}: {one.what}" for one in self.faults[:10]]
+            lines += [f"  and {len(self.faults) - 10} more"] if len(self.faults) > 10 else []
+            raise IntegrityError(
+                "\n".join([f"{len(self.faults)} faults in what is served at {self.url}:", *lines]),
+                where=self.url,
+                next_step="rocwright set repair writes pages of a channel again; put back what is missing",
+            )
+
+
+def verify_served(url: str, *, names: Container[str] | None = None, threads: int = 8) -> ServedView:
+    """Look at every page of the view at `url`, and ask for every file's size and METADATA.
+
+    With `names`, only files of these names are asked for; the pages are read all the same. Raises
+    `UsageError` for what is no web address, `Unreachable` where the root page cannot be had.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UsageError(f"{url!r} is no web address", next_step="give http://… or https://…")
+    with Web() as web:
+        visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads)
+        listed = visit.view()
+        asked = [one for one in listed if names is None or one.name in names]
+        visit.each(visit.file, asked)
+        faults = tuple(sorted(visit.faults, key=lambda one: (one.url, one.what)))
+        return ServedView(visit.url, len(visit.pages), len(asked), web.requests, faults)
+
+
+@dataclass
+class _Visit:
+    """One look at a view; faults are collected, so that all of them are named."""
+
+    web: Web
+    url: str
+    threads: int
+    pages: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def each(self, work: Callable[[_A], _B], items: Iterable[_A]) -> list[_B]:
+        """Several at a time, results in order."""
+        return list(in_order(work, ((item, 1) for item in items), threads=self.threads, window=64))
+
+    def fault(self, url: str, what: str) -> None:
+        """Note a fault."""
+        self.faults.append(Fault(url, what))
+
+    def view(self) -> list[Link]:
+        """Every file that the view lists, as its JSON pages have it, which say most."""
+        root = self._parsed(self.url, self._answer(self.url, _HTML[0]), _HTML)
+        twin = self._page(self.url + JSON_PAGES, (SIMPLE_JSON,))
+        projects = sorted({*root.projects, *twin.projects})
+        for project in projects:
+            for page, where in ((root, self.url), (twin, self.url + JSON_PAGES)):
+                if project not in page.projects:
+                    self.fault(where, f"does not list {project}")
+        found = [one for files in self.each(self._project, projects) for one in files]
+        self._flat(found)
+        return found
+
+    def _project(self, project: str) -> list[Link]:
+        html = self._page(f"{self.url}{project}/", _HTML).files
+        where = f"{self.url}{JSON_PAGES}{project}/"
+        json = self._page(where, (SIMPLE_JSON,)).files
+        by_name = {one.name: one for one in html}
+        for one in json:
+            if one.size is None or one.sha256 is None:
+                self.fault(where, f"says no size or sha256 of {one.name}")
+            if _of_html(one) != by_name.pop(one.name, None):
+                self.fault(where, f"says something else of {one.name} than the HTML page, or that has it not")
+        for name in by_name:
+            self.fault(where, f"lacks {name}, which the HTML page has")
+        return [*json, *by_name.values()]
+
+    def _flat(self, found: list[Link]) -> None:
+        where = self.url + FLAT_PAGE.removesuffix("index.html")
+        wanted = {one.name: _of_html(one) for one in found if one.yanked is None}
+        flat = {one.name: one for one in self._page(where, _HTML).files}
+        for name in sorted(wanted.keys() | flat.keys()):
+            if wanted.get(name) != flat.get(name):
+                self.fault(where, f"says something else of {name} than the page of its project")
+
+    def file(self, one: Link) -> None:
+        """Ask for a file's size and its METADATA."""
+        try:
+            size = self.web.size(one.url)
+        except Refused as error:
+            self.fault(one.url, f"is linked to, but not there ({error.status})")
+            return
+        if one.size is not None and size != one.size:
+            self.fault(one.url, f"has {size:,} bytes, the page says {one.size:,}")
+        if not one.metadata:
+            return
+        try:
+            data = self.web.get(f"{one.url}.metadata", limit=_MOST_METADATA).body
+        except Refused as error:
+            self.fault(f"{one.url}.metadata", f"is promised, but not there ({error.status})")
+            return
+        if isinstance(one.metadata, str) and hashlib.sha256(data).hexdigest() != one.metadata:
+            self.fault(f"{one.url}.metadata", "is not the METADATA that the page names")
+
+    def _page(self, url: str, kinds: tuple[str, ...]) -> Page:
+        try:
+            answer = self._answer(url, kinds[0])
+        except Refused as error:
+            self.fault(url, f"is not there ({error.status})")
+            return Page()
+        return self._parsed(url, answer, kinds)
+
+    def _answer(self, url: str, kind: str) -> Answer:
+        self.pages.append(url)
+        return self.web.get(url, limit=_MOST_PAGE, accept=kind, packed=True)
+
+    def _parsed(self, url: str, answer: Answer, kinds: tuple[str, ...]) -> Page:
+        if answer.content_type not in kinds:
+            self.fault(url, f"is served as {answer.content_type or 'nothing'}, installers need {kinds[0]}")
+        try:
+            page = parse_page(answer.body, answer.content_type, answer.url, self.web.enter)
+        except InvalidInput as error:
+            self.fault(url, error.what)
+            return Page()
+        for note in page.notes:
+            self.fault(url, note)
+        return page
+
+
+def _of_html(one: Link) -> Link:
+    """What an HTML page can say of a file."""
+    metadata = one.metadata
+    return Link(one.name, one.url, one.sha256, None, one.requires_python, metadata, one.yanked)

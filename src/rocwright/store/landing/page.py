@@ -1,0 +1,198 @@
+"""The landing page as HTML: one file, nothing from elsewhere, complete without its script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+
+from rocwright.model.channels import Channel
+from rocwright.model.gpu import in_order
+from rocwright.model.landing import LandingTable
+from rocwright.store.index.lock import lock_name
+from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
+from rocwright.store.landing.lines import index_of, pip_line, uv_line
+from rocwright.store.landing.offers import TARGET, Offer
+from rocwright.store.layout import set_prefix
+from rocwright.system.page import source
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en" data-base="{base}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p class="quiet">{summary}</p>
+{gate}</header>
+<main>
+<section id="picker" aria-label="Choose what to install" hidden>
+<form autocomplete="off">
+<div><label class="head" for="gpu">GPU</label><select id="gpu"></select></div>
+<fieldset class="later">
+<label class="head" for="version">Version</label><select id="version"></select>
+</fieldset>
+<fieldset class="later"><legend>Platform</legend><div class="choices" id="platform"></div></fieldset>
+<fieldset class="later"><legend>Python</legend><div class="choices" id="python"></div></fieldset>
+<fieldset class="later" id="families" hidden>
+<legend>Packages for</legend><div class="choices" id="family"></div>
+</fieldset>
+</form>
+<div class="result" id="result" hidden>
+<h2 id="for" aria-live="polite"></h2>
+{blocks}<p id="about"></p>
+<p id="copied" class="quiet" role="status"></p>
+</div>
+</section>
+{body}</main>
+<script type="application/json" id="gpus">{gpus}</script>
+<script type="application/json" id="platforms">{platforms}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+_BLOCK = """<div class="head-line">
+<h3>{tool}</h3><button type="button" data-copy="{tool}" aria-label="Copy the line for {tool}">Copy</button>
+</div>
+<pre><code id="{tool}"></code></pre>
+"""
+_UNTESTED = (
+    '<p class="note">The sets here passed the checks of their files. Whether they work on a GPU has not been '
+    "decided yet: what has been tested goes on to the next channel.</p>\n"
+)
+_COLUMNS = ("GPU", "Version", "Python", "Platform", "Lines that install it")
+
+
+def landing_page(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
+    """The page of a channel for these offers (newest first in each family); `base` is the store's address."""
+    style, script = _part("page.css"), _part("page.js")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{source(style)}'; script-src '{source(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    families = {offer.family for offer in offers}
+    sets = {offer.set for offer in offers}
+    return _PAGE.format(
+        base=escape(base),
+        policy=escape(policy, quote=False),
+        title="PyTorch and ROCm packages for AMD GPUs",
+        summary=f"Channel {escape(channel.name)}: {_count(len(sets), 'set')} for "
+        f"{_count(len(families), 'family', 'families')} of GPUs",
+        gate=_UNTESTED if channel.gate == "checked" else "",
+        style=style,
+        blocks=_BLOCK.format(tool="pip") + _BLOCK.format(tool="uv"),
+        body=_body(channel, offers, base, table),
+        gpus=_json(_gpus(offers, table)),
+        platforms=_json(table.platforms),
+        script=script,
+    )
+
+
+def _part(name: str) -> str:
+    return "\n" + resources.files("rocwright.store.landing").joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: object) -> str:
+    # No `<`: a name that holds </script> must not end the element.
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _gpus(offers: Iterable[Offer], table: LandingTable) -> list[tuple[str, tuple[str, ...]]]:
+    targets = {target for offer in offers for target in offer.targets}
+    return [(target, table.gpus.get(target, ())) for target in in_order(targets)]
+
+
+def _body(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
+    if not offers:
+        return "<p>Nothing is listed in this channel yet.</p>\n"
+    # What is current is there in full for people without the script; of earlier sets one row each is enough.
+    current = []
+    for offer in offers:
+        if offer.current and offer.per_target:
+            current += [_row(offer, [target], target, channel, base, table) for target in offer.targets]
+        elif offer.current:
+            current.append(_row(offer, offer.targets, TARGET, channel, base, table))
+    old = [offer for offer in offers if not offer.current]
+    earlier = [_row(offer, offer.targets, TARGET, channel, base, table) for offer in old]
+    text = f'<h2 id="here">What is here</h2>\n{_table("here", current)}'
+    if earlier:
+        hint = (
+            f"<p>Put the target of your GPU where a line has <code>{TARGET}</code>.</p>\n"
+            if any(offer.per_target for offer in old)
+            else ""
+        )
+        text += (
+            f'<details>\n<summary id="earlier">Earlier sets ({len(earlier)})</summary>\n{hint}'
+            f"{_table('earlier', earlier)}</details>\n"
+        )
+    return text
+
+
+def _table(label: str, rows: Iterable[str]) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    return (
+        f'<div class="table" role="region" aria-labelledby="{label}" tabindex="0">\n<table>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
+    )
+
+
+def _row(
+    offer: Offer, targets: Sequence[str], target: str, channel: Channel, base: str, table: LandingTable
+) -> str:
+    index = index_of(offer, channel.prefix, base)
+    version = f"{offer.product} {offer.version}"
+    facts = {
+        "set": offer.set,
+        "family": offer.family,
+        "targets": " ".join(targets),
+        "pythons": " ".join(offer.pythons),
+        "version": version,
+        "platform": offer.platform,
+    }
+    cells = [
+        f'<td class="gpu">{"".join(_gpu(one, table) for one in targets)}'
+        f"<small>Family {escape(offer.family)}</small></td>",
+        f'<td class="about">{escape(version)}<small class="set">{_about(offer, targets)}</small></td>',
+        f"<td>{escape(', '.join(offer.pythons))}</td>",
+        f"<td>{escape(table.platforms.get(offer.platform, offer.platform))}</td>",
+        f'<td class="lines"><code class="pip">{escape(pip_line(offer, index, target))}</code>'
+        f'<code class="uv">{escape(uv_line(offer, index, target))}</code></td>',
+    ]
+    attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
+    return f"<tr{attributes}>{''.join(cells)}</tr>\n"
+
+
+def _gpu(target: str, table: LandingTable) -> str:
+    names = ", ".join(table.gpus.get(target, ()))
+    return escape(target) + (f"<small>{escape(names)}</small>" if names else "<br>")
+
+
+def _about(offer: Offer, targets: Iterable[str]) -> str:
+    day = f" of {escape(offer.uploaded[:10])}" if offer.uploaded else ""
+    text = f"Set {_link(offer, 'index.html', offer.set[:12])}{day}: {_link(offer, UV_SNIPPET, UV_SNIPPET)}"
+    if offer.pinned:
+        text += f", {_link(offer, CONSTRAINTS, CONSTRAINTS)}"
+        for target in targets:
+            link = _link(offer, lock_name(target), f"lock for {target}")
+            text += f'<span data-lock="{escape(target)}">, {link}</span>'
+    if offer.outside:
+        text += (
+            "<br>Not in this index, to be installed before from another: "
+            f"<code>{escape(' '.join(offer.outside))}</code>"
+        )
+    return text
+
+
+def _link(offer: Offer, name: str, text: str) -> str:
+    return f'<a href="../{set_prefix(offer.set)}{escape(name)}">{escape(text)}</a>'

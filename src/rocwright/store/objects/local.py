@@ -1,0 +1,254 @@
+"""A store in a local folder, the default: nothing to install, nothing to start."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from urllib.parse import quote
+
+from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.store.layout import check_key, is_key
+from rocwright.store.objects.protocol import Stored
+from rocwright.system import files
+
+# Somebody else may remove the folder, empty as it is, between making it and writing into it.
+_ATTEMPTS = 10
+# What a killed writer left behind of a file; no upload takes longer.
+_LEFT_AFTER_S = 24 * 3600
+
+
+class LocalStore:
+    """A store in a folder; symbolic links in it are not listed.
+
+    Files come in as copies: what builds or downloads a file of the same name next night may write into it in
+    place, and would reach a hard link.
+
+    `public` is the address below which a web server serves the folder; without one, `url` says `file://`.
+    """
+
+    def __init__(self, root: Path, *, public: str | None = None) -> None:
+        self.root = root.resolve()
+        self._public = public
+
+    def _path(self, key: str) -> Path:
+        return self.root / check_key(key)
+
+    def _existing(self, key: str) -> Path:
+        path = self._path(key)
+        if not path.is_file():
+            raise InvalidInput(f"the store has no object {key}", where=self.root)
+        return path
+
+    def put_file(self, source: Path, key: str) -> None:
+        """See `ObjectStore.put_file`."""
+        self._put(source, key, shutil.copyfile)
+
+    def _put(self, source: Path, key: str, fill: Callable[[Path, Path], object]) -> None:
+        path = self._path(key)
+        if not source.is_file():
+            raise InvalidInput(f"{source.name} does not exist, so it cannot be stored", where=source)
+        if not path.exists():
+            _remove_left(path)
+            if _write(path, lambda partial: fill(source, partial), create=True):
+                return
+        if not path.samefile(source):
+            require_same(files.sha256_file(path), files.sha256_file(source), key)
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        """See `ObjectStore.put_bytes`."""
+        path = self._path(key)
+        if (overwrite or not path.exists()) and _write(
+            path, lambda partial: _fill(partial, data), create=not overwrite
+        ):
+            return
+        require_same(files.sha256_file(path), hashlib.sha256(data).hexdigest(), key)
+
+    def copy(self, source: str, key: str) -> None:
+        """See `ObjectStore.copy`; a hard link where possible."""
+        self._put(self._existing(source), key, _link_or_copy)
+
+    def read(self, key: str) -> bytes:
+        """See `ObjectStore.read`."""
+        return self._existing(key).read_bytes()
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `ObjectStore.read_range`."""
+        with self._existing(key).open("rb") as stream:
+            stream.seek(start)
+            return stream.read(max(length, 0))
+
+    def stat(self, key: str) -> Stored | None:
+        """See `ObjectStore.stat`."""
+        path = self._path(key)
+        try:
+            return _stored(key, path.stat()) if path.is_file() else None
+        except FileNotFoundError:
+            return None
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+        return self._path(key).is_file()
+
+    def list(self, prefix: str) -> tuple[Stored, ...]:
+        """See `ObjectStore.list`; what is still being written, or what no key can name, is no object."""
+        found = ((f"{prefix}{name}", facts) for name, facts in _scan(self._folder(prefix)))
+        objects = (_stored(key, facts) for key, facts in found if is_key(key))
+        return tuple(sorted(objects, key=lambda one: one.key))
+
+    def folders(self, prefix: str) -> tuple[str, ...]:
+        """See `ObjectStore.folders`."""
+        try:
+            with os.scandir(self._folder(prefix)) as entries:
+                return tuple(
+                    sorted(
+                        entry.name
+                        for entry in entries
+                        if is_key(entry.name) and entry.is_dir(follow_symlinks=False)
+                    )
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def _folder(self, prefix: str) -> Path:
+        return self.root / check_key(prefix.removesuffix("/")) if prefix else self.root
+
+    def delete(self, key: str) -> None:
+        """See `ObjectStore.delete`; folders that become empty go, too."""
+        path = self._path(key)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+        for folder in path.parents:
+            if folder == self.root:
+                return
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+
+    def digest(self, key: str) -> str:
+        """See `ObjectStore.digest`."""
+        return files.sha256_file(self._existing(key))
+
+    def url(self, key: str) -> str:
+        """Below the public address of the store; a `file://` URL where it has none."""
+        folder = key.endswith("/")
+        path = self.root / check_key(key.removesuffix("/"))
+        if self._public is not None:
+            return f"{self._public}/{quote(key)}"
+        address = path.as_uri()
+        return address + "/" if folder else address
+
+
+def _scan(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file below `root` by its relative path; others may write and remove at the same time."""
+    pending = [("", str(root))]
+    while pending:
+        below, directory = pending.pop()
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        # It could lead anywhere, and in circles.
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((f"{below}{entry.name}/", entry.path))
+                        continue
+                    with contextlib.suppress(FileNotFoundError):
+                        yield below + entry.name, entry.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InvalidInput(
+                f"cannot list {directory}: {error.strerror}", where=directory, next_step="make it readable"
+            ) from error
+
+
+def _write(path: Path, fill: Callable[[Path], object], *, create: bool) -> bool:
+    """Put what `fill` writes at `path`, whole or not at all; False when it is to be created and is there.
+
+    Several may write one key: each fills a file of its own, and one link wins.
+    """
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{files.PARTIAL}")
+    try:
+        _into_folder(partial, fill)
+        return _settle(partial, path, create=create)
+    except OSError as error:
+        raise files.disk_error(error, path) from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def _into_folder(partial: Path, fill: Callable[[Path], object]) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            # Who removes the last file of a folder removes the folder: between any two of these steps, too.
+            # mkdir then says "File exists" of a folder that is gone when it looks.
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            fill(partial)
+            return
+        except (FileNotFoundError, FileExistsError):
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def _settle(partial: Path, path: Path, *, create: bool) -> bool:
+    if not create:
+        partial.replace(path)
+        return True
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A file system without links: the last of two writers at once wins, which their digests tell.
+        partial.replace(path)
+    return True
+
+
+def _fill(partial: Path, data: bytes) -> None:
+    with partial.open("wb") as stream:
+        stream.write(data)
+
+
+def _link_or_copy(source: Path, partial: Path) -> None:
+    try:
+        os.link(source, partial)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, partial)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove what writers of this file left that were killed a day ago."""
+    for partial in path.parent.glob(f"{path.name}.*{files.PARTIAL}"):
+        with contextlib.suppress(OSError):
+            if time.time() - partial.lstat().st_ctime > _LEFT_AFTER_S:
+                partial.unlink()
+
+
+def _stored(key: str, facts: os.stat_result) -> Stored:
+    # A link has the time of its source, which may be years old; the last change of its inode is when it came.
+    # On Windows st_ctime is when the file was made.
+    came = facts.st_ctime if os.name == "posix" else max(facts.st_mtime, facts.st_ctime)
+    return Stored(key, facts.st_size, datetime.fromtimestamp(came, timezone.utc))
+
+
+def require_same(stored: str, offered: str, key: str) -> None:
+    """Raise `IntegrityError` unless the digest of an object is that of what is to be put there."""
+    if stored != offered:
+        raise IntegrityError(
+            f"{key} is in the store with sha256 {stored}; refusing to replace it by {offered}",
+            where=key,
+            next_step="give the changed file a new version or run id: a published name never changes content",
+        )

@@ -1,0 +1,161 @@
+"""Describe distribution files: digest, size and what their own metadata says, read once, locally.
+
+An index built from these entries never has to ask a server about a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from email.message import Message
+from email.parser import HeaderParser
+from itertools import pairwise
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    NormalizedName,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from rocwright.errors import InvalidInput, InvalidWheel
+from rocwright.model.manifest import FileEntry
+from rocwright.store.pool.metadata import SDIST, WHEEL, read_metadata
+from rocwright.system.files import sha256_file
+
+__all__ = ["describe_file", "describe_files", "is_distribution", "read_metadata"]
+
+# Of these a file has one; where there are two, clients differ in which they believe.
+_ONCE = ("Name", "Version", "Requires-Python")
+
+
+def is_distribution(path: Path) -> bool:
+    """Whether a file's name ends as those of wheels and sdists do."""
+    return path.name.endswith((WHEEL, SDIST))
+
+
+def describe_files(paths: Iterable[Path]) -> tuple[FileEntry, ...]:
+    """An entry for each wheel and sdist, sorted by file name.
+
+    Raises `InvalidInput` for another kind of file or one name given twice, `InvalidWheel` for one that
+    cannot be read or whose metadata contradicts its name. What is wrong with several files is said at once.
+    """
+    entries: list[FileEntry] = []
+    problems: list[InvalidInput] = []
+    for path in sorted(paths):
+        try:
+            entries.append(describe_file(path))
+        except InvalidInput as problem:
+            problems.append(problem)
+    entries.sort(key=lambda entry: entry.name)
+    problems += [
+        InvalidInput(
+            f"{first.name} was given twice"
+            + ("" if first.sha256 == second.sha256 else ", with different bytes"),
+            next_step="give each file once",
+        )
+        for first, second in pairwise(entries)
+        if first.name == second.name
+    ]
+    if problems:
+        raise _together(problems)
+    return tuple(entries)
+
+
+def _together(problems: list[InvalidInput]) -> InvalidInput:
+    if len(problems) == 1:
+        return problems[0]
+    kind = InvalidWheel if all(isinstance(one, InvalidWheel) for one in problems) else InvalidInput
+    lines = "\n".join(f"  - {one.what}" for one in problems)
+    return kind(
+        f"{len(problems)} files cannot be taken:\n{lines}", next_step="build or fetch these files again"
+    )
+
+
+def describe_file(path: Path) -> FileEntry:
+    """The entry of one wheel or sdist; see `describe_files`."""
+    project, version = _named(path)
+    if not path.is_file():
+        raise InvalidInput(f"{path} is no file", where=path, next_step="check the path")
+    metadata = read_metadata(path)
+    headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
+    for field in _ONCE:
+        said = headers.get_all(field, [])
+        if len(said) > 1:
+            raise InvalidWheel(f"{path.name} says {field} {len(said)} times in its metadata", where=path)
+    _require_same_name(path, project, version, headers)
+    try:
+        return FileEntry(
+            name=path.name,
+            sha256=sha256_file(path),
+            size=path.stat().st_size,
+            project=project,
+            version=str(version),
+            requires_python=_requires_python(path, headers),
+            metadata_sha256=hashlib.sha256(metadata).hexdigest() if path.name.endswith(WHEEL) else None,
+            depends=tuple(sorted(_depends(path, headers) - {str(project)})),
+        )
+    except OSError as error:
+        raise InvalidInput(f"{path.name} cannot be read: {error.strerror or error}", where=path) from error
+
+
+def _named(path: Path) -> tuple[NormalizedName, Version]:
+    try:
+        if path.name.endswith(WHEEL):
+            project, version, _, _ = parse_wheel_filename(path.name)
+            return project, version
+        if path.name.endswith(SDIST):
+            return parse_sdist_filename(path.name)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
+        raise InvalidWheel(
+            f"{path.name!a} is no name of a wheel or sdist: {error}",
+            where=path,
+            next_step="no installer would take it; give a renamed file its name back, or build it again",
+        ) from error
+    raise InvalidInput(
+        f"{path.name} is neither a wheel nor an sdist",
+        where=path,
+        next_step="give .whl and .tar.gz files only",
+    )
+
+
+def _depends(path: Path, headers: Message) -> set[str]:
+    found: set[str] = set()
+    for line in headers.get_all("Requires-Dist", []):
+        try:
+            found.add(canonicalize_name(Requirement(line).name))
+        except (InvalidRequirement, RecursionError) as error:
+            raise InvalidWheel(f"{path.name} requires {line!r}: {error}", where=path) from error
+    return found
+
+
+def _requires_python(path: Path, headers: Message) -> str | None:
+    said = headers.get("Requires-Python")
+    if said is None:
+        return None
+    text = " ".join(said.split())
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise InvalidWheel(f"{path.name} says Requires-Python: {text!r}, {error}", where=path) from error
+    return text
+
+
+def _require_same_name(path: Path, project: str, version: Version, headers: Message) -> None:
+    name, said = headers.get("Name", ""), headers.get("Version", "")
+    try:
+        same = canonicalize_name(name) == project and Version(said) == version
+    except InvalidVersion:
+        same = False
+    if not same:
+        raise InvalidWheel(
+            f"{path.name} calls itself {name!r} {said!r} inside",
+            where=path,
+            next_step="build it again; a file's name and its metadata must agree",
+        )

@@ -1,0 +1,1 @@
+"""Sets in a store: recorded, staged, promoted, compared, signed, verified."""

@@ -1,0 +1,120 @@
+"""Sets and statements in a store: `sets/<id>/manifest.json` and `sets/<id>/_statements/`, written once.
+
+Files of a set lie in the pool, as a receipt states, or, adopted from an index, where `locations.json` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from rocwright.errors import IntegrityError, InvalidData, InvalidInput
+from rocwright.model.manifest import SetManifest, canonical_json, parse_set, set_id
+from rocwright.model.statement import RECEIPT, Statement, about_set, parse_statement, statement_id
+from rocwright.store.adopt.locations import read_locations
+from rocwright.store.index.listed import ListedSet
+from rocwright.store.layout import set_prefix
+from rocwright.store.objects.protocol import ObjectStore
+
+
+def save_set(store: ObjectStore, manifest: SetManifest) -> str:
+    """Write the manifest under its id; returns the key."""
+    key = f"{set_prefix(set_id(manifest))}manifest.json"
+    store.put_bytes(key, canonical_json(manifest))
+    return key
+
+
+def read_set(store: ObjectStore, set_digest: str) -> SetManifest:
+    """The set with this id; raises `IntegrityError` when its content has another digest."""
+    key = f"{set_prefix(set_digest)}manifest.json"
+    manifest = parse_set(store.read(key), where=key)
+    if set_id(manifest) != set_digest:
+        raise IntegrityError(
+            f"{key} has the id {set_id(manifest)}",
+            where=key,
+            next_step="find out who changed it; delete it and create the set again from its files",
+        )
+    return manifest
+
+
+def recorded_sets(store: ObjectStore) -> tuple[str, ...]:
+    """Ids of every set that is recorded in the store, sorted."""
+    return tuple(name for name in store.folders("sets/") if store.exists(f"{set_prefix(name)}manifest.json"))
+
+
+def save_statement(store: ObjectStore, set_digest: str, statement: Statement) -> str:
+    """Write a statement about the set; the same one again is fine. Returns the key.
+
+    Raises `InvalidInput` when the statement is about something else.
+    """
+    if not statement.about(set_digest):
+        raise InvalidInput(
+            f"the statement {statement.predicate_type} is not about set {set_digest}",
+            next_step="make it with about_set() from the manifest of this set",
+        )
+    kind = _kind(statement.predicate_type)
+    key = f"{set_prefix(set_digest)}_statements/{kind}-{statement_id(statement)[:32]}.json"
+    store.put_bytes(key, canonical_json(statement))
+    return key
+
+
+def read_statements(store: ObjectStore, set_digest: str, predicate_type: str = "") -> tuple[Statement, ...]:
+    """Every statement recorded about the set, sorted by key; those of one type where one is given.
+
+    Raises `InvalidData` for one that cannot be read, or is not the one that its key names.
+    """
+    folder = f"{set_prefix(set_digest)}_statements/"
+    start = f"{folder}{_kind(predicate_type)}-" if predicate_type else folder
+    keys = [one.key for one in store.list(folder) if one.key.startswith(start)]
+    return tuple(_statement(store.read(key), key) for key in keys)
+
+
+def _statement(data: bytes, key: str) -> Statement:
+    statement = parse_statement(data, where=key)
+    if not names_statement(key, data):
+        raise InvalidData(
+            f"{key} was changed: its name has another digest",
+            where=key,
+            next_step="put back the statement that was written, or find out who changed it",
+        )
+    return statement
+
+
+def names_statement(key: str, data: bytes) -> bool:
+    """Whether the key is that of a statement with just these bytes."""
+    return key.endswith(f"-{hashlib.sha256(data).hexdigest()[:32]}.json")
+
+
+def _kind(predicate_type: str) -> str:
+    return predicate_type.removesuffix(":v1").rpartition(":")[2]
+
+
+def save_receipt(store: ObjectStore, manifest: SetManifest, at: str) -> None:
+    """State that every file of the set is in the store since `at` (RFC 3339, UTC); the first one counts."""
+    digest = set_id(manifest)
+    if received(read_statements(store, digest, RECEIPT)) is None:
+        save_statement(store, digest, about_set(manifest, RECEIPT, {"uploaded": at}))
+
+
+def located(store: ObjectStore, set_digest: str) -> dict[str, str]:
+    """URLs of files of a set that lie outside of the store; none where a receipt says that all are in it."""
+    if received(read_statements(store, set_digest, RECEIPT)) is not None:
+        return {}
+    return dict(read_locations(store, set_digest).files)
+
+
+def received(statements: Iterable[Statement]) -> str | None:
+    """When the files of a set came in, by the statements about it; None when they are not in the store."""
+    times = (item.predicate.get("uploaded") for item in statements if item.predicate_type == RECEIPT)
+    return min((time for time in times if isinstance(time, str)), default=None)
+
+
+def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = None) -> ListedSet:
+    """A recorded set as a view lists it."""
+    manifest = read_set(store, set_digest)
+    uploaded = received(read_statements(store, set_digest, RECEIPT))
+    if uploaded is not None:
+        return ListedSet(manifest, uploaded=uploaded, yanked=yanked)
+    places = read_locations(store, set_digest)
+    sidecars = frozenset(places.sidecars)
+    return ListedSet(manifest, yanked=yanked, elsewhere=places.files, sidecars=sidecars)

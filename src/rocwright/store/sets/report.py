@@ -1,0 +1,151 @@
+"""What a store knows of its sets, for people and as JSON."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import msgspec
+
+from rocwright.errors import RocwrightError
+from rocwright.model.channels import Channels
+from rocwright.model.manifest import SetManifest
+from rocwright.model.statement import (
+    ADOPTED,
+    BUILD,
+    BYPASS,
+    FINDINGS,
+    PROMOTION,
+    RECEIPT,
+    REVERSION,
+    TEST,
+    WAIVER,
+    Statement,
+)
+from rocwright.store.channel.log import read_state
+from rocwright.store.gate.decide import Decision
+from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.layout import channel_prefix
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.consider import consider
+from rocwright.store.sets.find import channel_families, the_family
+from rocwright.store.sets.records import read_set, read_statements, recorded_sets
+from rocwright.store.sets.sign import signed_by
+
+
+class SetReport(msgspec.Struct, frozen=True):
+    """A set with everything known about it.
+
+    `checked` is what its findings come to today, `said` its statements as sentences, `channels` where it is
+    listed, with why it is withdrawn there or None, `decisions` what the gate of each channel says today.
+    """
+
+    set_id: str
+    manifest: SetManifest
+    checked: str
+    said: tuple[str, ...]
+    channels: dict[str, str | None]
+    decisions: dict[str, Decision]
+    signed_by: tuple[str, ...]
+
+
+class ListedSetLine(msgspec.Struct, frozen=True):
+    """A set in a list, and the channels that list it."""
+
+    set_id: str
+    manifest: SetManifest
+    channels: dict[str, str | None]
+
+    @property
+    def listed(self) -> str:
+        """The channels in one line; those that withdrew it in brackets."""
+        return " ".join(name if why is None else f"({name})" for name, why in self.channels.items())
+
+
+def report_set(store: ObjectStore, channels: Channels, set_digest: str, today: date) -> SetReport:
+    """Read a set and all about it; raises `IntegrityError` for a manifest that was changed."""
+    manifest = read_set(store, set_digest)
+    try:
+        statements = read_statements(store, set_digest)
+        found = verdict_on(manifest, statements, today)
+        waived = f", waived: {'; '.join(map(str, found.waivers))}" if found.waivers else ""
+        checked = f"passed{waived}" if found.problem is None else found.problem
+    except RocwrightError as error:
+        statements, checked = (), error.what
+    decisions = {}
+    for channel in channels.channel:
+        named = channels.named(channel.name)
+        decisions[channel.name] = consider(store, channels, named, set_digest, today).decision
+    return SetReport(
+        set_id=set_digest,
+        manifest=manifest,
+        checked=checked,
+        said=tuple(sorted(filter(None, map(sentence, statements)))),
+        channels=_places(store, channels, set_digest, manifest.family),
+        decisions=decisions,
+        signed_by=signed_by(store, set_digest),
+    )
+
+
+def list_sets(
+    store: ObjectStore, channels: Channels, channel: str | None = None, family: str | None = None
+) -> tuple[ListedSetLine, ...]:
+    """Recorded sets by id, or those of a channel, oldest first; of one family where it is given."""
+    if channel is None:
+        ids = list(recorded_sets(store))
+    else:
+        named = channels.named(channel)
+        families = (the_family(store, named, family),) if family else channel_families(store, named)
+        ids = [one for name in families for one in read_state(store, channel_prefix(named.prefix, name)).sets]
+    found = ((one, read_set(store, one)) for one in ids)
+    states = _States(store, channels)
+    return tuple(
+        ListedSetLine(one, manifest, states.places(one, manifest.family))
+        for one, manifest in found
+        if family in (None, manifest.family)
+    )
+
+
+class _States:
+    """States of channels, each read once."""
+
+    def __init__(self, store: ObjectStore, channels: Channels) -> None:
+        self._store, self._channels = store, channels
+        self._known: dict[str, dict[str, dict[str, str | None]]] = {}
+
+    def places(self, set_digest: str, family: str) -> dict[str, str | None]:
+        """The channels that list a set, with why it is withdrawn there, or None."""
+        if family not in self._known:
+            self._known[family] = {}
+            for channel in self._channels.channel:
+                state = read_state(self._store, channel_prefix(channel.prefix, family))
+                self._known[family][channel.name] = {one: state.yanked.get(one) for one in state.sets}
+        of = self._known[family]
+        return {name: sets[set_digest] for name, sets in of.items() if set_digest in sets}
+
+
+def _places(store: ObjectStore, channels: Channels, set_digest: str, family: str) -> dict[str, str | None]:
+    return _States(store, channels).places(set_digest, family)
+
+
+def sentence(statement: Statement) -> str:
+    """A statement in a line, as far as this version knows its type."""
+    said = statement.predicate
+    inner = said.get("required")
+    required = inner if isinstance(inner, dict) else said
+    on = f"{required.get('suite')} on {required.get('target') or required.get('family')}"
+    until = f"until {said.get('expires')}: {said.get('reason')}"
+    by = f", by {said['by']}" if said.get("by") else ""
+    detail = f": {said['detail']}" if said.get("detail") else ""
+    made_of = str(said.get("from"))[:12]
+    lines = {
+        ADOPTED: f"adopted from {said.get('from')}, by its metadata",
+        BUILD: f"build {said.get('result')}",
+        FINDINGS: f"check {'passed' if said.get('passed') is True else 'found errors'}",
+        WAIVER: f"waiver of {said.get('rule')} for {said.get('file', '*')}, {until}",
+        TEST: f"test {on} {said.get('result')}{detail}",
+        BYPASS: f"bypass of {on}, {until}{by}",
+        PROMOTION: f"promotion to {said.get('to')} by rule {said.get('rule')}{by}",
+        RECEIPT: f"receipt of every file at {said.get('uploaded')}",
+        REVERSION: f"made of set {made_of}: ROCm {said.get('old')} became {said.get('new')}",
+    }
+    return lines.get(statement.predicate_type, f"statement {statement.predicate_type}")

@@ -1,0 +1,134 @@
+"""Stage a checked set: its files into the store, the set recorded, and listed in the first channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
+from rocwright.model.channels import Channel
+from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set_id
+from rocwright.model.statement import Statement
+from rocwright.store.channel.lease import leased
+from rocwright.store.channel.publish import list_set, require_listable
+from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.index.set_pages import publish_set_pages
+from rocwright.store.landing.write import write_landing
+from rocwright.store.layout import channel_prefix, set_prefix
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pool.put import put_pooled
+from rocwright.store.sets.records import read_listed, save_receipt, save_set, save_statement
+from rocwright.store.sets.sign import require_signed
+from rocwright.system.files import sha256_file
+
+_YOUNG = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A set in the staging channel: `index_url` is what `pip install --index-url` takes."""
+
+    set_id: str
+    prefix: str
+    index_url: str
+    files: tuple[FileEntry, ...]
+
+
+def stage_set(
+    store: ObjectStore,
+    channel: Channel,
+    manifest: SetManifest,
+    files: Iterable[Path],
+    statements: Iterable[Statement],
+    now: datetime,
+) -> Staged:
+    """Put a checked set into the store, record it under `sets/<id>/`, and list it in `channel`.
+
+    `files` are the set's files, all of them and no other; `statements` are kept with the set, waivers
+    included, which count if they are in force on the day of `now`. Raises `ContractBroken` without a passing
+    findings statement about this set, `InvalidInput` for a missing or foreign file, `IntegrityError` when
+    a file is not the one in the manifest, `GateClosed` when the channel trusts keys and none of them signed
+    the set; nothing is published in these cases.
+    """
+    said = tuple(statements)
+    digest = set_id(manifest)
+    found = verdict_on(manifest, said, now.date())
+    if found.problem is not None:
+        raise ContractBroken(
+            f"set {digest[:12]} has no passing check, so it is not published: {found.problem}",
+            next_step="run the checks over exactly these files and resolve their findings, or waive them",
+        )
+    by_name = _match(manifest, files)
+    require_signed(store, channel, manifest)
+    prefix = channel_prefix(channel.prefix, manifest.family)
+    require_listable(store, prefix, manifest)
+    record_set(store, manifest, by_name, said, now)
+    list_set(store, prefix, manifest, at=rfc3339(now))
+    write_landing(store, channel)
+    return Staged(set_id=digest, prefix=prefix, index_url=store.url(prefix), files=manifest.files)
+
+
+def record_set(
+    store: ObjectStore,
+    manifest: SetManifest,
+    files: Mapping[str, Path],
+    statements: Iterable[Statement],
+    now: datetime,
+    *,
+    note: Callable[[FileEntry], None] = lambda _: None,
+) -> None:
+    """Put the files into the store, then the manifest, the statements, the receipt and the set's own pages.
+
+    `note` is told each file when its turn comes. Running again after an interruption completes the set.
+    """
+    digest = set_id(manifest)
+    for entry in manifest.files:
+        note(entry)
+        put_pooled(store, files[entry.name], entry)
+    save_set(store, manifest)
+    for statement in statements:
+        save_statement(store, digest, statement)
+    _hold(store, manifest)
+    for entry in manifest.files:
+        put_pooled(store, files[entry.name], entry)
+    save_receipt(store, manifest, rfc3339(now))
+    publish_set_pages(store, read_listed(store, digest))
+
+
+def _hold(store: ObjectStore, manifest: SetManifest) -> None:
+    """Wait until nothing is being deleted: from then on retention knows that the set needs its files.
+
+    What it took just before, because nothing seemed to need it, has to be put again. A set that was recorded
+    long ago is young again.
+    """
+    key = f"{set_prefix(set_id(manifest))}manifest.json"
+    with leased(store, set_prefix(set_id(manifest))) as lease:
+        stored = store.stat(key)
+        if stored is not None and lease.now - stored.modified > _YOUNG:
+            store.put_bytes(key, canonical_json(manifest), overwrite=True)
+
+
+def rfc3339(time: datetime) -> str:
+    """A time as statements and indexes write it: UTC, whole seconds."""
+    return time.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _match(manifest: SetManifest, files: Iterable[Path]) -> dict[str, Path]:
+    by_name = {path.name: path for path in files}
+    wanted = {entry.name for entry in manifest.files}
+    wrong = sorted(wanted ^ set(by_name))
+    if wrong:
+        raise InvalidInput(
+            f"the files given are not those of set {set_id(manifest)[:12]}: {', '.join(wrong)}",
+            next_step="give every file of the manifest and no other",
+        )
+    for entry in manifest.files:
+        if sha256_file(by_name[entry.name]) != entry.sha256:
+            raise IntegrityError(
+                f"{entry.name} is not the file that was checked: its sha256 differs from the manifest",
+                where=by_name[entry.name],
+                next_step="describe and check the set again",
+            )
+    return by_name

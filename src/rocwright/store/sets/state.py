@@ -1,0 +1,125 @@
+"""What people and runners say about a recorded set, as statements: results, waivers, bypasses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+
+from rocwright.errors import UsageError
+from rocwright.model.channels import Channels
+from rocwright.model.findings import Waiver, last_day
+from rocwright.model.manifest import SetManifest
+from rocwright.model.statement import BUILD, Statement, about_set, waiver_statement
+from rocwright.store.gate.said import (
+    Bypass,
+    Required,
+    Result,
+    SuiteResult,
+    bypass_statement,
+    result_statement,
+)
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.records import read_set, save_statement
+
+_RESULT = "rocwright set state SET --suite smoke-gpu --target gfx942 --result passed"
+_BYPASS = "rocwright set state SET --suite smoke-gpu --bypass --reason WHY --expires 2030-01-31"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is to be recorded; see `rocwright set state`."""
+
+    suite: str | None = None
+    target: str = ""
+    result: Result | None = None
+    runner: bool = True
+    attempt: int = 1
+    detail: str = ""
+    build: str | None = None
+    bypass: bool = False
+    reason: str | None = None
+    expires: str | None = None
+    by: str = ""
+    waivers: tuple[Waiver, ...] = ()
+
+
+def state_set(
+    store: ObjectStore, channels: Channels, set_digest: str, said: Said, today: date
+) -> tuple[str, ...]:
+    """Write what is said as statements about the set; returns their keys.
+
+    Raises `UsageError` for what contradicts itself or the set: nothing is written then.
+    """
+    manifest = read_set(store, set_digest)
+    statements = tuple(statements_of(manifest, channels, said, today))
+    if not statements:
+        raise UsageError("nothing to state", next_step=_RESULT)
+    return tuple(save_statement(store, set_digest, one) for one in statements)
+
+
+def statements_of(manifest: SetManifest, channels: Channels, said: Said, today: date) -> Iterator[Statement]:
+    """The statements that say this about the set; pure. Raises `UsageError` as `state_set`."""
+    if said.build is not None:
+        yield about_set(manifest, BUILD, {"result": said.build})
+    if said.result is None and not said.bypass and said.suite is not None:
+        raise UsageError(f"--suite {said.suite} alone says nothing", next_step=_RESULT)
+    if said.result is not None:
+        yield result_statement(manifest, _result(manifest, channels, said, said.result))
+    if said.bypass:
+        yield bypass_statement(manifest, _bypass(manifest, channels, said, today))
+    elif not said.waivers and (said.reason is not None or said.expires is not None):
+        raise UsageError("--reason and --expires belong to --bypass or --waive", next_step=_BYPASS)
+    yield from (waiver_statement(manifest, waiver) for waiver in said.waivers)
+
+
+def _result(manifest: SetManifest, channels: Channels, said: Said, result: Result) -> SuiteResult:
+    if said.suite is None:
+        raise UsageError("--result needs --suite", next_step=_RESULT)
+    if not said.runner and result != "skipped":
+        raise UsageError(
+            f"without a runner nothing can have {result}",
+            next_step="give --result skipped",
+        )
+    if said.attempt < 1:
+        raise UsageError("attempts count from 1")
+    _require_target(manifest, channels, said.suite, said.target)
+    return SuiteResult(
+        said.suite, manifest.family, result, said.runner, said.attempt, said.detail, said.target
+    )
+
+
+def _bypass(manifest: SetManifest, channels: Channels, said: Said, today: date) -> Bypass:
+    names = [suite.name for suite in channels.suite]
+    if said.suite is None:
+        raise UsageError("--bypass needs --suite", next_step=_BYPASS)
+    if said.suite not in names:
+        near = get_close_matches(said.suite, names, n=1)
+        raise UsageError(
+            f"no channel asks for the suite {said.suite!r}; suites: {', '.join(names)}",
+            next_step=f"perhaps {near[0]}" if near else _BYPASS,
+        )
+    if said.reason is None or not said.reason.strip():
+        raise UsageError("--bypass needs a reason", next_step=_BYPASS)
+    if said.expires is None:
+        raise UsageError("--bypass needs a last day", next_step=_BYPASS)
+    _require_target(manifest, channels, said.suite, said.target)
+    required = Required(said.suite, manifest.family, said.target)
+    return Bypass(required, said.reason.strip(), last_day(said.expires, today), said.by)
+
+
+def _require_target(manifest: SetManifest, channels: Channels, suite: str, target: str) -> None:
+    """A result for another target than the gate asks for would count for nothing, without a word."""
+    if target and target not in manifest.targets:
+        raise UsageError(
+            f"the set is not for {target}", next_step=f"its targets: {' '.join(manifest.targets) or 'none'}"
+        )
+    per = next((one.per for one in channels.suite if one.name == suite), None)
+    if per == "target" and manifest.targets and not target:
+        raise UsageError(
+            f"{suite} runs on each target; say on which",
+            next_step=f"give --target, one of: {' '.join(manifest.targets)}",
+        )
+    if per == "set" and target:
+        raise UsageError(f"{suite} runs once for a set", next_step="leave out --target")

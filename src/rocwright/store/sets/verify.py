@@ -1,0 +1,144 @@
+"""Whether a recorded set still is what its id says: everything read again, all that is wrong told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from rocwright.errors import IntegrityError, InvalidData, RocwrightError
+from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, parse_set, set_id
+from rocwright.model.statement import parse_statement
+from rocwright.store.layout import file_key, set_prefix
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pool.put import wanted_objects
+from rocwright.store.sets.records import located, names_statement
+from rocwright.store.sets.sign import key_id, signed_by, signers
+
+
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is wrong with which object."""
+
+    key: str
+    what: str
+
+
+class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The outcome: `files` were looked at in the store, `elsewhere` are names that lie outside of it, unread.
+
+    `read` says whether their bytes were digested, or only their sizes compared. `signers` are the keys, of
+    those that were asked for, that the set is signed with; `signed_by` the ids of all that it says.
+    """
+
+    set_id: str
+    problems: tuple[Problem, ...]
+    files: int = 0
+    statements: int = 0
+    elsewhere: tuple[str, ...] = ()
+    read: bool = True
+    signers: tuple[str, ...] = ()
+    signed_by: tuple[str, ...] = ()
+
+
+def verify_set(
+    store: ObjectStore,
+    set_digest: str,
+    *,
+    keys: Sequence[str] = (),
+    quick: bool = False,
+    note: Callable[[FileEntry], None] = lambda _: None,
+) -> Verified:
+    """Compare manifest, files, METADATA, statements and signatures with what they have to be.
+
+    With `quick` files are not read, only their sizes compared. Each of `keys`, as `rocwright set sign` prints
+    them, must have signed the set. What is wrong is in the outcome; raises `InvalidInput` only for a set that
+    the store does not have.
+    """
+    problems: list[Problem] = []
+    key = f"{set_prefix(set_digest)}manifest.json"
+    data = store.read(key)
+    try:
+        manifest = parse_set(data, where=key)
+    except InvalidData as error:
+        return Verified(set_digest, (Problem(key, error.what),), read=not quick)
+    if set_id(manifest) != set_digest:
+        problems.append(Problem(key, f"it was changed: its content has the id {set_id(manifest)}"))
+    elif data != canonical_json(manifest):
+        problems.append(Problem(key, "it says the same, but was written by something else"))
+    elsewhere: dict[str, str] = {}
+    try:
+        elsewhere = located(store, set_digest)
+    except RocwrightError as error:
+        problems.append(Problem(key, error.what))
+    inside = [entry for entry in manifest.files if entry.name not in elsewhere]
+    for entry in inside:
+        note(entry)
+        problems += _file(store, entry, quick=quick)
+    said = 0
+    for stored in store.list(f"{set_prefix(set_digest)}_statements/"):
+        said += 1
+        problems += _statement(store, stored.key, set_digest)
+    found, wrong = _signatures(store, manifest, keys)
+    return Verified(
+        set_digest,
+        (*problems, *wrong),
+        files=len(inside),
+        statements=said,
+        elsewhere=tuple(sorted(elsewhere)),
+        read=not quick,
+        signers=found,
+        signed_by=signed_by(store, set_digest),
+    )
+
+
+def require_sound(found: Verified) -> None:
+    """Raise `IntegrityError` when anything is wrong."""
+    count = len(found.problems)
+    if count:
+        what = f"{count} {'thing is' if count == 1 else 'things are'} wrong"
+        raise IntegrityError(
+            f"{what} with set {found.set_id[:12]}: {found.problems[0].key}: {found.problems[0].what}",
+            next_step="take it out of every channel (rocwright set rollback), then find out who changed it",
+        )
+
+
+def _file(store: ObjectStore, entry: FileEntry, *, quick: bool) -> Iterator[Problem]:
+    for key, sha256 in wanted_objects(entry).items():
+        there = store.stat(key)
+        if there is None:
+            yield Problem(key, "it is missing")
+        elif key == file_key(entry.sha256, entry.name) and there.size != entry.size:
+            yield Problem(key, f"it has {there.size} bytes, the set has {entry.size}")
+        elif not quick and (found := store.digest(key)) != sha256:
+            yield Problem(key, f"its sha256 is {found}, the set has {sha256}")
+
+
+def _statement(store: ObjectStore, key: str, set_digest: str) -> Iterator[Problem]:
+    data = store.read(key)
+    try:
+        said = parse_statement(data, where=key)
+    except InvalidData as error:
+        yield Problem(key, error.what)
+        return
+    if not said.about(set_digest):
+        yield Problem(key, "it is about something else")
+    if not names_statement(key, data):
+        yield Problem(key, "it was changed: its name has another digest")
+
+
+def _signatures(
+    store: ObjectStore, manifest: SetManifest, keys: Sequence[str]
+) -> tuple[tuple[str, ...], list[Problem]]:
+    found: list[str] = []
+    wrong = []
+    for key in keys:
+        try:
+            held = signers(store, manifest, [key])
+        except IntegrityError as error:
+            wrong.append(Problem(str(error.where), error.what))
+            continue
+        if not held:
+            where = f"{set_prefix(set_id(manifest))}_signatures/{key_id(key)}.json"
+            wrong.append(Problem(where, f"the set is not signed with {key}"))
+        found += held
+    return tuple(found), wrong

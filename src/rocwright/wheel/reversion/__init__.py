@@ -1,0 +1,1 @@
+"""Another version for finished wheels and sdists, without building them again: only texts change."""

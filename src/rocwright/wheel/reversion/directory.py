@@ -1,0 +1,249 @@
+"""A wheel's zip structure as raw bytes, so that members can be taken over exactly as they lie there.
+
+Stricter than readers have to be: every byte of the file belongs to a member or to the directory, and both
+tell the same of each member. What this accepts can be copied without looking inside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rocwright.errors import InvalidWheel
+from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
+
+LOCAL = struct.Struct("<4sHHHHHIIIHH")
+CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
+END = struct.Struct("<4sHHHHIIH")
+END64 = struct.Struct("<4sQHHIIQQQQ")
+LOCAL_MARK, CENTRAL_MARK = b"PK\3\4", b"PK\1\2"
+LOCATOR64 = struct.Struct("<4sIQI")
+EXTRA64 = 0x0001
+FULL16, FULL32 = 0xFFFF, 0xFFFFFFFF
+STORED, DEFLATED = 0, 8
+UTF8_NAME, DESCRIPTOR = 0x800, 0x8
+# Encrypted, patch data, strongly encrypted, masked headers.
+_REFUSED = 0x1 | 0x20 | 0x40 | 0x2000
+_COMMENT = 0xFFFF
+_LARGEST_TEXT = 64 << 20
+_BAD_PARTS = ("\\", "//", "\n/", "\n\n")
+_DOTS = ("/../", "\n../", "/..\n", "\n..\n", "/./", "\n./", "/.\n", "\n.\n")
+_DRIVE = re.compile(r"\n[A-Za-z]:")
+
+
+class Entry(NamedTuple):
+    """A member: place and length of its directory record, offset of its local header, size unpacked."""
+
+    name: str
+    at: int
+    length: int
+    offset: int
+    size: int
+
+
+class Body(NamedTuple):
+    """A member's local header, the place of its bytes as stored, and where the member behind it begins."""
+
+    head: bytes
+    start: int
+    end: int
+    next: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A wheel's structure: members in the order of the directory, and as they lie; the directory's bytes.
+
+    `directory_at` is where the members end, `comment` what stands at the end of the file.
+    """
+
+    path: Path
+    entries: tuple[Entry, ...]
+    lying: Sequence[Entry]
+    directory: bytes
+    directory_at: int
+    comment: bytes
+
+    def following(self, entry: Entry) -> int:
+        """Where the member behind this one begins."""
+        number = bisect_right(self.lying, entry.offset, key=lambda other: other.offset)
+        return self.lying[number].offset if number < len(self.lying) else self.directory_at
+
+    def record(self, entry: Entry) -> tuple[Any, ...]:
+        """The fields of a member's directory record, sizes and offset as they are, wherever they stand."""
+        fields = list(CENTRAL.unpack_from(self.directory, entry.at))
+        if FULL32 in (fields[8], fields[9], fields[16]):
+            behind = entry.at + CENTRAL.size + fields[10]
+            extra = self.directory[behind : behind + fields[11]]
+            fields[9], fields[8], fields[16] = wide_values(extra, (fields[9], fields[8], fields[16]))
+        return tuple(fields)
+
+    def body(self, entry: Entry) -> Body:
+        """Where a member's header and bytes are."""
+        with self.path.open("rb", buffering=0) as stream:
+            handle = stream.fileno()
+            head = os.pread(handle, LOCAL.size, entry.offset)
+            if len(head) < LOCAL.size:
+                raise damaged(self.path, f"{entry.name} has no header at {entry.offset:#x}")
+            fields = LOCAL.unpack(head)
+            head += os.pread(handle, fields[9] + fields[10], entry.offset + LOCAL.size)
+        start = entry.offset + len(head)
+        return Body(head, start, start + self.record(entry)[8], self.following(entry))
+
+    def read(self, entry: Entry) -> bytes:
+        """A small member's bytes; raises `InvalidWheel` when they are not those the directory tells of."""
+        record = self.record(entry)
+        if max(entry.size, record[8]) > _LARGEST_TEXT:
+            raise damaged(self.path, f"{entry.name} has {entry.size} bytes")
+        body = self.body(entry)
+        with self.path.open("rb", buffering=0) as stream:
+            data = os.pread(stream.fileno(), body.end - body.start, body.start)
+        whole = True
+        if record[4] == DEFLATED:
+            try:
+                unpacker = inflater()
+                data = unpacker.decompress(data, entry.size + 1)
+                whole = unpacker.eof and not unpacker.unused_data
+            except INFLATE_ERRORS as error:
+                raise damaged(self.path, f"{entry.name}: {error}") from error
+        if not whole or len(data) != entry.size or crc32(data) != record[7]:
+            raise damaged(self.path, f"{entry.name} is not what the directory tells of")
+        return data
+
+
+def read_archive(path: Path) -> Archive:
+    """Read a wheel's structure; raises `InvalidWheel` for one that cannot be copied member by member.
+
+    Headers inside the file are not looked at yet: `Headers` does while the file is copied.
+    """
+    try:
+        with path.open("rb", buffering=0) as stream:
+            return _read(path, stream.fileno())
+    except OSError as error:
+        raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+
+
+def _read(path: Path, handle: int) -> Archive:
+    size = os.fstat(handle).st_size
+    count, length, start, comment = _end(path, handle, size)
+    directory = os.pread(handle, length, start)
+    entries = _records(path, directory, count)
+    _require_names(path, [entry.name for entry in entries])
+    offsets = [entry.offset for entry in entries]
+    # Mostly they lie as they are listed.
+    lying = entries if offsets == sorted(offsets) else sorted(entries, key=lambda entry: entry.offset)
+    return Archive(path, tuple(entries), lying, directory, start, comment)
+
+
+def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
+    """Number of members, length and offset of the directory, the comment."""
+    most = min(size, END.size + _COMMENT)
+    tail = os.pread(handle, most, size - most)
+    place = tail.rfind(b"PK\5\6")
+    while place >= 0 and place + END.size + int.from_bytes(tail[place + 20 : place + 22], "little") != most:
+        place = tail.rfind(b"PK\5\6", 0, place)
+    if place < 0 or len(tail) - place < END.size:
+        raise damaged(path, "it does not end as a zip archive does; it is cut off, or something follows it")
+    _, disk, first, here, count, length, start, _ = END.unpack_from(tail, place)
+    comment, end = tail[place + END.size :], size - most + place
+    if FULL16 in (disk, first, here, count) or FULL32 in (length, start):
+        locator = os.pread(handle, LOCATOR64.size, max(0, end - LOCATOR64.size))
+        if locator[:4] == b"PK\6\7":
+            _, disk, end, _ = LOCATOR64.unpack(locator)
+            record = os.pread(handle, END64.size, end)
+            if len(record) < END64.size or record[:4] != b"PK\6\6":
+                raise damaged(path, "its 64-bit directory is not where it should be")
+            _, _, _, _, disk, first, here, count, length, start = END64.unpack(record)
+    if disk or first or here != count:
+        raise damaged(path, "it is one of several volumes")
+    if start + length != end:
+        raise damaged(path, "something lies before its first member or around its directory")
+    return count, length, start, comment
+
+
+def _records(path: Path, data: bytes, count: int) -> list[Entry]:
+    entries: list[Entry] = []
+    at, end, fixed, unpack, make = 0, len(data), CENTRAL.size, CENTRAL.unpack_from, Entry._make
+    while at < end:
+        if data[at : at + 4] != CENTRAL_MARK or at + fixed > end:
+            raise damaged(path, f"its directory is malformed at record {len(entries) + 1}")
+        (_, _, _, flags, method, _, _, _, packed, size, names, extras, comments, disk, _, _, offset) = (
+            unpack(data, at)
+        )  # fmt: skip
+        behind = at + fixed + names
+        raw = data[at + fixed : behind]
+        if size == FULL32 or packed == FULL32 or offset == FULL32:
+            size, packed, offset = wide_values(data[behind : behind + extras], (size, packed, offset))
+        if flags & _REFUSED or (method != DEFLATED and method != STORED) or disk not in (0, FULL16):
+            raise damaged(
+                path, f"{raw!r} is encrypted or packed in a way that wheels do not use (method {method})"
+            )
+        try:
+            name = raw.decode() if raw.isascii() or flags & UTF8_NAME else raw.decode("cp437")
+        except UnicodeDecodeError as error:
+            raise damaged(path, f"the name {raw!r} is no UTF-8") from error
+        length = fixed + names + extras + comments
+        entries.append(make((name, at, length, offset, size)))
+        at += length
+    # A small record counts modulo 65536.
+    if at != end or len(entries) & FULL16 != count & FULL16:
+        raise damaged(path, f"its directory has {len(entries)} members, its end says {count}")
+    return entries
+
+
+def wide_values(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Size, packed size and offset, with those that did not fit taken from the 64-bit extra field."""
+    field = next((body for kind, body in extra_fields(extra) if kind == EXTRA64), b"")
+    found, at = list(values), 0
+    for number, value in enumerate(values):
+        if value == FULL32 and at + 8 <= len(field):
+            found[number] = int.from_bytes(field[at : at + 8], "little")
+            at += 8
+    return found[0], found[1], found[2]
+
+
+def extra_fields(extra: bytes) -> list[tuple[int, bytes]]:
+    """Kind and content of each extra field; what is malformed at the end is left out."""
+    fields, at = [], 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        fields.append((kind, extra[at + 4 : at + 4 + length]))
+        at += 4 + length
+    return fields
+
+
+def _require_names(path: Path, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        double = next(name for number, name in enumerate(names) if name in names[:number])
+        raise InvalidWheel(f"{path.name} contains {double} twice", where=path)
+    # One search over all of them; a line break inside a name would make two of it.
+    if _bad(names):
+        wrong = next((name for name in names if _bad([name])), "")
+        raise InvalidWheel(f"{path.name} contains {wrong!r}, which is no plain relative path", where=path)
+
+
+def _bad(names: Sequence[str]) -> bool:
+    # Names of folders end with a slash.
+    joined = "\n".join(("", *names, "")).replace("/\n", "\n")
+    return (
+        any(part in joined for part in _BAD_PARTS)
+        or (("/." in joined or "\n." in joined) and any(part in joined for part in _DOTS))
+        or (":" in joined and _DRIVE.search(joined) is not None)
+        or joined.count("\n") != len(names) + 1
+        or not joined.replace("\n", "").isprintable()
+    )
+
+
+def damaged(path: Path, what: str) -> InvalidWheel:
+    """The error for a wheel whose structure is not understood."""
+    return InvalidWheel(
+        f"{path.name} cannot be taken over member by member: {what}",
+        where=path,
+        next_step="download or build the wheel again",
+    )

@@ -1,0 +1,111 @@
+"""What is decided about each file, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from rocwright.wheel.reversion.directory import Archive
+from rocwright.wheel.reversion.requires import Change
+from rocwright.wheel.reversion.rewrite import Piece
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class WheelEdits:
+    """A wheel as it lies, and the pieces of the new one: bytes, and ranges of the old file."""
+
+    archive: Archive
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class SdistEdits:
+    """An sdist's new root folder, and new content of members by path below the old one."""
+
+    old_root: str
+    new_root: str
+    changed: Mapping[str, bytes]
+
+
+# None takes the file as it is.
+Work: TypeAlias = "WheelEdits | SdistEdits | None"
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file and what becomes of it.
+
+    `name` is its new name; versions are equal where it stays as it is. `edited` are members (by their old
+    names) with new content, `requirements` old and new text of those that change, `dropped` members that are
+    left out because they sign what changes, `left` members that still mention an old version.
+    """
+
+    source: Path
+    name: str
+    project: str
+    old: str
+    new: str
+    edited: tuple[str, ...] = ()
+    requirements: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    work: Work = field(default=None, repr=False)
+
+    @property
+    def said(self) -> dict[str, object]:
+        """All of it but the bytes, to be written as JSON."""
+        return {
+            "source": str(self.source),
+            "name": self.name,
+            "project": self.project,
+            "old": self.old,
+            "new": self.new,
+            "edited": self.edited,
+            "requirements": [{"old": old, "new": new} for old, new in self.requirements],
+            "dropped": self.dropped,
+            "left": self.left,
+        }
+
+
+@dataclass(frozen=True)
+class ReversionPlan:
+    """ROCm's version before and after, and every file of the set, sorted by its old name."""
+
+    old: str
+    new: str
+    files: tuple[FileChange, ...]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A wheel or sdist as far as planning for the whole set needs it.
+
+    `requires` are its requirements as written; `extras` those it provides; `tags` of a wheel.
+    """
+
+    path: Path
+    project: str
+    version: Version
+    own: bool
+    spelled: str
+    requires: tuple[str, ...]
+    parsed: tuple[Requirement, ...]
+    extras: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changes in the whole set: versions by project, and texts that stand for versions."""
+
+    rocm: Change
+    projects: Mapping[str, tuple[Change, ...]]
+    texts: Mapping[str, str]

@@ -1,0 +1,147 @@
+"""The version of ROCm inside a version, and the same version with another one.
+
+Only the part that is ROCm's changes: of ROCm's own packages the public version (`7.13.0rc2`), of frameworks
+the segment of the local version that names it (`2.10.0a0+rocm7.13.0rc2`). Everything goes through the parts
+that packaging tells apart: replacing text has turned alphas of torch into releases and changed commit hashes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from rocwright.errors import UsageError
+from rocwright.model.version import InvalidVersion, parse_version
+
+_ROCM = re.compile(r"rocm[0-9].*")
+_FIRST = re.compile(r"rocm(?P<number>[0-9]+)(?P<pre>(a|b|rc)[0-9]+)?")
+_NEXT = re.compile(r"[0-9]+(?P<pre>(a|b|rc)[0-9]+)?")
+_MORE = re.compile(r"(dev|post)[0-9]+")
+_SHORT = re.compile(r"rc(0|[1-9][0-9]*)|a[0-9]{8}")
+_NUMBERS = 3  # of ROCm's releases; what follows is a commit or another label
+_DATE = 8
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the version of ROCm becomes: the release itself (`pre` empty), `rc2`, `a20260430`.
+
+    `base` is the release that it must be of, None for that of the version at hand.
+    """
+
+    pre: str
+    base: str | None = None
+
+
+def parse_rule(text: str) -> Rule:
+    """`release`, `rc2`, `a20260430`, or a whole version such as `7.13.0` or `7.13.0rc2`.
+
+    Raises `UsageError` for anything else.
+    """
+    if text == "release":
+        return Rule("")
+    if _SHORT.fullmatch(text):
+        return Rule(text)
+    try:
+        version = parse_version(text)
+        pre = "" if version.pre is None else "{}{}".format(*version.pre)
+        plain = f"{version.base_version}{pre}" == text and (not pre or _SHORT.fullmatch(pre) is not None)
+    except InvalidVersion:
+        plain = False
+    if not plain:
+        raise UsageError(
+            f"{text!r} is nothing that a candidate or nightly can become",
+            next_step="give release, a candidate (rc2), a nightly (a20260430), or the version (7.13.0)",
+        )
+    return Rule(pre, version.base_version)
+
+
+def rocm_version(version: Version, *, own: bool) -> Version | None:
+    """The version of ROCm that a version names, without ROCm's own local part; None where it names none.
+
+    `own` says that the project is one of ROCm's. Raises `InvalidVersion` where it is not plain which one.
+    """
+    if own:
+        return Version(version.public)
+    place = _place(version)
+    return None if place is None else place.version
+
+
+def new_version(version: Version, rule: Rule, *, own: bool) -> Version:
+    """The version with another version of ROCm in it; the same where it names none.
+
+    `2.10.0a0+rocm7.13.0a20260430.asan` becomes `2.10.0a0+rocm7.13.0.asan`. Raises `InvalidVersion` for forms
+    that are no candidate and no nightly, and `UsageError` where ROCm's version already is what is wanted.
+    """
+    if own:
+        local = f"+{version.local}" if version.local else ""
+        return Version(f"{_converted(Version(version.public), rule, version)}{local}")
+    place = _place(version)
+    if place is None:
+        return version
+    new = f"rocm{_converted(place.version, rule, version)}"
+    segments = [*place.before, new, *place.behind]
+    return Version(f"{version.public}+{'.'.join(segments)}")
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The segments of a local version before and behind those that are ROCm's."""
+
+    before: tuple[str, ...]
+    version: Version
+    behind: tuple[str, ...]
+
+
+def _place(version: Version) -> _Place | None:
+    segments = (version.local or "").split(".")
+    if any(segment.startswith("devrocm") for segment in segments):
+        raise _unknown(version, "it was built against a development version of ROCm")
+    found = [number for number, segment in enumerate(segments) if _ROCM.fullmatch(segment)]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise _unknown(version, "it names ROCm twice")
+    start = found[0]
+    first = _FIRST.fullmatch(segments[start])
+    if first is None:
+        raise _unknown(version, f"{segments[start]} is no number of ROCm")
+    text, ended, stop = segments[start][len("rocm") :], first["pre"] is not None, start + 1
+    while not ended and stop - start < _NUMBERS and stop < len(segments):
+        following = _NEXT.fullmatch(segments[stop])
+        if following is None:
+            break
+        text, ended, stop = f"{text}.{segments[stop]}", following["pre"] is not None, stop + 1
+    while stop < len(segments) and _MORE.fullmatch(segments[stop]):
+        text, stop = f"{text}.{segments[stop]}", stop + 1
+    return _Place(tuple(segments[:start]), parse_version(text), tuple(segments[stop:]))
+
+
+def _converted(rocm: Version, rule: Rule, whole: Version) -> str:
+    """ROCm's version as the rule wants it."""
+    if rocm.dev is not None:
+        raise _unknown(whole, "it is a development version, which is built again for a release")
+    if rule.base is not None and Version(rule.base).release != rocm.release:
+        raise UsageError(
+            f"{whole} is of ROCm {rocm.base_version} and cannot become {rule.base}{rule.pre}",
+            next_step=f"give a version of {rocm.base_version}; another release has to be built",
+        )
+    wanted = f"{rocm.base_version}{rule.pre}"
+    if rocm.pre is None or str(rocm) == wanted:
+        raise UsageError(
+            f"{whole} carries ROCm {rocm}, " + ("its final version" if rocm.pre is None else "as wanted"),
+            next_step="promote it as it is: promotion changes no file and needs no other version",
+        )
+    kind, number = rocm.pre
+    if rocm.post is not None or kind not in ("a", "rc") or (kind == "a" and len(str(number)) != _DATE):
+        raise _unknown(whole, f"{rocm} is neither a candidate (7.13.0rc2) nor a nightly (7.13.0a20260430)")
+    return wanted
+
+
+def _unknown(version: Version, why: str) -> InvalidVersion:
+    return InvalidVersion(
+        f"{version} cannot get another version: {why}",
+        next_step="give a release candidate or a nightly; build anything else with the version it shall have",
+    )

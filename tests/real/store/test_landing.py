@@ -1,0 +1,386 @@
+"""The landing page in a real browser, over a served store of miniature wheels, and its lines run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from rocwright.data import load_table
+from rocwright.model.channels import Channels
+from rocwright.model.manifest import new_set
+from rocwright.store.channel.publish import list_set
+from rocwright.store.landing.write import write_landing
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.serve import serving
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.sets.stage import record_set
+
+CHANNELS = load_table("channels", Channels)
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+THIS = f"cp{HERE.replace('.', '')}"
+# Pythons that this machine need not have.
+OTHERS = ("cp310", "cp314") if THIS not in ("cp310", "cp314") else ("cp311", "cp312")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+# Where `make screenshots` wants the picture of the documentation.
+PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
+
+
+def wheel(folder: Path, name: str, version: str, tag: str, *headers: str) -> Path:
+    """A wheel of one line of Python, the same bytes for the same arguments."""
+    folder.mkdir(exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    about = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Requires-Python: >=3.10"]
+    members = {
+        f"{name}/__init__.py": f"version = {version!r}\n",
+        f"{info}/METADATA": "\n".join([*about, *headers, ""]),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: {tag}\n",
+    }
+    members[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
+    path = folder / f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in members.items():
+            archive.writestr(zipfile.ZipInfo(member), text)
+    return path
+
+
+def wheels(
+    folder: Path,
+    day: str,
+    pythons: tuple[str, ...],
+    *,
+    devices: tuple[str, ...] = (),
+    system: str = "linux_x86_64",
+) -> list[Path]:
+    """A family of wheels of one night, with a device wheel for each of `devices`."""
+    rocm = f"7.11.0a{day}"
+    version, vision = f"2.10.0+rocm{rocm}", f"0.25.0+rocm{rocm}"
+    found = [
+        wheel(folder, "rocm_sdk_core", rocm, f"py3-none-{system}"),
+        wheel(folder, "rocm", rocm, "py3-none-any", f"Requires-Dist: rocm-sdk-core=={rocm}"),
+    ]
+    needs = [f"Requires-Dist: rocm=={rocm}"]
+    for target in devices:
+        found.append(wheel(folder, f"amd_torch_device_{target}", version, f"py3-none-{system}"))
+        needs.append(f"Provides-Extra: device-{target}")
+        needs.append(f'Requires-Dist: amd-torch-device-{target}=={version}; extra == "device-{target}"')
+    for python in pythons:
+        tag = f"{python}-{python}-{system}"
+        found.append(wheel(folder, "torch", version, tag, *needs))
+        for name, number in (("torchvision", vision), ("torchaudio", version)):
+            found.append(wheel(folder, name, number, tag, f"Requires-Dist: torch=={version}"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("landing")
+    store = LocalStore(root / "store")
+    plan = [
+        ("gfx110X-dgpu", ("gfx1100", "gfx1101", "gfx1102"), "20261119", (THIS, *OTHERS), "linux"),
+        ("gfx110X-dgpu", ("gfx1100", "gfx1101", "gfx1102"), "20261120", (THIS, OTHERS[0]), "linux"),
+        ("gfx110X-dgpu", ("gfx1100", "gfx1101", "gfx1102"), "20261120", (THIS,), "windows"),
+        ("gfx94X-dcgpu", ("gfx942",), "20261120", (THIS, *OTHERS), "linux"),
+        ("gfx120X-all", ("gfx1200", "gfx1201"), "20261120", (OTHERS[0],), "linux"),
+        ("multi-arch", ("gfx1100", "gfx90a"), "20261120", (THIS,), "linux"),
+    ]
+    for number, (family, targets, day, pythons, system) in enumerate(plan):
+        files = wheels(
+            root / f"dist{number}",
+            day,
+            pythons,
+            devices=targets if family == "multi-arch" else (),
+            system={"linux": "linux_x86_64", "windows": "win_amd64"}[system],
+        )
+        # A wheel for every system belongs to several sets, with the same bytes.
+        manifest = new_set(
+            family=family, targets=targets, platform=system, files=describe_files(files), sources={}
+        )
+        now = datetime(2026, 11, int(day[-2:]), 3, tzinfo=timezone.utc)
+        record_set(store, manifest, {path.name: path for path in files}, (), now)
+        list_set(store, f"v2/{family}/", manifest, at="2026-11-20T03:00:00Z")
+    requests: list[str] = []
+    with serving(store, requests=requests) as url:
+        # An address of another day: the page shows the one that it is read at.
+        write_landing(store, CHANNELS.named("release"), base="https://packages.example.org/rocm/")
+        yield Site(url, requests, root)
+
+
+@dataclass
+class Site:
+    """A served store, and what was asked of it."""
+
+    url: str
+    requests: list[str]
+    root: Path
+
+    @property
+    def page(self) -> str:
+        return f"{self.url}v2/"
+
+
+@pytest.fixture
+def browser(request) -> Iterator[webdriver.Chrome]:
+    """A real Chromium without a screen; JavaScript is off where the test asks for that."""
+    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        "--window-size=1100,980",
+    ):
+        options.add_argument(word)
+    if getattr(request, "param", None) == "no script":
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def pick(browser: webdriver.Chrome, gpu: str) -> None:
+    Select(browser.find_element(By.ID, "gpu")).select_by_visible_text(gpu)
+
+
+def radio(browser: webdriver.Chrome, group: str, value: str):
+    return browser.find_element(By.CSS_SELECTOR, f"#{group} input[value='{value}']")
+
+
+def text(browser: webdriver.Chrome, name: str) -> str:
+    return browser.find_element(By.ID, name).text
+
+
+def asked(browser: webdriver.Chrome) -> set[str]:
+    """Every address that the page asked the network for."""
+    found = set()
+    for entry in browser.get_log("performance"):
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            found.add(message["params"]["request"]["url"])
+    return {url for url in found if not url.startswith(("data:", "chrome:"))}
+
+
+def test_a_gpu_by_name_gives_the_line_and_nothing_leaves_the_page(browser, site: Site) -> None:
+    browser.get(site.page)
+    assert not browser.find_element(By.ID, "result").is_displayed()
+    pick(browser, "Radeon RX 7900 XTX")
+    radio(browser, "python", HERE).find_element(By.XPATH, "..").click()
+    assert text(browser, "pip") == (
+        f"pip install --index-url {site.url}v2/gfx110X-dgpu/ --pre torch==2.10.0+rocm7.11.0a20261120 "
+        "torchvision==0.25.0+rocm7.11.0a20261120 torchaudio==2.10.0+rocm7.11.0a20261120"
+    )
+    assert text(browser, "uv").startswith(
+        f"uv pip install --default-index {site.url}v2/gfx110X-dgpu/ --prerelease allow torch==2.10.0+rocm"
+    )
+    assert text(browser, "for").startswith("torch 2.10.0+rocm7.11.0a20261120 for gfx1100 on Linux, x86-64")
+    assert browser.get_log("browser") == []
+    assert {url.partition("#")[0] for url in asked(browser)} == {site.page}
+
+
+def test_what_no_set_offers_cannot_be_chosen(browser, site: Site) -> None:
+    browser.get(site.page)
+    pick(browser, "Radeon RX 9070 XT")
+    enabled = {
+        group: [
+            box.get_attribute("value")
+            for box in browser.find_elements(By.CSS_SELECTOR, f"#{group} input")
+            if box.is_enabled()
+        ]
+        for group in ("platform", "python", "family")
+    }
+    only = f"3.{OTHERS[0][3:]}"
+    assert enabled == {"platform": ["linux-x86_64"], "python": [only], "family": ["gfx120X-all"]}
+    names = [option.text for option in Select(browser.find_element(By.ID, "gpu")).options]
+    assert "Instinct MI300X" in names
+    assert "Instinct MI100" not in names
+    # The second Python is in the older set only: choosing that set brings it, the newer one takes it away.
+    pick(browser, "Radeon RX 7900 XTX")
+    last = f"3.{OTHERS[1][3:]}"
+    assert not radio(browser, "python", last).is_enabled()
+    Select(browser.find_element(By.ID, "version")).select_by_visible_text("torch 2.10.0+rocm7.11.0a20261119")
+    assert radio(browser, "python", last).is_enabled()
+    radio(browser, "python", last).find_element(By.XPATH, "..").click()
+    assert "a20261119" in text(browser, "pip")
+    Select(browser.find_element(By.ID, "version")).select_by_index(0)
+    assert not radio(browser, "python", last).is_enabled()
+    assert "a20261120" in text(browser, "pip")
+
+
+def test_multi_arch_lines_carry_the_device_of_the_chosen_gpu(browser, site: Site) -> None:
+    browser.get(site.page)
+    pick(browser, "Radeon RX 7900 XTX")
+    radio(browser, "python", HERE).find_element(By.XPATH, "..").click()
+    radio(browser, "family", "multi-arch").find_element(By.XPATH, "..").click()
+    assert '"torch[device-gfx1100]==2.10.0+rocm7.11.0a20261120"' in text(browser, "pip")
+    pick(browser, "Instinct MI250X")
+    assert '"torch[device-gfx90a]==2.10.0+rocm7.11.0a20261120"' in text(browser, "pip")
+    # A choice can be passed on as an address.
+    address = browser.current_url
+    browser.get("about:blank")
+    browser.get(address)
+    assert '"torch[device-gfx90a]==' in text(browser, "pip")
+
+
+def test_everything_works_with_the_keyboard_alone(browser, site: Site) -> None:
+    browser.get(site.page)
+
+    def focused() -> str:
+        return browser.execute_script("return document.activeElement.id || document.activeElement.name")
+
+    def press(*keys: str) -> None:
+        webdriver.ActionChains(browser).send_keys(*keys).perform()
+
+    press(Keys.TAB)
+    assert focused() == "gpu"
+    press("Instinct MI300X")
+    assert "for gfx942" in text(browser, "for")
+    press(Keys.TAB)
+    assert focused() == "version"
+    press(Keys.TAB)
+    assert focused() == "platform"
+    press(Keys.TAB)
+    assert focused() == "python"
+    before = browser.find_element(By.CSS_SELECTOR, "#python input:checked").get_attribute("value")
+    press(Keys.ARROW_RIGHT)
+    after = browser.find_element(By.CSS_SELECTOR, "#python input:checked").get_attribute("value")
+    assert after != before
+    assert f"Python {after}" in text(browser, "for")
+    press(Keys.TAB)
+    assert browser.switch_to.active_element.accessible_name == "Copy the line for pip"
+
+
+def test_every_control_has_a_name_and_text_has_contrast(browser, site: Site) -> None:
+    browser.get(site.page)
+    pick(browser, "Radeon RX 7900 XTX")
+    controls = browser.find_elements(By.CSS_SELECTOR, "select, input, button, [tabindex]")
+    assert all(control.accessible_name for control in controls if control.is_displayed())
+    for scheme in ("light", "dark"):
+        emulated = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulated)
+        colours = browser.execute_script(
+            "const s = getComputedStyle(document.documentElement);"
+            "return Object.fromEntries(arguments[0].map(n => [n, s.getPropertyValue('--' + n).trim()]))",
+            ["page", "text", "quiet", "block", "accent", "on-accent", "note", "note-text"],
+        )
+        pairs = [
+            ("text", "page"),
+            ("quiet", "page"),
+            ("text", "block"),
+            ("accent", "page"),
+            ("on-accent", "accent"),
+        ]
+        for front, back in [*pairs, ("note-text", "note")]:
+            # WCAG 2.2 AA asks for 4.5.
+            assert contrast(colours[front], colours[back]) >= 4.5, (scheme, front, back)
+        assert browser.execute_script("return getComputedStyle(document.body).color") == rgb(colours["text"])
+
+
+def rgb(colour: str) -> str:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return f"rgb({red}, {green}, {blue})"
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG, by its formula for relative luminance."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_nothing_is_cut_off_on_a_screen_of_320_pixels(browser, site: Site) -> None:
+    metrics = {"width": 320, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(site.page)
+    pick(browser, "Radeon RX 7900 XTX")
+    assert browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [320, 320]
+
+
+@pytest.mark.parametrize("browser", ["no script"], indirect=True)
+def test_without_javascript_there_is_a_table_with_the_same_lines(browser, site: Site) -> None:
+    browser.get(site.page)
+    assert not browser.find_element(By.ID, "picker").is_displayed()
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")]
+    lines = [code.text for code in browser.find_elements(By.CSS_SELECTOR, "code.pip") if code.is_displayed()]
+    base = "https://packages.example.org/rocm/v2"
+    assert sum("Radeon RX 7900 XTX" in row for row in rows) >= 2
+    assert (
+        f"pip install --index-url {base}/gfx110X-dgpu/ --pre torch==2.10.0+rocm7.11.0a20261120 "
+        "torchvision==0.25.0+rocm7.11.0a20261120 torchaudio==2.10.0+rocm7.11.0a20261120"
+    ) in lines
+    assert sum(f"{base}/multi-arch/" in line and "torch[device-gfx90a]==" in line for line in lines) == 1
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+@pytest.mark.parametrize("family", ["gfx110X-dgpu", "multi-arch"])
+def test_the_line_shown_installs_as_it_stands(
+    browser, site: Site, family: str, tool: str, tmp_path: Path
+) -> None:
+    browser.get(site.page)
+    pick(browser, "Radeon RX 7900 XTX")
+    radio(browser, "python", HERE).find_element(By.XPATH, "..").click()
+    radio(browser, "family", family).find_element(By.XPATH, "..").click()
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    tools = Path(sys.executable).parent
+    where = {
+        "PATH": f"{environment / 'bin'}:{tools}:/usr/bin:/bin",
+        "VIRTUAL_ENV": str(environment),
+        "HOME": str(tmp_path),
+        "PIP_CONFIG_FILE": "/dev/null",
+        "UV_NO_CONFIG": "1",
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", text(browser, tool)], env=where, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    found = {
+        path.name.partition("-")[0]
+        for path in (environment / "lib" / f"python{HERE}" / "site-packages").glob("*.dist-info")
+    } - {"pip", "setuptools"}
+    expected = {"torch", "torchvision", "torchaudio", "rocm", "rocm_sdk_core"}
+    assert found == expected | ({"amd_torch_device_gfx1100"} if family == "multi-arch" else set())
+
+
+def test_every_link_of_the_page_leads_somewhere(browser, site: Site) -> None:
+    browser.get(site.page)
+    links = {link.get_attribute("href") for link in browser.find_elements(By.CSS_SELECTOR, "a")}
+    assert len(links) > 10
+    for link in sorted(links):
+        with urllib.request.urlopen(link) as answer:
+            assert answer.status == 200, link
+
+
+def test_the_picture_in_the_documentation_is_of_this_page(browser, site: Site, tmp_path: Path) -> None:
+    # Read as a file, the page keeps the address that it was written for.
+    browser.get((site.root / "store" / "v2" / "index.html").as_uri())
+    pick(browser, "Radeon RX 7900 XTX")
+    assert "--index-url https://packages.example.org/rocm/v2/gfx110X-dgpu/" in text(browser, "pip")
+    browser.execute_script("document.activeElement.blur()")
+    picture = Path(PICTURES or tmp_path) / "landing.png"
+    assert browser.save_screenshot(str(picture))
+    assert 10_000 < picture.stat().st_size < 200_000

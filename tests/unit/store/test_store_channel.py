@@ -1,0 +1,340 @@
+"""Channels at their door: lists, withdrawals, rivals, and what a log is worth when somebody changed it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from rocwright.errors import ChannelBusy, IntegrityError, InvalidData, InvalidInput
+from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.store.channel.history import history_of
+from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
+from rocwright.store.channel.log import Event, State, append, fold, mark_shown, read_log, read_state
+from rocwright.store.channel.order import current_of
+from rocwright.store.channel.publish import list_set, write_view
+from rocwright.store.channel.withdraw import repair, rollback, withdraw
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.sets.stage import record_set
+
+PREFIX = "v2/fam/"
+AT = "2026-11-21T00:00:00Z"
+NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
+
+
+class CountingStore(LocalStore):
+    """A folder that remembers what was asked of it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked: list[tuple[str, str]] = []
+
+    def read(self, key: str) -> bytes:
+        self.asked.append(("read", key))
+        return super().read(key)
+
+    def list(self, prefix: str) -> tuple:
+        self.asked.append(("list", prefix))
+        return super().list(prefix)
+
+
+@dataclass
+class Clock:
+    """A clock that only sleeping moves."""
+
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def pace(self, *, ttl: float = 120.0, patience: float = 600.0) -> Pace:
+        return Pace(ttl, patience, clock=lambda: self.now, sleep=self.sleep, chance=lambda: 0.5)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.slept.append(seconds)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CountingStore:
+    return CountingStore(tmp_path / "store")
+
+
+@pytest.fixture
+def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[[str], SetManifest]:
+    """Records a set of two wheels in the store."""
+
+    def record(version: str) -> SetManifest:
+        paths = [
+            make_wheel("rocm", version, folder=store.root.parent / version),
+            make_wheel("torch", version, requires=[f"rocm=={version}"], folder=store.root.parent / version),
+        ]
+        manifest = new_set(
+            family="fam", targets=["gfx90a"], platform="linux", files=describe_files(paths), sources={}
+        )
+        record_set(store, manifest, {path.name: path for path in paths}, [], NOW)
+        return manifest
+
+    return record
+
+
+def page(store: LocalStore, project: str = "torch") -> str:
+    return store.read(f"{PREFIX}{project}/index.html").decode()
+
+
+def back(store: LocalStore, to: str | None = None, max_age: float = 0.0) -> State:
+    return rollback(store, PREFIX, to=to, reason="it is <bad>", at=AT, max_age=max_age)
+
+
+def test_listing_again_changes_nothing(store: LocalStore, recorded: Callable[[str], SetManifest]) -> None:
+    manifest = recorded("1")
+    list_set(store, PREFIX, manifest, at=AT)
+    before = {one.key: store.digest(one.key) for one in store.list("")}
+    list_set(store, PREFIX, manifest, at="2027-01-01T00:00:00Z")
+    assert {one.key: store.digest(one.key) for one in store.list("")} == before
+    assert store.list("_leases/") == ()
+
+
+def test_a_set_that_is_not_there_is_not_listed(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    manifest = recorded("1")
+    key = next(one.key for one in store.list("files/") if one.key.endswith("torch-1-py3-none-any.whl"))
+    store.delete(key)
+    with pytest.raises(IntegrityError, match="is not in the store"):
+        list_set(store, PREFIX, manifest, at=AT)
+    assert store.list("v2/") == ()
+
+
+def test_a_rollback_yanks_what_is_newer_and_can_be_taken_back(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    ids = []
+    for version in ("1", "2", "3"):
+        manifest = recorded(version)
+        list_set(store, PREFIX, manifest, at=AT)
+        ids.append(set_id(manifest))
+    assert current_of(store, back(store)) == ids[1]
+    assert current_of(store, back(store, to=ids[0])) == ids[0]
+    assert page(store).count('data-yanked="it is &lt;bad&gt;"') == 2
+    assert "torch-3-py3-none-any.whl" in page(store)
+    assert back(store, to=ids[2]).yanked == {ids[1]: "it is <bad>"}
+    assert page(store).count("data-yanked") == 1
+    assert [one.action for one in history_of(store, PREFIX).events] == ["list"] * 3 + ["yank", "yank", "list"]
+
+
+def test_what_was_listed_late_but_is_older_is_no_newer_set(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    new, old, older = recorded("3"), recorded("2"), recorded("1")
+    for manifest in (new, old, older):
+        list_set(store, PREFIX, manifest, at=AT)
+    # Installers take 3, so that is what goes; people then get 2.
+    state = back(store)
+    assert set(state.yanked) == {set_id(new), set_id(older)}
+    assert state.open == (set_id(old),)
+
+
+def test_going_back_to_a_yanked_set_waits_for_the_clients(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    first, second = recorded("1"), recorded("2")
+    list_set(store, PREFIX, first, at=AT)
+    list_set(store, PREFIX, second, at=AT)
+    rollback(store, PREFIX, to=set_id(second), reason="x", at=AT, max_age=0)
+    state = back(store)
+    assert current_of(store, state) == set_id(first)
+    back(store, to=set_id(second))
+    withdraw(store, PREFIX, "yank", lambda _: (set_id(first),), reason="old", at=AT, max_age=0)
+    clock = Clock()
+    waits: list[float] = []
+
+    class Enough(Exception):
+        pass
+
+    def waiting(seconds: float) -> None:
+        # While it waits, both can be installed.
+        assert "data-yanked" not in page(store)
+        waits.append(seconds)
+        raise Enough
+
+    token = PACE.set(clock.pace())
+    try:
+        with pytest.raises(Enough):
+            rollback(store, PREFIX, to=set_id(first), reason="x", at=AT, max_age=300, waiting=waiting)
+    finally:
+        PACE.reset(token)
+    assert 299 < waits[0] <= 300
+    # Interrupted while it waited; run again, it goes on.
+    assert current_of(store, back(store, to=set_id(first))) == set_id(first)
+    assert set(read_state(store, PREFIX).yanked) == {set_id(second)}
+
+
+def test_a_rollback_says_why_it_cannot(store: LocalStore, recorded: Callable[[str], SetManifest]) -> None:
+    first = recorded("1")
+    list_set(store, PREFIX, first, at=AT)
+    with pytest.raises(InvalidInput, match="no earlier set"):
+        back(store)
+    with pytest.raises(InvalidInput, match="does not list set ffffffffffff"):
+        back(store, to="f" * 64)
+    with pytest.raises(InvalidInput, match="needs a reason"):
+        rollback(store, PREFIX, reason=" ", at=AT, max_age=0)
+    with pytest.raises(InvalidInput, match="nothing was ever listed"):
+        repair(store, "v2/other/")
+    assert read_log(store, PREFIX).state.yanked == {}
+
+
+def test_pages_that_somebody_changed_are_repaired(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    list_set(store, PREFIX, recorded("1"), at=AT)
+    before = {one.key: store.digest(one.key) for one in store.list(PREFIX)}
+    store.put_bytes(f"{PREFIX}torch/index.html", b"<html>mine</html>", overwrite=True)
+    store.delete(f"{PREFIX}_json/torch/index.html")
+    store.put_bytes(f"{PREFIX}evil/index.html", b"<html>", overwrite=True)
+    write_view(store, PREFIX)
+    assert {one.key: store.digest(one.key) for one in store.list(PREFIX)} == before
+
+
+def test_a_log_is_read_with_one_listing_one_mark_and_what_is_newer(store: CountingStore) -> None:
+    for number in range(20):
+        append(store, PREFIX, Event("list", (f"{number:064x}",), at=AT), after=number)
+    store.asked.clear()
+    read_log(store, PREFIX)
+    assert len(store.asked) == 21
+    mark_shown(store, PREFIX, read_log(store, PREFIX))
+    append(store, PREFIX, Event("yank", ("0" * 64,), at=AT, reason="x"), after=20)
+    store.asked.clear()
+    log = read_log(store, PREFIX)
+    assert [kind for kind, _ in store.asked] == ["list", "read", "read"]
+    assert (log.state.count, len(log.state.sets), dict(log.state.yanked)) == (21, 20, {"0" * 64: "x"})
+
+
+def test_a_mark_that_does_not_fit_is_left_aside(store: LocalStore) -> None:
+    append(store, PREFIX, Event("list", ("a" * 64,), at=AT), after=0)
+    mark_shown(store, PREFIX, read_log(store, PREFIX))
+    [mark] = [one.key for one in store.list(PREFIX) if "shown" in one.key]
+    # Somebody who was slow wrote an event with the same number.
+    append(store, PREFIX, Event("list", ("b" * 64,), at=AT), after=0)
+    assert set(read_state(store, PREFIX).sets) == {"a" * 64, "b" * 64}
+    spoiled = json.loads(store.read(mark)) | {"sets": ["c" * 64]}
+    store.put_bytes(mark, json.dumps(spoiled).encode(), overwrite=True)
+    assert set(read_state(store, PREFIX).sets) == {"a" * 64, "b" * 64}
+
+
+@pytest.mark.parametrize("what", ["changed", "foreign", "half"])
+def test_a_log_that_somebody_changed_is_refused(store: LocalStore, what: str) -> None:
+    append(store, PREFIX, Event("list", ("a" * 64,), at=AT), after=0)
+    [event] = [one.key for one in store.list(PREFIX)]
+    if what == "changed":
+        store.put_bytes(event, store.read(event).replace(b"aaa", b"bbb"), overwrite=True)
+    elif what == "half":
+        store.put_bytes(event, store.read(event)[:20], overwrite=True)
+    else:
+        store.put_bytes(f"{PREFIX}_log/notes.txt", b"mine")
+    with pytest.raises(InvalidData, match="event"):
+        read_log(store, PREFIX)
+
+
+def test_events_of_the_same_number_have_one_order_for_all() -> None:
+    one, other = Event("list", ("a",), at=AT), Event("list", ("b",), at=AT)
+    state = fold([(1, one), (1, other), (2, Event("yank", ("a",), at=AT, reason="r"))])
+    assert (state.number, state.count, state.sets, dict(state.yanked)) == (2, 3, ("a", "b"), {"a": "r"})
+    # What is dropped is not there; what is yanked twice keeps its first reason.
+    after = fold(
+        [(3, Event("yank", ("a",), at=AT, reason="later")), (4, Event("drop", ("b",), at=AT))], state
+    )
+    assert (after.sets, dict(after.yanked), after.open) == (("a",), {"a": "r"}, ())
+    assert dict(after.since) == {"a": 3, "b": 5}
+
+
+def test_a_holder_is_named_to_those_who_wait_in_vain(store: LocalStore) -> None:
+    clock = Clock()
+    token = PACE.set(clock.pace(patience=30))
+    try:
+        with leased(store, PREFIX, by="the nightly"):
+            named = pytest.raises(ChannelBusy, match="v2/fam/ is being changed by the nightly")
+            with named, leased(store, PREFIX):
+                pass
+            with pytest.raises(ChannelBusy), leased(store, WHOLE_STORE):
+                pass
+            # Another family is nobody's business.
+            with leased(store, "v2/other/"):
+                pass
+        with leased(store, WHOLE_STORE), pytest.raises(ChannelBusy), leased(store, "v2/other/"):
+            pass
+        assert 30 <= sum(clock.slept) < 150
+    finally:
+        PACE.reset(token)
+    assert store.list("_leases/") == ()
+
+
+def test_what_a_dead_publisher_left_expires_by_the_clock_of_the_store(store: LocalStore) -> None:
+    class Ago(LocalStore):
+        """A folder whose clock says that what is there came three minutes ago."""
+
+        def list(self, prefix: str) -> tuple:
+            found = super().list(prefix)
+            return tuple(
+                replace(one, modified=one.modified - timedelta(minutes=3)) if "dead" in one.key else one
+                for one in found
+            )
+
+    left = f"_leases/{PREFIX}dead.json"
+    store.put_bytes(left, b"not even JSON")
+    token = PACE.set(Clock().pace(patience=5))
+    try:
+        with pytest.raises(ChannelBusy, match="another publisher"), leased(store, PREFIX):
+            pass
+        with leased(Ago(store.root), PREFIX):
+            assert not store.exists(left)
+    finally:
+        PACE.reset(token)
+
+
+def test_a_holder_that_was_too_slow_stops_by_itself(store: LocalStore) -> None:
+    clock = Clock()
+    token = PACE.set(clock.pace())
+    try:
+        with leased(store, PREFIX) as lease:
+            clock.now += 30
+            lease.check()
+            clock.now += 30
+            lease.check()
+            clock.now += 61
+            with pytest.raises(LeaseLost):
+                lease.check()
+        with leased(store, PREFIX) as lease:
+            store.delete(lease.key)
+            with pytest.raises(LeaseLost):
+                lease.renew()
+    finally:
+        PACE.reset(token)
+
+
+def test_publishers_side_by_side_lose_nothing(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    manifests = [recorded(str(number)) for number in range(6)]
+    problems: list[BaseException] = []
+
+    def run(manifest: SetManifest) -> None:
+        try:
+            list_set(LocalStore(store.root), PREFIX, manifest, at=AT)
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(manifest,)) for manifest in manifests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert set(read_state(store, PREFIX).sets) == {set_id(manifest) for manifest in manifests}
+    for project in ("rocm", "torch"):
+        assert page(store, project).count("<a ") == 6
+    assert store.list("_leases/") == ()

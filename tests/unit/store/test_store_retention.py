@@ -1,0 +1,322 @@
+"""What goes, what stays, and what becomes of a deletion that is interrupted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rocwright import cli
+from rocwright.data import load_table
+from rocwright.errors import IntegrityError, InvalidData, InvalidInput
+from rocwright.model.channels import Channels
+from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.store.channel.log import read_state
+from rocwright.store.channel.publish import list_set
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import Stored
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
+from rocwright.store.retention.plan import plan_gc
+from rocwright.store.retention.sweep import collect
+from rocwright.store.sets.records import read_set
+from rocwright.store.sets.stage import record_set
+
+PREFIX = "v2/fam/"
+AT = "2026-11-21T00:00:00Z"
+
+
+class Aged(LocalStore):
+    """A folder whose clock shows how old things are: days by key, added up as the test says."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.days: dict[str, float] = {}
+
+    def age(self, days: float) -> None:
+        """So many days pass."""
+        for one in super().list(""):
+            self.days[one.key] = self.days.get(one.key, 0) + days
+
+    def _older(self, one: Stored) -> Stored:
+        return replace(one, modified=one.modified - timedelta(days=self.days.get(one.key, 0)))
+
+    def list(self, prefix: str) -> tuple:
+        return tuple(map(self._older, super().list(prefix)))
+
+    def stat(self, key: str) -> Stored | None:
+        found = super().stat(key)
+        return found and self._older(found)
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        super().put_bytes(key, data, overwrite=overwrite)
+        if overwrite:
+            self.days.pop(key, None)
+
+
+class PowerCut(Exception):
+    """The machine stops."""
+
+
+class Dying(Aged):
+    """Stops at its n-th deletion of anything but a lease, before it or after it."""
+
+    left, before = 0, True
+
+    def delete(self, key: str) -> None:
+        if key.startswith("_leases/"):
+            super().delete(key)
+            return
+        self.left -= 1
+        if self.left < 0 and self.before:
+            raise PowerCut
+        super().delete(key)
+        if self.left < 0:
+            raise PowerCut
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Dying:
+    store = Dying(tmp_path / "store")
+    store.left = 1_000_000
+    return store
+
+
+@pytest.fixture
+def channels() -> Channels:
+    """At most two open sets in the release channel, ten days of grace, no waiting for clients."""
+    table = load_table("channels", Channels)
+    few = tuple(msgspec.structs.replace(one, listed=2) for one in table.channel)
+    retention = msgspec.structs.replace(table.retention, grace_days=10)
+    return msgspec.structs.replace(table, channel=few, retention=retention, max_age=0)
+
+
+@pytest.fixture
+def recorded(store: LocalStore, make_wheel: Callable[..., Path]) -> Callable[[str], SetManifest]:
+    def record(version: str) -> SetManifest:
+        folder = store.root.parent / version
+        paths = [
+            make_wheel("rocm", version, folder=folder),
+            make_wheel("torch", version, requires=[f"rocm=={version}"], folder=folder),
+        ]
+        manifest = new_set(
+            family="fam", targets=["gfx90a"], platform="linux", files=describe_files(paths), sources={}
+        )
+        now = datetime.now(timezone.utc)
+        record_set(store, manifest, {path.name: path for path in paths}, [], now)
+        return manifest
+
+    return record
+
+
+def files_of(store: LocalStore) -> set[str]:
+    names = (one.key.rpartition("/")[2] for one in store.list("files/"))
+    return {name for name in names if name.endswith(".whl")}
+
+
+def test_a_fresh_upload_stays_whatever_its_source_says(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest], make_wheel: Callable[..., Path]
+) -> None:
+    wheel = make_wheel("old", "1")
+    os.utime(wheel, (0, 0))
+    store.put_file(wheel, f"files/{'a' * 64}/{wheel.name}")
+    assert collect(store, channels, at=AT).objects == 0
+
+
+def test_a_set_that_is_recorded_again_is_young_again(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    manifest = recorded("1")
+    store.age(11)
+    assert recorded("1") == manifest
+    assert collect(store, channels, at=AT).objects == 0
+    store.age(11)
+    assert collect(store, channels, at=AT).objects > 0
+
+
+def test_sets_go_in_three_steps(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    sets = [recorded(version) for version in ("1", "2", "3")]
+    for manifest in sets:
+        list_set(store, PREFIX, manifest, at=AT)
+    first = set_id(sets[0])
+    done = collect(store, channels, at=AT)
+    assert [(one.action, one.sets) for one in done.withdrawals] == [("yank", (first,))]
+    assert read_state(store, PREFIX).yanked == {first: "older than the newest 2 sets of release"}
+    store.age(11)
+    assert collect(store, channels, at=AT).objects == 0
+    assert first not in read_state(store, PREFIX).sets
+    assert "torch-1-py3-none-any.whl" in files_of(store)
+    store.age(11)
+    done = collect(store, channels, at=AT)
+    assert done.sets == (first,)
+    assert files_of(store) == {
+        f"{name}-{version}-py3-none-any.whl" for name in ("rocm", "torch") for version in "23"
+    }
+    # What was released once can still be told.
+    assert read_set(store, first) == sets[0]
+    assert collect(store, channels, at=AT).objects == 0
+
+
+def test_what_installers_take_is_not_withdrawn_whatever_was_listed_since(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    best = recorded("9")
+    list_set(store, PREFIX, best, at=AT)
+    for version in ("1", "2", "3"):
+        list_set(store, PREFIX, recorded(version), at=AT)
+    plan = plan_gc(store, channels, datetime.now(timezone.utc))
+    assert [len(one.sets) for one in plan.withdrawals] == [1]
+    collect(store, channels, at=AT)
+    assert set_id(best) in read_state(store, PREFIX).open
+    assert len(read_state(store, PREFIX).yanked) == 1
+
+
+def test_the_plan_changes_nothing(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    recorded("1")
+    store.age(11)
+    before = {one.key for one in store.list("")}
+    plan = plan_gc(store, channels, datetime.now(timezone.utc))
+    assert {key for key in plan.objects if key.endswith(".whl")} == {
+        key for key in before if key.endswith(".whl")
+    }
+    assert {one.key for one in store.list("")} == before
+
+
+def test_pins_and_youth_hold_a_set(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    pinned, unheld = recorded("1"), recorded("2")
+    pin(store, "keep", Pin(set_id(pinned), at=AT, reason="a customer has it"))
+    store.age(11)
+    young = recorded("3")
+    done = collect(store, channels, at=AT)
+    assert done.sets == (set_id(unheld),)
+    assert {name[-18] for name in files_of(store)} == {"1", "3"}
+    unpin(store, "keep")
+    collect(store, channels, at=AT)
+    assert {name[-18] for name in files_of(store)} == {"3"}
+    with pytest.raises(IntegrityError, match="is not in the store"):
+        pin(store, "late", Pin(set_id(unheld), at=AT))
+    with pytest.raises(IntegrityError, match="is not in the store"):
+        list_set(store, PREFIX, unheld, at=AT)
+    assert read_pins(store) == {}
+    pin(store, "keep", Pin(set_id(young), at=AT))
+    with pytest.raises(InvalidInput, match="the pin keep holds set"):
+        pin(store, "keep", Pin(set_id(pinned), at=AT))
+    with pytest.raises(InvalidInput, match="pins of this store: keep"):
+        unpin(store, "other")
+    with pytest.raises(InvalidInput, match="no valid name"):
+        pin(store, "../x", Pin(set_id(young), at=AT))
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_killed_at_each_deletion_the_next_run_completes_it(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest], before: bool
+) -> None:
+    kept = recorded("1")
+    list_set(store, PREFIX, kept, at=AT)
+    recorded("2")
+    store.age(11)
+    list_set(store, PREFIX, recorded("3"), at=AT)
+    expected = {"rocm-1", "torch-1", "rocm-3", "torch-3"}
+    store.before = before
+    cuts = 0
+    while True:
+        store.left = 1
+        try:
+            collect(store, channels, at=AT)
+            break
+        except PowerCut:
+            cuts += 1
+            assert {name.removesuffix("-py3-none-any.whl") for name in files_of(store)} >= expected
+    assert cuts >= 4
+    assert {name.removesuffix("-py3-none-any.whl") for name in files_of(store)} == expected
+
+
+def test_what_cannot_be_read_holds_everything(
+    store: Dying, channels: Channels, recorded: Callable[[str], SetManifest]
+) -> None:
+    listed = recorded("1")
+    list_set(store, PREFIX, listed, at=AT)
+    recorded("2")
+    store.age(11)
+    before = files_of(store)
+    store.put_bytes("pins/mine.json", b"{}")
+    with pytest.raises(InvalidData, match="no pin"):
+        collect(store, channels, at=AT)
+    store.delete("pins/mine.json")
+    store.delete(f"sets/{set_id(listed)}/manifest.json")
+    with pytest.raises(InvalidInput, match=r"manifest\.json"):
+        collect(store, channels, at=AT)
+    assert files_of(store) == before
+
+
+def test_runs_go_only_when_asked(store: Dying, channels: Channels) -> None:
+    for key in (
+        "42-linux/python/fam/index.html",
+        "42-linux/python/fam/a-1-py3-none-any.whl",
+        "mine/notes.txt",
+    ):
+        store.put_bytes(key, b"x")
+    store.age(11)
+    store.put_bytes("43-linux/python/fam/index.html", b"x")
+    assert collect(store, channels, at=AT).objects == 0
+    assert collect(store, channels, at=AT, runs=True).objects == 2
+    assert {one.key for one in store.list("")} == {"43-linux/python/fam/index.html", "mine/notes.txt"}
+
+
+def rocwright(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words])
+    told = capsys.readouterr()
+    return int(ended.value.code or 0), told.out, told.err
+
+
+def test_the_commands(
+    store: Dying,
+    recorded: Callable[[str], SetManifest],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ROCWRIGHT_STORE", str(store.root))
+    first, second = recorded("1"), recorded("2")
+    for manifest in (first, second):
+        list_set(store, PREFIX, manifest, at=AT, by="nightly")
+    code, out, err = rocwright(
+        "set", "rollback", "release", "--reason", "slow", "--no-wait", "--json", capsys=capsys
+    )
+    assert code == 0, err
+    assert msgspec.json.decode(out) == {
+        "prefix": PREFIX,
+        "current": set_id(first),
+        "yanked": {set_id(second): "slow"},
+    }
+    code, out, _ = rocwright("set", "log", "release", "--json", capsys=capsys)
+    log = msgspec.json.decode(out)
+    assert [(one["action"], one["by"]) for one in log["events"]] == [
+        ("list", "nightly"),
+        ("list", "nightly"),
+        ("yank", ""),
+    ]
+    assert (log["current"], log["shown"]) == (set_id(first), True)
+    code, out, _ = rocwright("set", "pin", "keep", set_id(second)[:12], "--json", capsys=capsys)
+    assert msgspec.json.decode(out)["keep"]["set"] == set_id(second)
+    code, out, _ = rocwright("set", "gc", capsys=capsys)
+    assert (code, out) == (0, "0 objects, 0 B; nothing was changed (--delete does it)\n")
+    code, out, _ = rocwright("set", "repair", "release:fam", capsys=capsys)
+    assert (code, out) == (0, f"{PREFIX} serves {set_id(first)}; 2 sets are on its pages\n")
+    code, _, err = rocwright("set", "rollback", "release:fam", "--reason", "x", capsys=capsys)
+    assert code == 3
+    assert "has no earlier set to go back to" in err
+    code, _, err = rocwright("set", "log", "release:other", capsys=capsys)
+    assert code == 3
+    assert "families: fam" in err
