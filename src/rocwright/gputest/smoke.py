@@ -6,14 +6,15 @@ skipped is not a pass.
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput
+from rocwright.gputest.report.junit import read_junit
+from rocwright.model.testing import CaseResult
 from rocwright.system import venv
 from rocwright.system.venv import Closed, Environment
 
@@ -42,13 +43,20 @@ class TestedEnvironment(msgspec.Struct, frozen=True):
 
 
 def install_fresh(
-    root: Path, requirements: Sequence[str], places: Closed, *, installer: str, cache: Path, log: Path
+    root: Path,
+    requirements: Sequence[str],
+    places: Closed,
+    *,
+    installer: str,
+    cache: Path,
+    log: Path,
+    python: Path | None = None,
 ) -> tuple[Environment, float]:
     """A new environment with `requirements` from the closed places; returns it and the seconds it took.
 
-    A half-made environment of an interrupted run is replaced.
+    A half-made environment of an interrupted run is replaced. `python` is whose (default: the running one).
     """
-    environment = venv.create(root, log=log)
+    environment = venv.create(root, python=python, log=log)
     if installer == "uv":
         done = venv.uv_install(environment, requirements, closed=places, cache=cache, log=log)
     else:
@@ -111,28 +119,19 @@ def run_pytest(
     except CommandFailed as error:
         # Interrupted, given up, killed: a report of the tests so far is no report of the run.
         raise InvalidInput(f"the tests did not run to their end: {error.what}", where=log) from error
-    return parse_junit(report)
+    return verdicts_of(read_junit(report))
 
 
-def parse_junit(report: Path) -> Verdicts:
-    """Verdicts of a JUnit file; a missing or broken file raises `InvalidInput`."""
-    try:
-        root = ElementTree.parse(report).getroot()  # noqa: S314 - written a moment ago by pytest, on this machine
-    except (OSError, ElementTree.ParseError) as error:
-        raise InvalidInput(f"no readable test report: {error}", where=report) from error
+def verdicts_of(results: Iterable[CaseResult]) -> Verdicts:
+    """The counts of a run; what an entry calls expected to fail says as little as what was skipped."""
     passed = 0
     failures: list[str] = []
     skips: list[str] = []
-    for case in root.iter("testcase"):
-        name = f"{case.get('classname')}::{case.get('name')}"
-        problem = case.find("failure")
-        if problem is None:
-            problem = case.find("error")
-        skip = case.find("skipped")
-        if problem is not None:
-            failures.append(f"{name}: {(problem.get('message') or 'no message').splitlines()[0]}")
-        elif skip is not None:
-            skips.append(f"{name}: {skip.get('message')}")
+    for one in results:
+        if one.bad:
+            failures.append(f"{one.id}: {one.message}")
+        elif one.verdict in ("skipped", "xfailed"):
+            skips.append(f"{one.id}: {one.message}")
         else:
             passed += 1
     return Verdicts(passed, len(failures), len(skips), tuple(failures), tuple(skips))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidInput
-from rocwright.gputest.smoke import Verdicts, parse_junit, parse_rocm_sdk_report, run_pytest
+from rocwright.gputest.report.junit import read_junit
+from rocwright.gputest.smoke import Verdicts, parse_rocm_sdk_report, run_pytest, verdicts_of
 from rocwright.system.venv import Environment
 
 JUNIT = """<?xml version="1.0" encoding="utf-8"?>
@@ -31,13 +32,13 @@ def report(folder: Path, text: str) -> Path:
 
 
 def test_every_outcome_is_counted_and_named(tmp_path: Path) -> None:
-    found = parse_junit(report(tmp_path, JUNIT))
+    found = verdicts_of(read_junit(report(tmp_path, JUNIT)))
     assert (found.passed, found.failed, found.skipped) == (2, 2, 1)
     assert found.failures == (
-        "smoke.test_mm::test_bad: assert 1 == 2",
-        "smoke.test_mm::test_broken: failed on setup",
+        "smoke/test_mm.py::test_bad: assert 1 == 2",
+        "smoke/test_mm.py::test_broken: failed on setup",
     )
-    assert found.skip_reasons == ("smoke.test_gpu::test_kernel: no AMD GPU",)
+    assert found.skip_reasons == ("smoke/test_gpu.py::test_kernel: no AMD GPU",)
 
 
 def test_a_test_that_failed_and_then_broke_is_no_pass(tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_a_test_that_failed_and_then_broke_is_no_pass(tmp_path: Path) -> None:
         "<testsuites><testsuite><testcase classname='c' name='n'><failure/><error/></testcase>"
         "<testcase classname='c' name='s'><skipped/><error message=''/></testcase></testsuite></testsuites>"
     )
-    found = parse_junit(report(tmp_path, text))
+    found = verdicts_of(read_junit(report(tmp_path, text)))
     assert (found.passed, found.failed, found.skipped) == (0, 2, 0)
 
 
@@ -56,17 +57,17 @@ def test_a_test_that_failed_and_then_broke_is_no_pass(tmp_path: Path) -> None:
 )
 def test_a_broken_report_is_never_a_pass(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match="no readable test report"):
-        parse_junit(report(tmp_path, text))
+        verdicts_of(read_junit(report(tmp_path, text)))
 
 
 def test_a_missing_report_is_never_a_pass(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no readable test report") as caught:
-        parse_junit(tmp_path / "absent.xml")
+        verdicts_of(read_junit(tmp_path / "absent.xml"))
     assert caught.value.where == str(tmp_path / "absent.xml")
 
 
 def test_a_report_without_tests_has_no_passes(tmp_path: Path) -> None:
-    assert parse_junit(report(tmp_path, "<testsuites/>")) == Verdicts(0, 0, 0)
+    assert verdicts_of(read_junit(report(tmp_path, "<testsuites/>"))) == Verdicts(0, 0, 0)
 
 
 # ---- rocm-sdk test --json ----

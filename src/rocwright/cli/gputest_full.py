@@ -1,0 +1,154 @@
+"""`rocwright test full`, also known as `run_pytorch_tests_full.py`."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.gputest_options import (
+    CHOICE,
+    GPUS_OF_CONFIG,
+    OUTPUT,
+    SOURCE,
+    Choice,
+    GpusOfConfig,
+    Number,
+    Output,
+    Tested,
+    families,
+    gathered,
+    of_environment,
+    require_both,
+    skip_entries,
+    wanted,
+)
+from rocwright.cli.show_gputest import end, show_plan, show_records
+from rocwright.errors import Interrupted
+from rocwright.gputest.fresh import fresh_cache
+from rocwright.gputest.record import write_record, writing_alone
+from rocwright.gputest.upstream.calls import Full, plan_calls, several_gpus
+from rocwright.gputest.upstream.checkout import read_checkout
+from rocwright.gputest.upstream.full import plan_full, shown_full
+from rocwright.gputest.upstream.run import FullRun, require_packages, run_full
+from rocwright.system import console
+
+_Modules = Annotated[
+    tuple[str, ...], Parameter(negative_iterable=(), show_default=False, consume_multiple=True)
+]
+_Included = Annotated[
+    tuple[str, ...],
+    Parameter(negative_iterable=(), show_default=False, consume_multiple=True, env_var="TESTS_TO_INCLUDE"),
+]
+
+
+def gputest_full(
+    *pytest_args: str,
+    tested: Tested = SOURCE,
+    gpus: GpusOfConfig = GPUS_OF_CONFIG,
+    choice: Choice = CHOICE,
+    test_config: Annotated[str, Parameter(env_var="TEST_CONFIG")] = "default",
+    shard: Annotated[Number, of_environment("SHARD_NUMBER")] = None,
+    num_shards: Annotated[Number, of_environment("NUM_TEST_SHARDS")] = None,
+    include: _Included = (),
+    exclude: _Modules = (),
+    exclude_jit_executor: bool = True,
+    exclude_distributed: bool = True,
+    exclude_quantization: bool = True,
+    list_only: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    output: Output = OUTPUT,
+) -> None:
+    """Run PyTorch's own suite, test/run_test.py of the checkout, and judge it by its reports.
+
+    Where it does not end by itself with its tests over, or does nothing for long, it is ended. A module
+    that leaves no report and a process that fails without one count as failed.
+
+    Parameters
+    ----------
+    pytest_args
+        Options for pytest, behind `--`.
+    test_config
+        The configuration: default, distributed, inductor.
+    shard
+        Which shard to run, from 1; needs --num-shards.
+    num_shards
+        How many shards there are.
+    include
+        Run only these modules: test_nn inductor/test_torchinductor.
+    exclude
+        Leave these modules out.
+    exclude_jit_executor
+        Leave out the tests of the JIT's executors.
+    exclude_distributed
+        Leave out the distributed tests; they are a configuration of their own.
+    exclude_quantization
+        Leave out the quantization tests.
+    list_only
+        Let run_test.py list what would run.
+    """
+    number, of = require_both(shard, num_shards)
+    table = output.table()
+    asked = Full(
+        config=test_config or "default",
+        shard=number,
+        shards=of,
+        include=include,
+        exclude=exclude,
+        left_out={
+            "exclude-jit-executor": exclude_jit_executor,
+            "exclude-distributed": exclude_distributed,
+            "exclude-quantization": exclude_quantization,
+        },
+        keyword=choice.k,
+        debug=choice.debug,
+        cache=choice.cache,
+        test_s=table.limits.test_s if choice.test_timeout is None else choice.test_timeout,
+        pytest_args=pytest_args,
+        listing=list_only,
+    )
+    want = wanted(tested, gpus.resolved(several_gpus(table, asked.config)))
+    calls = plan_calls(asked, table, read_checkout(want.pytorch_dir).directory)
+    entries = skip_entries(choice, output)
+    setting = gathered(want, table)
+    with fresh_cache() as cache:
+        runs = plan_full(
+            asked,
+            calls,
+            setting,
+            entries,
+            table,
+            families(),
+            reports=output.reports,
+            miopen_cache=Path(cache),
+            inherited=os.environ,
+            today=datetime.now(timezone.utc).date(),
+        )
+        if output.dry_run:
+            show_plan([shown_full(run) for run in runs], json=output.json)
+            return
+        require_packages(want.python, table)
+        records = []
+        for run in runs:
+            with writing_alone(run.directory):
+                done = run_full(run, table, note=console.say)
+                records.append(done.record)
+                if list_only:
+                    _show_listing(run)
+                else:
+                    write_record(done.record, run.directory)
+            if done.interrupted:
+                raise Interrupted("stopped; what was seen until then is in the record", where=run.directory)
+    if list_only and not any(record.bad for record in records):
+        return
+    show_records(records, output.reports_dir, json=output.json)
+    end(records, output.reports_dir)
+
+
+def _show_listing(run: FullRun) -> None:
+    """What run_test.py printed, without the command itself."""
+    for number, _ in enumerate(run.calls):
+        for line in run.log(number).read_text(encoding="utf-8", errors="replace").splitlines()[1:]:
+            console.out(line)

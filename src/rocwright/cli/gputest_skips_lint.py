@@ -1,0 +1,69 @@
+"""`rocwright test skips lint`: does each entry match what it says, and nothing else?"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list, require_one_source
+from rocwright.errors import ContractBroken
+from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.skips.hold import where_fits
+from rocwright.gputest.skips.lint import lint
+from rocwright.gputest.skips.tree import Tree
+from rocwright.system import console
+
+_ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
+
+
+def gputest_skips_lint(
+    *,
+    entries: EntryOptions = _ENTRIES,
+    place: PlaceOptions = _PLACE,
+    collected: Path | None = None,
+    pytorch_dir: Path | None = None,
+    python: Path | None = None,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Judge the entries against the tests that there are; exit code 9 when one is wrong.
+
+    Wrong is an entry that matches no test, more tests than it declares or tests of several files, one that
+    has expired, and two entries for one test in one place. Without a list of tests only what the entries say
+    of themselves is judged.
+
+    Parameters
+    ----------
+    collected
+        A list of node ids (pytest --collect-only -q), or the results.json of a whole run.
+    pytorch_dir
+        A PyTorch checkout: the files that the entries name are collected there.
+    python
+        The interpreter with torch and pytest for that (default: the one that runs here).
+    json
+        Print the findings as JSON.
+    """
+    require_one_source(collected, pytorch_dir)
+    chosen, families, asked = entries.entries(), families_table(), place.place()
+    judged = tuple(entry for entry in chosen if where_fits(entry.where, asked, families))
+    tests = collected_list(collected)
+    if pytorch_dir is not None:
+        tests = Tree.opened(pytorch_dir, python).collected(judged)
+    found = lint(chosen, families, date.today(), place=asked, collected=tests)
+    if json:
+        console.out_json(found)
+    elif found.findings:
+        rows = [(one.entry, one.severity, one.rule, one.test, one.what) for one in found.findings]
+        console.table("", ("entry", "severity", "rule", "pattern", "what"), rows)
+    against = f"against {len(tests.ids)} tests" if tests else "without a list of tests"
+    console.say(
+        f"entries judged {against}: {len(judged)}; "
+        f"errors: {len(found.errors)}, warnings: {len(found.findings) - len(found.errors)}"
+    )
+    if found.errors:
+        raise ContractBroken(
+            f"findings against skip entries: {len(found.errors)}",
+            next_step="mend the entries that are named, or take them out",
+        )

@@ -1,0 +1,68 @@
+"""Options of the commands that run the tests of skip entries again, and where they run them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cyclopts import Parameter
+
+from rocwright.cli.gputest_options import Gpus, Tested, this_platform, wanted
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.gputest.fresh import fresh_cache
+from rocwright.gputest.setting import gather
+from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.skips.rerun import Bench, environment_of
+from rocwright.model.suites import SuiteTable
+from rocwright.system import console
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RerunOptions:
+    """How tests are run again."""
+
+    test_timeout: float | None = None
+    """Seconds that one test may take (default: 900)."""
+
+    hang_timeout: float = 60
+    """Seconds for a test that an entry says hangs."""
+
+    times: int = 1
+    """How often each test runs; it passes when it passes every time."""
+
+    log_dir: Path = Path("skips-logs")
+    """Where the workers' logs go."""
+
+
+@contextmanager
+def opened_bench(tested: Tested, gpus: Gpus, rerun: RerunOptions) -> Iterator[Bench]:
+    """The place to run tests again in. Raises `UsageError`, `MissingTool`, `NoGpu` as `test units`."""
+    if rerun.times < 1 or rerun.hang_timeout <= 0 or (rerun.test_timeout or 1) <= 0:
+        raise UsageError("--times and the timeouts have to be above 0")
+    table = load_table("tests", SuiteTable, read_overlay())
+    setting = gather(
+        wanted(tested, gpus), table, families_table(), platform=this_platform(), note=console.say
+    )
+    targets = tuple(setting.by_target)
+    if len(targets) > 1:
+        raise UsageError(
+            f"there are GPUs of several targets: {', '.join(targets)}",
+            next_step=f"choose one: --amdgpu-family {targets[0]}",
+        )
+    with fresh_cache() as cache:
+        yield Bench(
+            setting=setting,
+            target=targets[0],
+            table=table,
+            environment=environment_of(setting, table, Path(cache), os.environ),
+            work_dir=rerun.log_dir,
+            test_s=rerun.test_timeout or table.limits.test_s,
+            hang_s=rerun.hang_timeout,
+            times=rerun.times,
+        )

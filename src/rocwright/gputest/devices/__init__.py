@@ -1,0 +1,1 @@
+"""Which GPUs there are, and which of them the tests use."""

@@ -1,0 +1,1 @@
+"""Reports: JUnit written and read, shards judged, failures grouped by cause, pages for CI and for people."""

@@ -1,0 +1,202 @@
+"""What a set of reports comes to: each expected run, each failure, each cause. Pure.
+
+A run has passed only where a report of it is whole, says that it came to its end, holds at least one test
+that ran, and none that is bad. Everything else is failed or no report: silence is never a pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rocwright.gputest.report.expect import implied, matches, missing
+from rocwright.gputest.report.signature import Signature, signature
+from rocwright.gputest.report.values import (
+    FINDINGS,
+    Expected,
+    FailedCase,
+    FileTime,
+    Finding,
+    FixedTest,
+    Group,
+    Judged,
+    Report,
+    ShardState,
+    State,
+)
+from rocwright.model.signatures import SignatureTable
+from rocwright.model.testing import CaseResult, Ran, run_of_key
+
+# Of a detail that long; it holds the end, where the cause stands.
+_DETAIL = 6000
+_RAN = ("passed", "flaky", "xfailed")
+Place = tuple[str, str, str]
+
+
+def judge(
+    expected: Sequence[Expected] | None,
+    found: Sequence[Report],
+    previous: Sequence[Report] | None = None,
+    *,
+    table: SignatureTable,
+    issues: Mapping[str, str] | None = None,
+    compared: str = "",
+) -> Judged:
+    """What the reports come to.
+
+    `expected` are the runs that have to report; None: every shard that the reports themselves count.
+    `previous` are the reports of an earlier set; `issues` gives the issue of an entry by its id.
+    """
+    shards = [shard_state(one, expected=_is_expected(one, expected)) for one in found]
+    awaited = implied(found) if expected is None else missing(expected, found)
+    shards += [_silent(one) for one in awaited]
+    before = _Before(previous or (), table)
+    groups = _groups(found, before, table, issues or {})
+    return Judged(
+        shards=tuple(sorted(shards, key=lambda one: _natural(one.name))),
+        groups=tuple(sorted(groups, key=_importance)),
+        fixed=tuple(sorted(_fixed(found, before))),
+        files=tuple(_files(found)),
+        compared=compared if previous is not None else "",
+    )
+
+
+def _is_expected(report: Report, expected: Sequence[Expected] | None) -> bool:
+    return expected is None or any(matches(one, report) for one in expected)
+
+
+def _silent(expected: Expected) -> ShardState:
+    named = run_of_key(expected.id) or Ran("")
+    target = expected.target.removeprefix("cpu") or named.target
+    suite = expected.suite or named.suite
+    return ShardState(expected.id, "no report", "nothing came from it", target, suite=suite)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts 2of10 before 10of10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def shard_state(report: Report, *, expected: bool = True) -> ShardState:
+    """Whether a run passed, failed, or gave no report, and why."""
+    counts: Counter[str] = Counter(one.verdict for one in report.results)
+    bad = sum(one.bad for one in report.results)
+    state: State = "no report"
+    if report.problems:
+        more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
+        told = f"; what can be read of it has {bad} failed" if bad else ""
+        why = f"{report.problems[0]}{more}{told}"
+    elif report.empty:
+        why = report.notes[0] if report.notes else "there is no file of results"
+    elif bad:
+        state, why = "failed", f"{bad} of {len(report.results)} tests failed"
+        why += "" if report.complete else "; it was stopped before its end"
+    elif not report.complete:
+        state, why = "failed", "it was stopped before its end"
+    elif not any(counts[verdict] for verdict in _RAN):
+        state, why = "failed", f"no test ran; {len(report.results)} were skipped"
+        why = why if report.results else "no test ran"
+    else:
+        state, why = "passed", f"{counts['flaky']} flaky" if counts["flaky"] else ""
+    return ShardState(
+        name=report.name,
+        state=state,
+        why=why,
+        target=report.ran.target,
+        suite=report.ran.suite,
+        ran=report.ran,
+        counts=dict(sorted(counts.items())),
+        reruns=sum(one.attempts - 1 for one in report.results),
+        seconds=report.seconds,
+        expected=expected,
+        notes=report.notes,
+    )
+
+
+def place_of(ran: Ran) -> Place:
+    """Where failures are compared: shards, Pythons and attempts are the same place."""
+    return ran.suite, ran.config, ran.target
+
+
+class _Before:
+    """What failed before, by place and test."""
+
+    def __init__(self, reports: Iterable[Report], table: SignatureTable) -> None:
+        self.failed: dict[Place, dict[str, dict[str, CaseResult]]] = {}
+        for report in reports:
+            tests = self.failed.setdefault(place_of(report.ran), {})
+            for one in report.results:
+                told = signature(one, table) if one.bad else None
+                # The machine's fault says nothing of the test.
+                if told is not None and not told.infra:
+                    tests.setdefault(one.id, {})[told.text] = one
+
+    def knows(self, ran: Ran, test: str, told: Signature) -> bool:
+        """Whether the test failed like this there before."""
+        return told.text in self.failed.get(place_of(ran), {}).get(test, {})
+
+
+def _finding(case: CaseResult, told: Signature, ran: Ran, before: _Before) -> Finding:
+    if case.verdict == "flaky":
+        return "FLAKY"
+    if told.infra:
+        return "INFRA"
+    # An entry that says that a test fails does not say that it passes.
+    known = (case.entry and case.verdict != "xpassed") or before.knows(ran, case.id, told)
+    return "KNOWN" if known else "NEW"
+
+
+def _groups(
+    found: Sequence[Report], before: _Before, table: SignatureTable, issues: Mapping[str, str]
+) -> Iterator[Group]:
+    cases: dict[Signature, list[tuple[FailedCase, CaseResult]]] = {}
+    for report in found:
+        for one in report.results:
+            if one.bad or one.verdict == "flaky":
+                told = signature(one, table)
+                finding = _finding(one, told, report.ran, before)
+                case = FailedCase(report.name, one.id, one.verdict, finding, one.message, one.entry)
+                cases.setdefault(told, []).append((case, one))
+    for told, pairs in cases.items():
+        first = pairs[0][1]
+        named = sorted({issues[case.entry] for case, _ in pairs if issues.get(case.entry)})
+        yield Group(
+            id=told.id,
+            signature=told.text,
+            finding=min((case.finding for case, _ in pairs), key=FINDINGS.index),
+            infra=told.infra,
+            cases=tuple(sorted(case for case, _ in pairs)),
+            issues=tuple(named),
+            detail=first.detail if len(first.detail) <= _DETAIL else "…" + first.detail[-_DETAIL:],
+        )
+
+
+def _importance(group: Group) -> tuple[int, int, str]:
+    return FINDINGS.index(group.finding), -len(group.cases), group.signature
+
+
+def _fixed(found: Sequence[Report], before: _Before) -> Iterator[FixedTest]:
+    bad = {(place_of(report.ran), one.id) for report in found for one in report.results if one.bad}
+    passed = {
+        (place_of(report.ran), one.id): report
+        for report in found
+        for one in report.results
+        if one.verdict == "passed"
+    }
+    for place, tests in before.failed.items():
+        for test, told in tests.items():
+            if (place, test) in passed and (place, test) not in bad:
+                message = next(iter(told.values())).message
+                yield FixedTest(test, "-".join(filter(None, place)), message)
+
+
+def _files(found: Sequence[Report]) -> list[FileTime]:
+    seconds: dict[str, float] = {}
+    tests: Counter[str] = Counter()
+    for report in found:
+        for one in report.results:
+            seconds[one.file] = seconds.get(one.file, 0.0) + one.seconds
+            tests[one.file] += 1
+    ordered = sorted(seconds, key=lambda file: (-seconds[file], file))
+    return [FileTime(file, round(seconds[file], 3), tests[file]) for file in ordered]

@@ -1,0 +1,1 @@
+"""Split test files into shards of equal time, by what they took before."""

@@ -1,0 +1,223 @@
+"""How long each test took, by GPU and torch: merged from the records of runs, kept as one JSON file.
+
+Of each test the newest few times are kept, and their median counts: one run on a busy machine moves nothing.
+Times of runs that were cut short, and of attempts after the first, are not taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Literal
+
+import msgspec
+
+from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.model.gpu import parse_target
+from rocwright.model.manifest import canonical_json
+from rocwright.model.testing import CaseResult, Ran
+from rocwright.model.version import parse_version
+from rocwright.system.files import atomic_write
+
+# What a run was that stopped a test says nothing of how long it takes.
+_CUT_SHORT = ("crashed", "hung", "memory", "error")
+# No test takes years: what says so was written by something else.
+_LONGEST_S = 1e8
+_SECONDS = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_S)]
+_TIMES = Annotated[tuple[_SECONDS, ...], msgspec.Meta(min_length=1)]
+
+
+class Place(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+    """Where times are comparable: a target (`cpu` for none), torch's `major.minor`, a platform, a
+    configuration."""
+
+    target: str
+    torch: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
+    platform: Literal["linux", "windows"] = "linux"
+    config: str = "default"
+
+    def __str__(self) -> str:
+        told = [self.target, f"torch {self.torch}"]
+        told += [self.platform] if self.platform != "linux" else []
+        told += [self.config] if self.config != "default" else []
+        return ", ".join(told)
+
+
+class Timed(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The times of a place: seconds by node id, seconds to collect each file behind another one, and seconds
+    before the first test of a run; the newest last."""
+
+    place: Place
+    tests: dict[str, _TIMES]
+    collect: dict[str, _TIMES] = {}
+    start: tuple[_SECONDS, ...] = ()
+
+    def seconds(self) -> dict[str, float]:
+        """The median of each test, by node id in order."""
+        return {test: median(times) for test, times in sorted(self.tests.items())}
+
+    def collect_s(self) -> dict[str, float]:
+        """The median of each file, by name in order."""
+        return {file: median(times) for file, times in sorted(self.collect.items())}
+
+    def start_s(self) -> float:
+        """The median of what comes before the first test."""
+        return median(self.start or (0.0,))
+
+
+class Durations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file; `runs` are digests of what was merged, so that nothing is taken twice."""
+
+    schema: Literal[1] = 1
+    timed: tuple[Timed, ...] = ()
+    runs: tuple[str, ...] = ()
+
+    def at(self, place: Place) -> Timed | None:
+        """The times of exactly this place."""
+        return next((one for one in self.timed if one.place == place), None)
+
+
+def minor_of(torch: str) -> str:
+    """`major.minor` of a version of torch, nightly or not; raises `InvalidVersion`."""
+    version = parse_version(torch)
+    return f"{version.major}.{version.minor}"
+
+
+def place_of(ran: Ran) -> Place:
+    """The place of a run; raises `InvalidInput` for one that does not say its version of torch."""
+    if not ran.torch:
+        raise InvalidInput(
+            f"the run {ran.key} does not say which torch it tested",
+            next_step="say it with --torch",
+        )
+    return Place(target_name(ran.target), minor_of(ran.torch), _platform(ran.platform), ran.config)
+
+
+def target_name(text: str) -> str:
+    """A target without its features; `cpu` where there is none."""
+    if not text or text == "cpu":
+        return "cpu"
+    # Other makers' GPUs have other names.
+    return parse_target(text).base if text.startswith("gfx") else text
+
+
+def _platform(text: str) -> Literal["linux", "windows"]:
+    return "windows" if text.startswith("win") else "linux"
+
+
+def merge(
+    held: Durations,
+    place: Place,
+    results: Sequence[CaseResult],
+    *,
+    kept: int,
+    collect_s: Mapping[str, float] | None = None,
+    start_s: float = 0.0,
+) -> Durations:
+    """The durations with those of one run, of each test and file the `kept` newest times.
+
+    A run that is in it already changes nothing.
+    """
+    digest = hashlib.sha256(canonical_json((place, results))).hexdigest()[:16]
+    if digest in held.runs:
+        return held
+    before = held.at(place)
+    tests = dict(before.tests) if before is not None else {}
+    for result in results:
+        if result.verdict == "skipped" and result.entry:
+            # It costs nothing while the entry holds, and is a new test when the entry goes.
+            tests.pop(result.id, None)
+        elif _counts(result):
+            times = (*tests.get(result.id, ()), round(result.seconds / max(result.attempts, 1), 3))
+            tests[result.id] = times[-kept:]
+    collect = dict(before.collect) if before is not None else {}
+    for file, seconds in (collect_s or {}).items():
+        if _is_time(seconds):
+            collect[file] = (*collect.get(file, ()), round(seconds, 3))[-kept:]
+    start = before.start if before is not None else ()
+    start = (*start, round(start_s, 3))[-kept:] if start_s and _is_time(start_s) else start
+    others = [one for one in held.timed if one.place != place]
+    mine = Timed(place, dict(sorted(tests.items())), dict(sorted(collect.items())), start)
+    timed = sorted([*others, mine] if tests else others, key=lambda one: one.place)
+    return Durations(1, tuple(timed), (*held.runs, digest))
+
+
+def _counts(result: CaseResult) -> bool:
+    return "::" in result.id and result.verdict not in _CUT_SHORT and _is_time(result.seconds)
+
+
+def _is_time(seconds: float) -> bool:
+    return 0 <= seconds <= _LONGEST_S
+
+
+def joined(several: Iterable[Durations], *, kept: int | None = None) -> Durations:
+    """Several files as one; where they know the same test, its times are put in their order."""
+    found = Durations()
+    for each in several:
+        if not found.timed:
+            found = each
+            continue
+        if set(each.runs) <= set(found.runs):
+            continue
+        tables = {one.place: one for one in found.timed}
+        for one in each.timed:
+            held = tables.get(one.place, Timed(one.place, {}))
+            tests, collect = _added(held.tests, one.tests, kept), _added(held.collect, one.collect, kept)
+            start = (*held.start, *one.start)[-kept if kept else None :]
+            tables[one.place] = Timed(one.place, tests, collect, start)
+        timed = tuple(tables[place] for place in sorted(tables))
+        found = Durations(1, timed, tuple(dict.fromkeys((*found.runs, *each.runs))))
+    return found
+
+
+def _added(
+    held: Mapping[str, tuple[float, ...]], more: Mapping[str, tuple[float, ...]], kept: int | None
+) -> dict[str, tuple[float, ...]]:
+    found = dict(held)
+    for name, times in more.items():
+        found[name] = (*found.get(name, ()), *times)[-kept if kept else None :]
+    return dict(sorted(found.items()))
+
+
+def load_durations(paths: Iterable[Path], *, kept: int | None = None) -> Durations:
+    """Read durations files and join them.
+
+    Raises `UsageError` for a path that is none, `InvalidData` naming file and field for what is no such file.
+    """
+    return joined((_read(path) for path in paths), kept=kept)
+
+
+def _read(path: Path) -> Durations:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the durations file {path} cannot be read: {error.strerror}",
+            where=path,
+            next_step="name a file that `rocwright test durations --output` wrote",
+        ) from error
+    return parse_durations(data, where=str(path))
+
+
+def parse_durations(data: bytes, *, where: str) -> Durations:
+    """The content of a durations file."""
+    try:
+        found = msgspec.json.decode(data, type=Durations)
+        places = [one.place for one in found.timed]
+        if len(set(places)) < len(places):
+            raise msgspec.ValidationError("it has two tables for one place - at `$.timed`")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidData(
+            f"{where} is no durations file: {error}",
+            where=where,
+            next_step="write it anew with `rocwright test durations --output`",
+        ) from error
+    return found
+
+
+def write_durations(durations: Durations, path: Path) -> None:
+    """Write the file whole or not at all; the same durations give the same bytes."""
+    with atomic_write(path) as stream:
+        stream.write(canonical_json(durations) + b"\n")

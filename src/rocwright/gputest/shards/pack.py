@@ -1,0 +1,269 @@
+"""Cut test files into pieces, and deal them out to shards: the longest first, to the shard that has least.
+
+A piece is as large as it may be: files stay whole where the shards come out even, then classes do, and only a
+class that is too long itself is cut between tests. What a file costs before its first test, every shard pays
+that has a part of it. Weights are whole numbers, so that no order of adding them can change the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+
+from rocwright.errors import UsageError
+
+# How long a file may be that stays whole, and a piece of those that do not, in shares of an ideal shard.
+_CUTS = (1.0, 0.5, 0.25, 0.125)
+
+
+@dataclass(frozen=True)
+class FileWeight:
+    """A test file: what its tests cost by node id, or, where they are not known, what it costs as a whole.
+
+    `collect` is what it costs besides in every shard that has a part of it.
+    """
+
+    file: str
+    weight: int = 1
+    tests: tuple[tuple[str, int], ...] = ()
+    collect: int = 0
+
+    @property
+    def cost(self) -> int:
+        """The weight of all tests, of which none is for nothing."""
+        return sum(max(cost, 1) for _, cost in self.tests) or max(self.weight, 1)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one shard runs: of `files` all that is in `only` and not in `leave`.
+
+    Both hold node ids, classes (`f.py::Class`) and files; an `only` of None is all of the files. Of the
+    shards of a file that is cut, one also takes the tests that nobody knew of.
+    """
+
+    number: int
+    of: int
+    files: tuple[str, ...]
+    weight: int
+    only: tuple[str, ...] | None = None
+    leave: tuple[str, ...] = ()
+
+    @cached_property
+    def _wanted(self) -> frozenset[str]:
+        return frozenset(self.files if self.only is None else self.only)
+
+    @cached_property
+    def _left(self) -> frozenset[str]:
+        return frozenset(self.leave)
+
+    def takes(self, node_id: str) -> bool:
+        """Whether this shard runs the test."""
+        above = tuple(beginnings(node_id))
+        return not self._wanted.isdisjoint(above) and self._left.isdisjoint(above)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The shards, and what keeps them apart: the longest piece that cannot be cut (empty: they are even)."""
+
+    shards: tuple[Shard, ...]
+    longest: str = ""
+    longest_weight: int = 0
+
+    @property
+    def spread(self) -> float:
+        """How much less the lightest shard has than the heaviest, as a share of the heaviest."""
+        return _spread([shard.weight for shard in self.shards])
+
+
+@dataclass
+class _Piece:
+    """Tests of one file that stay together; `whole`: all of them."""
+
+    file: str
+    weight: int
+    ids: list[str] = field(default_factory=list)
+    whole: bool = True
+    collect: int = 0
+
+
+@dataclass
+class _Filled:
+    weight: int = 0
+    pieces: list[_Piece] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+
+    def with_(self, piece: _Piece) -> int:
+        """The weight that it has with one piece more."""
+        return self.weight + piece.weight + (0 if piece.file in self.files else piece.collect)
+
+    def add(self, piece: _Piece) -> None:
+        """Take a piece."""
+        self.weight = self.with_(piece)
+        self.pieces.append(piece)
+        self.files.add(piece.file)
+
+
+def beginnings(node_id: str) -> Iterator[str]:
+    """The file of a test, its classes, itself: `f.py`, `f.py::C`, `f.py::C::t[a::b]`."""
+    name, bracket, parameters = node_id.partition("[")
+    parts = name.split("::")
+    for count in range(1, len(parts)):
+        yield "::".join(parts[:count])
+    yield name + bracket + parameters
+
+
+def class_of(node_id: str) -> str:
+    """What a test stands in: its class, or its file."""
+    return node_id.partition("[")[0].rpartition("::")[0]
+
+
+def most_shards(files: Sequence[FileWeight]) -> int:
+    """The largest number of shards that leaves none empty."""
+    return sum(len(each.tests) or 1 for each in files)
+
+
+def pack(files: Sequence[FileWeight], shards: int, *, spread: float, start: int = 0) -> Packed:
+    """Deal the files out to so many shards, none of them empty, at most `spread` apart where they can be.
+
+    `start` is what every shard costs before its first test, whatever it runs.
+    The same files in the same order give the same shards. Raises `UsageError` for more shards than there are
+    tests, and for less than one.
+    """
+    most = most_shards(files)
+    if not 1 <= shards <= most:
+        known = "tests" if any(each.tests for each in files) else "test files"
+        raise UsageError(
+            f"{shards} shards for {most} {known}: some would have nothing to run",
+            next_step=f"give a number of shards from 1 to {most}" if most else "name test files",
+        )
+    ideal = sum(each.cost + each.collect for each in files) / shards
+    best: tuple[float, list[_Filled]] | None = None
+    for whole, piece in _sizes(spread):
+        pieces = [part for each in files for part in _cut(each, whole * ideal, piece * ideal)]
+        filled = _dealt(pieces, shards, start)
+        reached = _spread([one.weight for one in filled])
+        if all(one.pieces for one in filled) and (best is None or reached < best[0]):
+            best = reached, filled
+        if best is not None and (best[0] <= spread or piece == whole == spread):
+            break
+    assert best is not None
+    longest, weight = max((_largest(each) for each in files), key=lambda one: one[1])
+    shown = _written(best[1], tuple(each.file for each in files))
+    return Packed(shown, longest, weight) if best[0] > spread else Packed(shown)
+
+
+def _sizes(spread: float) -> Iterator[tuple[float, float]]:
+    """How long whole files and pieces may be: as few files as possible are cut, into as few pieces.
+
+    Every shard that has a part of a file imports and collects it. The shard that has most got its last piece
+    when it had least, so it leads by that piece at most: those of the wanted spread need no further cut.
+    """
+    yield math.inf, math.inf
+    sizes = (*_CUTS, spread)
+    for number, whole in enumerate(sizes):
+        for piece in sizes[number:]:
+            yield whole, piece
+    # Pieces may be small enough and still fewer than the shards.
+    yield 0.0, 0.0
+
+
+def _largest(each: FileWeight) -> tuple[str, int]:
+    """What of a file cannot be cut and costs most."""
+    if not each.tests:
+        return each.file, each.cost
+    return max((*each.tests, (each.file, each.collect)), key=lambda test: test[1])
+
+
+def _spread(weights: Sequence[int]) -> float:
+    return (max(weights) - min(weights)) / max(weights)
+
+
+def _cut(each: FileWeight, whole: float, largest: float) -> list[_Piece]:
+    """The pieces of a file: itself, or runs of whole classes, or of the tests of a class."""
+    if each.cost + each.collect <= whole or len(each.tests) < 2:
+        return [_Piece(each.file, each.cost, collect=each.collect)]
+    runs = [_Piece(each.file, 0, [], whole=False, collect=each.collect)]
+    for _, members in groupby(each.tests, key=lambda test: class_of(test[0])):
+        tests = [(test, max(cost, 1)) for test, cost in members]
+        total = sum(cost for _, cost in tests)
+        if total <= largest:
+            _add(runs, [test for test, _ in tests], total, largest)
+            continue
+        # What a class shares is set up once less where its first run holds nothing else.
+        runs.append(_Piece(each.file, 0, [], whole=False, collect=each.collect))
+        for test, cost in tests:
+            _add(runs, [test], cost, largest)
+    return [run for run in runs if run.ids]
+
+
+def _add(runs: list[_Piece], ids: list[str], cost: int, largest: float) -> None:
+    last = runs[-1]
+    if last.ids and last.weight + cost > largest:
+        last = _Piece(last.file, 0, [], whole=False, collect=last.collect)
+        runs.append(last)
+    last.ids.extend(ids)
+    last.weight += cost
+
+
+def _dealt(pieces: Sequence[_Piece], shards: int, start: int) -> list[_Filled]:
+    filled = [_Filled(start) for _ in range(shards)]
+    # Sorting keeps the order of equal ones, and the first of equal shards is taken.
+    for piece in sorted(pieces, key=lambda piece: -piece.weight - piece.collect):
+        weights = [one.with_(piece) for one in filled]
+        filled[weights.index(min(weights))].add(piece)
+    return filled
+
+
+def _written(filled: Sequence[_Filled], files: tuple[str, ...]) -> tuple[Shard, ...]:
+    """The shards as they are told to a run."""
+    cut: dict[str, dict[int, list[str]]] = {}
+    for number, one in enumerate(filled):
+        for piece in one.pieces:
+            if not piece.whole:
+                cut.setdefault(piece.file, {}).setdefault(number, []).extend(piece.ids)
+    only: list[set[str]] = [set() for _ in filled]
+    leave: list[set[str]] = [set() for _ in filled]
+    for file, parts in cut.items():
+        named = _by_class(parts)
+        # Tests that nobody knew of go where there is least to do.
+        rest = min(parts, key=lambda number: (filled[number].weight, number))
+        for number, names in named.items():
+            only[number].update([file] if number == rest else names)
+            if number != rest:
+                leave[rest].update(names)
+    shards = []
+    for number, one in enumerate(filled):
+        mine = {piece.file for piece in one.pieces}
+        whole = {piece.file for piece in one.pieces if piece.whole}
+        shards.append(
+            Shard(
+                number + 1,
+                len(filled),
+                tuple(file for file in files if file in mine),
+                one.weight,
+                tuple(sorted(only[number] | whole)) if only[number] else None,
+                tuple(sorted(leave[number])),
+            )
+        )
+    return tuple(shards)
+
+
+def _by_class(parts: Mapping[int, Sequence[str]]) -> dict[int, list[str]]:
+    """Node ids by shard, with the class in place of its tests where one shard has them all."""
+    holders: dict[str, set[int]] = {}
+    for number, ids in parts.items():
+        for node_id in ids:
+            # Below the file only: the file itself stands for all of its tests.
+            for name in tuple(beginnings(node_id))[1:-1]:
+                holders.setdefault(name, set()).add(number)
+
+    def named(node_id: str) -> str:
+        above = tuple(beginnings(node_id))[1:-1]
+        return next((name for name in above if len(holders[name]) == 1), node_id)
+
+    return {number: list(dict.fromkeys(map(named, ids))) for number, ids in parts.items()}

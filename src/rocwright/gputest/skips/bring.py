@@ -1,0 +1,207 @@
+"""The reference's skip lists as entries: a name in a module becomes exact tests, or a wide pattern."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import msgspec
+
+from rocwright.gputest.inside.rocwright_patterns import parts
+from rocwright.gputest.skips.collected import Collected
+from rocwright.gputest.skips.hold import FamilyMembers, targets_of
+from rocwright.gputest.skips.reference import Listed, Read
+from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
+
+_COMMON = "common"
+_PLATFORMS = ("linux", "windows")
+_ISSUE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+")
+_LONGEST_REASON = 300
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """The entries, the ids of those whose patterns reach further than their names say, and what was odd."""
+
+    entries: tuple[SkipEntry, ...]
+    wide: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """What a name stands for: no tests where there are none."""
+
+    tests: tuple[str, ...]
+    wide: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What becomes an entry: the name that was met first, its tests, and everywhere that it holds."""
+
+    listed: Listed
+    found: _Tests
+    where: SkipWhere
+
+    def joined(self, listed: Listed, targets: tuple[str, ...]) -> _Kept:
+        # One of the two holds for every target, or both name some.
+        held = self.where.targets
+        both = tuple(dict.fromkeys([*held, *targets])) if held and targets else ()
+        said = self.listed if self.listed.comment else listed
+        return replace(self, listed=said, where=msgspec.structs.replace(self.where, targets=both))
+
+
+def imported(
+    read: Read,
+    families: FamilyMembers,
+    *,
+    added: date,
+    kind: SkipKind = "skip",
+    collected: Collected | None = None,
+) -> Imported:
+    """Entries for what was read, one for each name and place; names for several targets share one.
+
+    With a list of tests they are exact; a name that no test has stands for those that begin with it, else
+    for those that hold it. Without one each is a pattern `test_<module>.py::*::<name>*`.
+    """
+    notes = list(read.notes)
+    unknown: dict[str, int] = {}
+    kept: dict[tuple[tuple[str, ...], str, tuple[str, ...]], _Kept] = {}
+    for listed in read.listed:
+        where = _where(listed, families)
+        if where is None:
+            unknown[" > ".join(listed.sections)] = unknown.get(" > ".join(listed.sections), 0) + 1
+            continue
+        found = _tests_for(listed, collected)
+        if found.note:
+            notes.append(f"{listed.place}: {found.note}")
+        if not found.tests:
+            continue
+        wider = _wider(kept.values(), found.tests, where, families)
+        if wider is not None:
+            notes.append(f"{listed.place}: {listed.name} is left out: {wider.listed.place} says it already")
+            continue
+        key = (found.tests, where.torch, where.platforms)
+        if key in kept:
+            kept[key] = kept[key].joined(listed, where.targets)
+        else:
+            kept[key] = _Kept(listed, found, where)
+    notes += [
+        f"section {name}: no known target, family or platform; its {number} names are left out"
+        for name, number in unknown.items()
+    ]
+    used: set[str] = set()
+    entries = tuple(_entry(one, kind, added, used) for one in kept.values())
+    wide = tuple(entry.id for entry, one in zip(entries, kept.values(), strict=True) if one.found.wide)
+    return Imported(entries, wide, tuple(notes))
+
+
+def _entry(one: _Kept, kind: SkipKind, added: date, used: set[str]) -> SkipEntry:
+    return SkipEntry(
+        id=_id(one.listed, one.where, used),
+        tests=one.found.tests,
+        kind=kind,
+        reason=_reason(one.listed),
+        added=added,
+        where=one.where,
+        issue=_issue(one.listed),
+    )
+
+
+def _where(listed: Listed, families: FamilyMembers) -> SkipWhere | None:
+    """Where the sections around a name hold all of them; None for one that says nothing known."""
+    targets: list[str] = []
+    platforms: list[str] = []
+    for section in listed.sections:
+        if section == _COMMON:
+            continue
+        if section in _PLATFORMS:
+            platforms.append(section)
+        elif targets_of((section,), families):
+            targets.append(section)
+        elif section and targets_of((f"{section}*",), families):
+            targets.append(f"{section}*")
+        else:
+            return None
+    if len(targets) > 1 or len(platforms) > 1:
+        return None
+    return msgspec.convert({"targets": targets, "platforms": platforms, "torch": listed.torch}, SkipWhere)
+
+
+def _tests_for(listed: Listed, collected: Collected | None) -> _Tests:
+    files = files_of_module(listed.module)
+    if collected is None:
+        pattern = f"{files[0]}::*::{listed.name}*"
+        return _Tests((pattern,), wide=True)
+    here = [one for one in collected.ids if parts(one)[0] in files] or [
+        # The lists name modules without their directory.
+        one
+        for one in collected.ids
+        if parts(one)[0].rpartition("/")[2] == files[0].rpartition("/")[2]
+    ]
+    reach = (
+        ("", lambda name: name == listed.name),
+        ("begin with it", lambda name: name.startswith(listed.name)),
+        ("hold it", lambda name: listed.name in name),
+    )
+    for how, fits in reach:
+        tests = tuple(one for one in here if fits(parts(one)[-1].partition("[")[0]))
+        if tests:
+            note = f"no test is named {listed.name}; {len(tests)} {how}" if how else ""
+            return _Tests(tests, wide=bool(how), note=note)
+    elsewhere = sorted({parts(one)[0] for one in collected.ids if parts(one)[-1] == listed.name})
+    hint = f"; {', '.join(elsewhere[:3])} has it" if elsewhere else ""
+    return _Tests((), note=f"{listed.name} is left out: {listed.module} has no such test{hint}")
+
+
+def files_of_module(module: str) -> tuple[str, ...]:
+    """The files that a module of the lists may mean, the likeliest first: `cuda` is `test_cuda.py`."""
+    path = module.strip().removesuffix(".py").replace("\\", "/")
+    folder, slash, name = path.rpartition("/")
+    own = f"{path}.py"
+    return (own,) if name.startswith("test_") else (f"{folder}{slash}test_{name}.py", own)
+
+
+def _wider(
+    kept: Iterable[_Kept], tests: tuple[str, ...], where: SkipWhere, families: FamilyMembers
+) -> _Kept | None:
+    """The first that holds for all of these tests wherever `where` does."""
+    for one in kept:
+        over = one.where
+        if (
+            set(tests) <= set(one.found.tests)
+            and (not over.targets or _within(where.targets, over.targets, families))
+            and (not over.platforms or (where.platforms and set(where.platforms) <= set(over.platforms)))
+            and over.torch in ("", where.torch)
+        ):
+            return one
+    return None
+
+
+def _within(inner: Sequence[str], outer: Sequence[str], families: FamilyMembers) -> bool:
+    return bool(inner) and targets_of(inner, families) <= targets_of(outer, families)
+
+
+def _id(listed: Listed, where: SkipWhere, used: set[str]) -> str:
+    words = [listed.name, *(name.rstrip("*") for name in where.targets), *where.platforms, where.torch]
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(filter(None, words))).strip("-._") or "entry"
+    module = re.sub(r"[^A-Za-z0-9._-]+", "-", listed.module)
+    candidates = [plain, f"{plain}-{module}", *(f"{plain}-{module}-{number}" for number in range(2, 1000))]
+    chosen = next(one for one in candidates if one not in used)
+    used.add(chosen)
+    return chosen
+
+
+def _reason(listed: Listed) -> str:
+    said = " ".join(listed.comment.split())
+    if not said:
+        return f"listed in {listed.place} without a reason"
+    return said if len(said) <= _LONGEST_REASON else f"{said[: _LONGEST_REASON - 1]}…"
+
+
+def _issue(listed: Listed) -> str:
+    match = _ISSUE.search(listed.comment)
+    return match[0] if match else ""

@@ -1,0 +1,198 @@
+"""Reading skip entries: the built-in table, the user's `rocwright.toml`, and files of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from rocwright.data import load_table, parse_table
+from rocwright.data.overlay import Overlay
+from rocwright.errors import InvalidData
+from rocwright.gputest.inside.rocwright_patterns import is_exact, problem_of
+from rocwright.gputest.skips.hold import FamilyMembers, near_names, targets_of
+from rocwright.gputest.skips.versions import is_specifier
+from rocwright.model.gpu import Families
+from rocwright.model.skips import SkipEntry, SkipTable
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ISSUE = re.compile(r"https?://\S+|[\w.-]+/[\w.-]+#[0-9]+")
+_BUILT_IN = "data/skips.toml"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an entry stands: the file's name, its text, the header of a row, and the row's number from 0."""
+
+    file: str
+    text: str
+    header: str
+    number: int
+
+    def line(self, field: str = "") -> int | None:
+        """The line of a field of the row, of its header, or None where the text is laid out otherwise."""
+        lines = self.text.splitlines()
+        header = re.compile(rf"\s*\[\[\s*{re.escape(self.header)}\s*\]\]\s*(#.*)?")
+        found = [number for number, line in enumerate(lines, 1) if header.fullmatch(line)]
+        if self.number >= len(found):
+            return None
+        begin = found[self.number]
+        end = found[self.number + 1] if self.number + 1 < len(found) else len(lines) + 1
+        key = re.compile(rf"\s*(where\s*\.\s*|where\s*=.*[{{,]\s*)?{re.escape(field)}\s*=")
+        fields = (number for number in range(begin + 1, end) if field and key.match(lines[number - 1]))
+        return next(fields, begin)
+
+    def named(self, field: str = "") -> str:
+        """`skips.toml:12`, or the file alone."""
+        line = self.line(field)
+        return self.file if line is None else f"{self.file}:{line}"
+
+
+def families_table() -> FamilyMembers:
+    """The members of each family."""
+    return load_table("families", Families).families
+
+
+def load_entries(files: Sequence[Path] = (), overlay: Overlay | None = None) -> tuple[SkipEntry, ...]:
+    """The built-in entries, those of an overlay, and those of files of the form of `skips.toml`, in order.
+
+    Raises `InvalidData` naming file, line and field.
+    """
+    families = families_table()
+    found: list[SkipEntry] = []
+    origins: dict[str, Origin] = {}
+    for entry, origin in [*_built_in(overlay), *(pair for file in files for pair in read_file(file))]:
+        _require_sense(entry, origin, families)
+        first = origins.setdefault(entry.id, origin)
+        if first is not origin:
+            raise InvalidData(
+                f"{origin.named('id')}: another entry is named {entry.id!r}: {first.named('id')}",
+                where=origin.file,
+                next_step="give each entry an id of its own",
+            )
+        found.append(entry)
+    return tuple(found)
+
+
+def _built_in(overlay: Overlay | None) -> list[tuple[SkipEntry, Origin]]:
+    own = load_table("skips", SkipTable).entry
+    both = load_table("skips", SkipTable, overlay).entry
+    # An array of plain tables is appended to; but an empty built-in one is replaced, which comes to the same.
+    added = both[len(own) :]
+    pairs = [(entry, Origin(_BUILT_IN, "", "entry", number)) for number, entry in enumerate(own)]
+    if overlay is not None and added:
+        text = _text_or_nothing(Path(overlay.where))
+        pairs += [
+            (entry, Origin(overlay.where, text, "skips.entry", number)) for number, entry in enumerate(added)
+        ]
+    return pairs
+
+
+def _text_or_nothing(path: Path) -> str:
+    # Read before, by whoever made the overlay; only lines of messages are lost.
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def read_file(path: Path) -> list[tuple[SkipEntry, Origin]]:
+    """The entries of one file, each with where it stands; raises `InvalidData` for what does not fit."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidData(
+            f"{path} cannot be read: {why}", where=path, next_step="name a TOML file with [[entry]] tables"
+        ) from error
+    try:
+        table = parse_table(text, SkipTable, where=str(path))
+    except InvalidData as error:
+        raise _with_line(error, path, text) from error
+    return [(entry, Origin(str(path), text, "entry", number)) for number, entry in enumerate(table.entry)]
+
+
+def _with_line(error: InvalidData, path: Path, text: str) -> InvalidData:
+    """The schema's message, with the line of the row and field that it names."""
+    row = re.search(r"\$\.entry\[([0-9]+)\]((?:\.\w+)*)", error.what)
+    if row is None:
+        return error
+    field = re.search(r"field `([^`]+)`", error.what)
+    name = row[2].rpartition(".")[2]
+    if field is not None and "unknown" in error.what:
+        name = field[1]
+    origin = Origin(str(path), text, "entry", int(row[1]))
+    line = origin.line(name)
+    what = error.what if line is None else error.what.replace(str(path), f"{path}:{line}", 1)
+    return InvalidData(what, where=path, next_step=error.next_step)
+
+
+def _require_sense(entry: SkipEntry, origin: Origin, families: FamilyMembers) -> None:
+    """Raise `InvalidData` for the first field that is well-formed TOML and yet says nothing."""
+
+    def refuse(field: str, what: str, next_step: str) -> InvalidData:
+        name = entry.id or f"number {origin.number + 1}"
+        return InvalidData(
+            f"{origin.named(field)}: {field} of the entry {name} {what}",
+            where=origin.file,
+            next_step=next_step,
+        )
+
+    if not _ID.fullmatch(entry.id):
+        raise refuse("id", "is no name", "write letters, digits, dots, dashes: miopen-rnn-dropout")
+    if not entry.reason.strip():
+        raise refuse("reason", "is empty", "say why the test is not expected to pass")
+    if entry.issue and not _ISSUE.fullmatch(entry.issue):
+        raise refuse("issue", f"is no issue: {entry.issue!r}", "write an address, or owner/repository#123")
+    if entry.expires is not None and entry.expires < entry.added:
+        raise refuse("expires", "lies before added", "correct one of the two days")
+    _require_tests(entry, refuse)
+    for name in entry.where.targets:
+        if not targets_of((name,), families):
+            raise refuse(
+                "targets", f"has {name!r}, which is no known target or family", near_names(name, families)
+            )
+    versions = (("torch", entry.where.torch), ("rocm", entry.where.rocm), ("python", entry.where.python))
+    for field, specifier in versions:
+        if specifier and not is_specifier(specifier):
+            raise refuse(
+                field, f"is no version specifier: {specifier!r}", "write it like >=2.9,<2.11 or 2.10"
+            )
+
+
+def _require_tests(entry: SkipEntry, refuse: Callable[[str, str, str], InvalidData]) -> None:
+    if not entry.tests:
+        raise refuse("tests", "is empty", "name the tests: file::class::test")
+    for number, test in enumerate(entry.tests):
+        problem = problem_of(test)
+        if problem:
+            raise refuse(
+                "tests", f"has {test!r}, which {problem}", "compare it with pytest --collect-only -q"
+            )
+        if test in entry.tests[:number]:
+            raise refuse("tests", f"has {test!r} twice", "take one of them out")
+    if entry.matches is None:
+        return
+    if entry.matches < 1:
+        raise refuse("matches", "is below 1", "say how many tests the patterns match at most")
+    if all(map(is_exact, entry.tests)) and entry.matches != len(entry.tests):
+        raise refuse(
+            "matches",
+            f"is {entry.matches}, but its {len(entry.tests)} tests are exact",
+            "leave it out: it belongs to patterns with a star",
+        )
+
+
+def chosen_entries(entries: Sequence[SkipEntry], ids: Sequence[str]) -> tuple[SkipEntry, ...]:
+    """The entries with these ids, all for none; raises `InvalidData` naming near ones."""
+    known = {entry.id: entry for entry in entries}
+    for name in ids:
+        if name not in known:
+            near = get_close_matches(name, known, n=3)
+            raise InvalidData(
+                f"there is no entry {name!r}",
+                next_step=f"perhaps {' or '.join(near)}" if near else "rocwright test skips show names them",
+            )
+    return tuple(known[name] for name in dict.fromkeys(ids)) if ids else tuple(entries)

@@ -1,0 +1,196 @@
+"""Judging entries against the tests that there are: each matches what it says, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from difflib import get_close_matches
+from typing import Literal
+
+import msgspec
+
+from rocwright.gputest.inside.rocwright_patterns import Matcher, is_exact, matches, parts
+from rocwright.gputest.skips.collected import Collected
+from rocwright.gputest.skips.hold import FamilyMembers, Place, is_expired, overlap, where_fits
+from rocwright.model.skips import SkipEntry
+
+Rule = Literal[
+    "expired",
+    "nothing",
+    "no-file",
+    "not-collected",
+    "more-than-declared",
+    "undeclared",
+    "several-files",
+    "twice",
+    "no-issue",
+    "added-later",
+]
+Severity = Literal["error", "warning"]
+_WARNINGS: frozenset[Rule] = frozenset(("no-issue", "undeclared"))
+
+
+class LintFinding(msgspec.Struct, frozen=True):
+    """One thing that is wrong with an entry; `test` is the pattern that it is about, if it is about one."""
+
+    entry: str
+    rule: Rule
+    severity: Severity
+    test: str
+    what: str
+
+
+class Linted(msgspec.Struct, frozen=True):
+    """Findings in the order of the entries; `matched` are the tests of each entry that was judged.
+
+    `elsewhere` are entries that do not hold at the place that was asked for, `tests` is how many tests there
+    were to match (none without a list).
+    """
+
+    findings: tuple[LintFinding, ...]
+    matched: dict[str, tuple[str, ...]]
+    elsewhere: tuple[str, ...]
+    tests: int
+
+    @property
+    def errors(self) -> tuple[LintFinding, ...]:
+        """Those that fail a check."""
+        return tuple(one for one in self.findings if one.severity == "error")
+
+
+def lint(
+    entries: Sequence[SkipEntry],
+    families: FamilyMembers,
+    today: date,
+    *,
+    place: Place,
+    collected: Collected | None = None,
+) -> Linted:
+    """Judge the entries that hold at a place; without a list of tests only what can be said without one."""
+    judged = [entry for entry in entries if where_fits(entry.where, place, families)]
+    hits = tests_of(judged, collected) if collected is not None else {}
+    found: list[LintFinding] = []
+    for entry in judged:
+        found += _alone(entry, today)
+        if collected is not None:
+            found += _against(entry, hits[entry.id], collected)
+    found += _twice(judged, hits, families, today)
+    order = {entry.id: number for number, entry in enumerate(entries)}
+    return Linted(
+        findings=tuple(sorted(found, key=lambda one: order[one.entry])),
+        matched={
+            name: tuple(dict.fromkeys(test for tests in by.values() for test in tests))
+            for name, by in hits.items()
+        },
+        elsewhere=tuple(entry.id for entry in entries if entry not in judged),
+        tests=len(collected.ids) if collected is not None else 0,
+    )
+
+
+def tests_of(entries: Sequence[SkipEntry], collected: Collected) -> dict[str, dict[str, list[str]]]:
+    """By entry and pattern the tests that it matches, in the order of the list."""
+    pairs = [(entry.id, test) for entry in entries for test in entry.tests]
+    found: dict[str, dict[str, list[str]]] = {
+        entry.id: {test: [] for test in entry.tests} for entry in entries
+    }
+    for number, node_id in Matcher([test for _, test in pairs]).over(collected.ids):
+        name, test = pairs[number]
+        found[name][test].append(node_id)
+    return found
+
+
+def _finding(entry: SkipEntry, rule: Rule, what: str, test: str = "") -> LintFinding:
+    return LintFinding(entry.id, rule, "warning" if rule in _WARNINGS else "error", test, what)
+
+
+def _alone(entry: SkipEntry, today: date) -> list[LintFinding]:
+    """What an entry says of itself."""
+    found = []
+    if is_expired(entry, today):
+        what = f"expired on {entry.expires}: its tests run again; take it out, or decide anew"
+        found.append(_finding(entry, "expired", what))
+    if entry.added > today:
+        found.append(_finding(entry, "added-later", f"added on {entry.added}, which is yet to come"))
+    if entry.kind != "flaky" and not entry.issue:
+        found.append(_finding(entry, "no-issue", "names no issue, so nobody can see whether it is mended"))
+    if entry.matches is None and not all(map(is_exact, entry.tests)):
+        what = "has a pattern with a star and does not say how many tests it may match: write matches = …"
+        found.append(_finding(entry, "undeclared", what))
+    return found
+
+
+def _against(entry: SkipEntry, hits: dict[str, list[str]], collected: Collected) -> list[LintFinding]:
+    """What the list of tests says of it."""
+    found = []
+    for test, tests in hits.items():
+        if not tests:
+            found.append(_unmatched(entry, test, collected))
+            continue
+        files = sorted({parts(one)[0] for one in tests})
+        if len(files) > 1:
+            what = (
+                f"matches tests of {len(files)} files ({_some(files)}): write one pattern for each file meant"
+            )
+            found.append(_finding(entry, "several-files", what, test))
+    every = {one for tests in hits.values() for one in tests}
+    if entry.matches is not None and len(every) > entry.matches:
+        what = f"matches {len(every)} tests, declared are {entry.matches}: {_some(sorted(every))}"
+        found.append(_finding(entry, "more-than-declared", what))
+    return found
+
+
+def _unmatched(entry: SkipEntry, test: str, collected: Collected) -> LintFinding:
+    file = parts(test)[0]
+    if file in collected.broken:
+        what = f"cannot be judged: {file} could not be collected: {collected.broken[file]}"
+        return _finding(entry, "not-collected", what, test)
+    if is_exact(file) and file not in collected.files:
+        near = get_close_matches(file, collected.files, n=2, cutoff=0.75)
+        hint = f"; perhaps {' or '.join(near)}" if near and file not in near else ""
+        return _finding(entry, "no-file", f"names a file that has no test here: {file}{hint}", test)
+    return _finding(entry, "nothing", f"matches no test{_near(test, collected)}", test)
+
+
+def _near(test: str, collected: Collected) -> str:
+    """What may have been meant: the parametrised tests of that name, another class, a name like it."""
+    with_parameters = [one for one in collected.ids if matches(f"{test}[*]", one)]
+    if with_parameters:
+        return f"; {test}[*] matches {len(with_parameters)}"
+    file, *_, name = parts(test)
+    same_name = [one for one in collected.ids if parts(one)[0] == file and parts(one)[-1] == name]
+    if same_name:
+        return f"; the name is that of {_some(same_name)}"
+    here = [one for one in collected.ids if parts(one)[0] == file]
+    near = get_close_matches(test, here, n=2, cutoff=0.8) if len(here) < 20_000 else []
+    return f"; perhaps {' or '.join(near)}" if near else ""
+
+
+def _twice(
+    entries: Sequence[SkipEntry],
+    hits: dict[str, dict[str, list[str]]],
+    families: FamilyMembers,
+    today: date,
+) -> list[LintFinding]:
+    """Two entries for one test in one place: one of them is forgotten when the other is taken out."""
+    first: dict[str, list[SkipEntry]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
+    by_id = {entry.id: entry for entry in entries}
+    for entry in entries:
+        if is_expired(entry, today):
+            continue
+        # Without a list the texts are compared: the same exact id in two entries needs no list to be seen.
+        by_test = hits.get(entry.id) or {test: [test] for test in entry.tests}
+        for one in dict.fromkeys(test for tests in by_test.values() for test in tests):
+            for other in first.setdefault(one, []):
+                if overlap(other.where, entry.where, families):
+                    found.setdefault((other.id, entry.id), []).append(one)
+            first[one].append(entry)
+    return [
+        _finding(by_id[later], "twice", f"matches what {earlier} matches, in the same place: {_some(tests)}")
+        for (earlier, later), tests in found.items()
+    ]
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,0 +1,1 @@
+"""PyTorch's own test/run_test.py: configurations, checkout, commands."""

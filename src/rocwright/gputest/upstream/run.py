@@ -1,0 +1,247 @@
+"""Run PyTorch's own run_test.py, and judge by its reports, by what it said and by how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rocwright.errors import CommandFailed, Interrupted, MissingTool, UsageError
+from rocwright.gputest.environment import ChildEnvironment
+from rocwright.gputest.report.junit import salvage_junit
+from rocwright.gputest.report.merge import later_counts, worst
+from rocwright.gputest.skips.given import write_entries
+from rocwright.gputest.upstream.calls import Call
+from rocwright.gputest.upstream.checkout import TESTS
+from rocwright.gputest.upstream.watch import Told, Watch, read_said
+from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SuiteTable
+from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
+from rocwright.system import files, process
+
+_PACKAGES = """
+import importlib.metadata as metadata, sys
+for name in sys.argv[1:]:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        print(name)
+"""
+# How a process ends whose command line was not understood.
+_REFUSED = 2
+
+
+@dataclass(frozen=True)
+class FullRun:
+    """The calls for one target: what they are called, where they run and where their record goes."""
+
+    ran: Ran
+    python: Path
+    checkout: Path
+    calls: tuple[Call, ...]
+    environment: ChildEnvironment
+    directory: Path
+    test_s: float
+    entries: tuple[SkipEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def log(self, number: int) -> Path:
+        """The log of a call."""
+        return self.directory / "logs" / f"{number + 1}.log"
+
+    @property
+    def given(self) -> Path:
+        """Where the skip entries are handed over."""
+        return self.directory / "logs" / "skips.json"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a call ended: its exit code (None: it was ended by force, for `reason`)."""
+
+    status: int | None
+    seconds: float
+    over: bool = False
+    reason: str = ""
+    interrupted: bool = False
+
+
+def require_packages(python: Path, table: SuiteTable) -> None:
+    """Raise `MissingTool` naming all packages that run_test.py needs to start and `python` lacks."""
+    # Not isolated: what the tests inherit is searched, too. The directory is: -c looks there first.
+    asked = process.run([python, "-c", _PACKAGES, *table.upstream.packages], cwd=python.parent)
+    absent = asked.stdout.split()
+    if absent:
+        raise MissingTool(
+            f"{python} has no {', no '.join(absent)}; run_test.py needs them",
+            next_step=f"{python} -m pip install {' '.join(absent)}",
+        )
+
+
+@dataclass(frozen=True)
+class Done:
+    """The record of a run, and whether it was stopped by whoever started it."""
+
+    record: RunRecord
+    interrupted: bool = False
+
+
+def run_full(run: FullRun, table: SuiteTable, *, note: Callable[[str], None] = lambda _: None) -> Done:
+    """Run the calls one after the other; a check that fails ends the run.
+
+    Raises `UsageError` when run_test.py refuses its command line: nothing was tested then.
+    """
+    reports = run.checkout / table.upstream.reports
+    write_entries(run.entries, run.given, run.checkout / TESTS)
+    rounds: list[CaseResult] = []
+    notes = list(run.notes)
+    complete, interrupted = True, False
+    seconds = 0.0
+    for number, call in enumerate(run.calls):
+        note(f"{call.name}: log in {run.log(number)}")
+        before = snapshot(reports)
+        ended = _run_call(run, call, run.log(number), reports, table, note)
+        seconds += ended.seconds
+        if call.words[0] != table.upstream.script and not ended.interrupted:
+            if ended.status == 0:
+                continue
+            rounds.append(_check_failed(call, ended))
+            complete = False
+            break
+        found, said = judge_call(call, ended, read_reports(reports, before), _told(run.log(number)))
+        rounds += found
+        notes += said
+        complete = complete and (ended.status is not None or ended.over)
+        interrupted = ended.interrupted
+        if interrupted:
+            break
+    by_test: dict[str, list[CaseResult]] = {}
+    for one in rounds:
+        by_test.setdefault(one.id, []).append(one)
+    results = tuple(worst(found) for found in by_test.values())
+    record = RunRecord(run.ran, results, seconds=round(seconds, 3), complete=complete, notes=tuple(notes))
+    return Done(record, interrupted)
+
+
+def _run_call(
+    run: FullRun, call: Call, log: Path, reports: Path, table: SuiteTable, note: Callable[[str], None]
+) -> Ended:
+    files.make_directory(log.parent)
+    files.write_text(log, "")
+    upstream = table.upstream
+    watch = Watch(upstream.done, upstream.end_s, upstream.silent_tests * run.test_s, reports, log, note)
+    reasons: list[str] = []
+
+    def until() -> str | None:
+        reason = watch.ended()
+        reasons.extend([reason] if reason else [])
+        return reason
+
+    began = time.monotonic()
+    try:
+        done = process.run(
+            [run.python, *call.words],
+            cwd=run.checkout,
+            env=run.environment.set,
+            drop_env=run.environment.removed,
+            log=log,
+            watch=watch.line,
+            until=until,
+        )
+    except (KeyboardInterrupt, Interrupted):
+        return Ended(None, time.monotonic() - began, interrupted=True)
+    except CommandFailed as error:
+        seconds = time.monotonic() - began
+        if error.status == _REFUSED and "usage:" in log.read_text(encoding="utf-8", errors="replace"):
+            raise UsageError(
+                f"run_test.py does not understand what it was given: {_last(error.tail)}",
+                where=log,
+                next_step="see the modules and options that it has: python test/run_test.py --help",
+            ) from error
+        forced = reasons[0] if reasons else ""
+        return Ended(None if forced else error.status, seconds, watch.over, forced)
+    return Ended(0, done.wall_s, watch.over)
+
+
+def _last(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "no message"
+
+
+def snapshot(reports: Path) -> dict[Path, tuple[int, int]]:
+    """The XML files that are there, with size and time: those of earlier runs are not this one's."""
+    found = {}
+    for path in reports.rglob("*.xml"):
+        facts = path.stat()
+        found[path] = (facts.st_size, facts.st_mtime_ns)
+    return found
+
+
+def read_reports(
+    reports: Path, before: Mapping[Path, tuple[int, int]]
+) -> tuple[tuple[CaseResult, ...], tuple[str, ...]]:
+    """The results of XML files that are new or changed, the oldest file first, and which cannot be read."""
+    new = [(facts[1], path) for path, facts in snapshot(reports).items() if before.get(path) != facts]
+    rounds = []
+    notes = []
+    for _, path in sorted(new):
+        found = salvage_junit(path)
+        rounds.append(found.results)
+        if found.problem:
+            notes.append(f"{path.relative_to(reports)}: {found.problem}")
+    return later_counts(rounds), tuple(notes)
+
+
+def _told(log: Path) -> Told:
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return read_said(lines)
+
+
+def _check_failed(call: Call, ended: Ended) -> CaseResult:
+    how = ended.reason or f"ended with exit code {ended.status}"
+    return CaseResult(call.name, "error", round(ended.seconds, 3), message=f"{call.name} {how}")
+
+
+def judge_call(
+    call: Call,
+    ended: Ended,
+    read: tuple[Sequence[CaseResult], Sequence[str]],
+    told: Told,
+) -> tuple[tuple[CaseResult, ...], tuple[str, ...]]:
+    """What a call showed: its reports, and what they do not hold.
+
+    A process that crashed wrote no report of its tests. A test that failed each time without a failure in any
+    report is one that ended its process; a module that failed without a bad result stands for itself; a call
+    that failed without either is an error of its own.
+    """
+    results, problems = read
+    by_id = {one.id: one for one in results}
+    for test in told.consistent:
+        if test not in by_id or not by_id[test].bad:
+            message = "its process ended in it each time; there is no report of it"
+            by_id[test] = CaseResult(test, "crashed", message=message)
+    for test in told.again:
+        held = by_id.get(test)
+        if held is None or held.verdict == "passed":
+            message = "failed, and passed in a new process"
+            seconds, attempts = (held.seconds, held.attempts + 1) if held else (0.0, 2)
+            by_id[test] = CaseResult(test, "flaky", seconds, message=message, attempts=attempts)
+    bad_files = {one.file for one in by_id.values() if one.bad}
+    for module, signal in told.modules:
+        file = f"{module}.py"
+        if file not in bad_files:
+            verdict: Verdict = "crashed" if signal else "error"
+            message = f"run_test.py says that {module} failed{f': {signal}' if signal else ''}"
+            by_id[file] = CaseResult(file, verdict, message=message)
+    notes = [*problems]
+    if ended.reason:
+        notes.append(f"{call.name}: ended by force: {ended.reason}")
+    # Ended by force after its tests were over it has no exit code to go by; before that, it did not come to
+    # its end, which the record says.
+    failed = ended.status not in (0, None) or bool(ended.reason and not ended.over)
+    if failed and not any(one.bad for one in by_id.values()):
+        how = ended.reason or f"ended with exit code {ended.status}, and no report says why"
+        final: Verdict = "hung" if ended.reason else "error"
+        by_id[call.words[0]] = CaseResult(call.words[0], final, message=f"{call.name}: {how}")
+    return tuple(by_id.values()), tuple(notes)

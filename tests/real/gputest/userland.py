@@ -1,0 +1,88 @@
+"""A real torch with the PyTorch tests that belong to it: Debian's packages, unpacked and run by any user.
+
+Debian builds its packages of torch from the very archive that `real.sources.debian` fetches, so that tests
+and torch are of one version: 2.6.0, for Python 3.13. The packages and all that they need, down to the C
+library, are laid out in a directory; `usr/bin/python` there starts them with their own loader, whichever
+Linux this is. apt verifies them (157 packages, 210 MB; 900 MB on disk); ROCWRIGHT_TEST_CACHE keeps them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from real import corpus
+from real.sources import debian
+
+TORCH = "2.6.0"
+PACKAGES = (
+    f"python3-torch={debian.VERSION}",
+    "python3-pytest",
+    # What PyTorch's own tests import.
+    "python3-expecttest",
+    "python3-hypothesis",
+    "python3-setuptools",
+)
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# Debian links the last two in by its alternatives and with ldconfig, neither of which runs here.
+_PLACES = (_LIBRARIES, f"{_LIBRARIES}/blas", f"{_LIBRARIES}/lapack", "usr/lib")
+_NOT_NEEDED = tuple(f"--exclude=./usr/share/{name}" for name in ("doc", "man", "locale", "info"))
+
+
+def packages() -> tuple[Path, ...]:
+    """The package files, from the cache or from Debian."""
+    kept = corpus.cache_directory() / "corpus" / "userland"
+    listed = kept / "complete.txt"
+    if not listed.exists():
+        _download(kept)
+        found = sorted(path.name for path in kept.glob("*.deb"))
+        listed.write_text("".join(f"{name}\n" for name in found))
+    return tuple(kept / name for name in listed.read_text().split())
+
+
+def _download(kept: Path) -> None:
+    (kept / "partial").mkdir(parents=True, exist_ok=True)
+    world = corpus.apt_world(corpus.cache_directory() / "corpus" / "apt" / debian.SUITE, debian.SUITE)
+    apt = ["apt-get", *world, "-o", f"Dir::Cache::Archives={kept}"]
+    words = ["install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES]
+    corpus.run([*apt, *words])
+
+
+def make(root: Path) -> Path:
+    """Unpack everything into the new directory `root`; returns its Python."""
+    root.mkdir(parents=True)
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        # The largest first: one package holds a third of the bytes.
+        queue = sorted(packages(), key=lambda path: -path.stat().st_size)
+        list(pool.map(lambda package: _unpack(package, root), queue))
+    return _python(root)
+
+
+def _unpack(package: Path, root: Path) -> None:
+    command = f"dpkg-deb --fsys-tarfile {shlex.quote(str(package))}"
+    unpack = ["tar", "--extract", "--no-same-owner", *_NOT_NEEDED, "--directory", str(root)]
+    with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE) as stream:
+        subprocess.run(unpack, stdin=stream.stdout, check=True, stderr=sys.stderr)
+    assert stream.returncode == 0, package
+
+
+def _python(root: Path) -> Path:
+    path = ":".join(str(root / place) for place in _PLACES)
+    start = [str(root / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", path]
+    real, python = root / "usr/bin/python3.13", root / "usr/bin/python"
+    # Named as it was called, Python finds its library and gives this script as `sys.executable`.
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(start)} --argv0 "$0" {shlex.quote(str(real))} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def make_checkout(root: Path) -> Path:
+    """PyTorch's source as published, in the new directory `root`, without a repository."""
+    root.mkdir(parents=True)
+    words = ["tar", "--extract", "--no-same-owner", "--strip-components=1", "--file", str(debian.archive())]
+    wanted = ["*/test", "*/tools", "*/pytest.ini", "*/version.txt"]
+    corpus.run([*words, "--wildcards", "--no-wildcards-match-slash", *wanted], cwd=root)
+    return root
