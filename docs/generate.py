@@ -34,11 +34,26 @@ from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
+from rocwright.model.channels import Channels
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families
+from rocwright.model.indexes import IndexTable
+from rocwright.model.landing import LandingTable
 from rocwright.model.machines import Machines
+from rocwright.model.plan import Choice, Plan, Publication
 from rocwright.model.platforms import Platforms
-from rocwright.model.project import ProjectTable
+from rocwright.model.profile import Profile, ProfileTable
+from rocwright.model.project import PLATFORMS, ProjectTable
+from rocwright.model.signatures import SignatureTable
+from rocwright.model.skips import SkipTable
+from rocwright.model.slurm import SlurmTable
+from rocwright.model.suites import SuiteTable
+from rocwright.model.workflows import WorkflowTable
+from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
+from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.mermaid import mermaid
+from rocwright.pipeline.define.plan import make_plan
+from rocwright.pipeline.setup.triggers import Triggers
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
@@ -46,6 +61,7 @@ from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.lock import SourceLock
 from rocwright.sources.prepare import Prepared
+from rocwright.wheel.reversion.table import ReversionTable
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -186,7 +202,8 @@ def _placed(argument: typing.Any) -> str:
 def error_classes() -> list[tuple[int, type[RocwrightError]]]:
     """Every error of the package with its depth in the tree, parents before children."""
     for module in pkgutil.walk_packages(rocwright.__path__, "rocwright."):
-        if not module.name.endswith("__main__"):
+        # What runs beside torch is no part of the tree, and found by path only.
+        if not module.name.endswith("__main__") and ".inside." not in module.name:
             importlib.import_module(module.name)
 
     def below(parent: type[RocwrightError], depth: int) -> Iterator[tuple[int, type[RocwrightError]]]:
@@ -288,6 +305,19 @@ def render_family_names() -> str:
     return table(
         ("Family", "Targets"), ((code(name), " ".join(map(code, members))) for name, members in known.items())
     )
+
+
+def render_family_rows() -> str:
+    """Where families are built and tested."""
+    rows = []
+    for row in load_table("families", Families).family:
+        for platform in PLATFORMS:
+            here = row.on(platform)
+            if here is not None:
+                runners = " ".join(code(pool.label) for pool in here.pools) or "none"
+                excused = here.bypass.reason if here.bypass else ""
+                rows.append((code(row.name), row.tier, platform, runners, excused))
+    return table(("Family", "Tier", "Platform", "Runners", "Releases need not wait, because"), rows)
 
 
 def render_rules() -> str:
@@ -395,6 +425,85 @@ def render_mutations() -> str:
     )
 
 
+# --- the pipeline
+
+
+def _every_kind() -> tuple[Kind, ...]:
+    """The definition with all that a run can have, on the platform that has all of it."""
+    projects = known(environment={}).projects["linux"]
+    return kinds(projects, split=True, parts=True, staged=True, promoted=True)
+
+
+def render_kinds() -> str:
+    """The steps, in the order in which they can be run."""
+    changes = {"nothing": "", "run": "the run's folder", "channel": "a channel"}
+    rows = [
+        (
+            code(kind.name),
+            " ".join(kind.axes),
+            " ".join(map(code, kind.needs)),
+            code(kind.job),
+            changes[kind.changes],
+            "on a GPU" if kind.gpu else "also after failures" if kind.last else "",
+        )
+        for kind in (*_every_kind(), SUMMARY)
+    ]
+    return table(("Step", "For each", "Needs", "Job", "Changes", "Runs"), rows)
+
+
+def render_jobs() -> str:
+    """What one machine does: the jobs, their steps, and the jobs whose results they take."""
+    every = (*_every_kind(), SUMMARY)
+    job_of = {kind.name: kind.job for kind in every}
+    held: dict[str, list[Kind]] = {}
+    for kind in every:
+        held.setdefault(kind.job, []).append(kind)
+    rows = []
+    for job, steps in held.items():
+        needs = dict.fromkeys(job_of[need] for kind in steps for need in kind.needs if job_of[need] != job)
+        after = "everything" if SUMMARY in steps else " ".join(map(code, needs))
+        rows.append((code(job), " ".join(steps[0].axes), " ".join(code(kind.name) for kind in steps), after))
+    return table(("Job", "For each", "Steps, one after the other", "After"), rows)
+
+
+def render_profiles() -> str:
+    """The profiles, side by side."""
+    rows = profiles().profile
+    fields: list[tuple[str, Callable[[Profile], str]]] = [
+        ("platforms", lambda row: " ".join(row.platforms)),
+        ("Pythons", lambda row: " ".join(row.pythons)),
+        ("branches of torch", lambda row: " ".join(map(code, row.refs))),
+        ("on Windows", lambda row: " ".join(map(code, row.refs_windows)) or "the same"),
+        ("families of", lambda row: row.tier),
+        ("builds", lambda row: "the miniature family" if row.sources == "miniature" else "PyTorch"),
+        ("device code apart", lambda row: "yes" if row.split else "no"),
+        ("channels", lambda row: " → ".join(filter(None, (row.stage, row.promote))) or "none"),
+        ("changes them", lambda row: _PUBLISH[row.publish]),
+    ]
+    return table(("", *(code(row.name) for row in rows)), ((name, *map(say, rows)) for name, say in fields))
+
+
+_PUBLISH = {
+    "never": "never",
+    "embedded": "in the run's own folder only",
+    "asked": "with `--publish`",
+}
+
+
+def render_ci() -> str:
+    """The jobs of the profile ci for one family, as a flow chart."""
+    choice = Choice(
+        profile="ci",
+        run_id="1",
+        platforms=("linux",),
+        families=("gfx94X-dcgpu",),
+        refs=("release/2.12",),
+        sources="upstream",
+    )
+    plan = make_plan(profiles().named("ci"), choice, known(environment={}), Publication(True, False))
+    return f"```mermaid\n{mermaid(plan)}```"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "cli": render_cli,
     "errors": render_errors,
@@ -404,6 +513,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "versions": render_versions,
     "projects": render_projects,
     "families": render_family_names,
+    "pipeline-kinds": render_kinds,
+    "pipeline-jobs": render_jobs,
+    "pipeline-profiles": render_profiles,
+    "pipeline-ci": render_ci,
+    "pipeline-plan": lambda: _values(Plan, known=SourceLock),
+    "data-profiles": lambda: _schema(ProfileTable),
     "source-lock": lambda: _schema(SourceLock),
     "source-values": lambda: _values(Prepared, HipifiedTree, Change, Log, known=SourceLock),
     "data-contract": lambda: _schema(ContractTable),
@@ -416,8 +531,19 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-host": lambda: _schema(Needs),
     "data-fat": lambda: _schema(FatTable),
     "data-device-files": lambda: _schema(DeviceFiles),
+    "data-workflows": lambda: _schema(WorkflowTable),
     "data-machines": lambda: _schema(Machines),
     "data-platforms": lambda: _schema(Platforms),
+    "data-channels": lambda: _schema(Channels),
+    "data-indexes": lambda: _schema(IndexTable),
+    "data-tests": lambda: _schema(SuiteTable),
+    "data-skips": lambda: _schema(SkipTable),
+    "data-signatures": lambda: _schema(SignatureTable),
+    "data-slurm": lambda: _schema(SlurmTable),
+    "data-landing": lambda: _schema(LandingTable),
+    "data-reversion": lambda: _schema(ReversionTable),
+    "data-triggers": lambda: _schema(Triggers),
+    "family-rows": render_family_rows,
 }
 
 

@@ -94,7 +94,8 @@ def fill_pins(tree, commits, prefix):
             text = text.replace(placeholder, value)
         path.write_text(text, encoding="utf-8", newline="\n")
     (tree / ".gitmodules").write_text(
-        f'[submodule "{SUBMODULE}"]\n\tpath = {SUBMODULE}\n\turl = {prefix}/minifmt\n',
+        # Beside this repository, wherever that is.
+        f'[submodule "{SUBMODULE}"]\n\tpath = {SUBMODULE}\n\turl = ../minifmt\n',
         encoding="utf-8",
         newline="\n",
     )

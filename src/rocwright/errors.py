@@ -24,6 +24,9 @@
     ├── GateClosed                     10   promotion refused by policy
     ├── UnsavedWork                    11   a checkout holds changes or commits of yours; nothing was touched
     ├── NotReady                       12   what a build needs is missing, all of it named; nothing was begun
+    ├── ChannelBusy                    13   another publisher is changing this channel; try again later
+    ├── SuiteFailed                     1   tests failed, or a run that was expected gave no report
+    ├── NoGpu                           1   no GPU here fits what the tests are for
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
 
 An error says what is wrong, in which file, and what to do next. Only the
@@ -35,6 +38,7 @@ from __future__ import annotations
 from os import PathLike
 
 __all__ = [
+    "ChannelBusy",
     "CommandFailed",
     "ContractBroken",
     "GateClosed",
@@ -51,10 +55,12 @@ __all__ = [
     "InvalidPrefix",
     "InvalidWheel",
     "MissingTool",
+    "NoGpu",
     "NoSpace",
     "NotOffered",
     "NotReady",
     "RocwrightError",
+    "SuiteFailed",
     "Unreachable",
     "UnsavedWork",
     "UsageError",
@@ -205,7 +211,7 @@ class NoSpace(RocwrightError):
 
 
 class ContractBroken(RocwrightError):
-    """A wheel or set fails its checks; nothing was published."""
+    """Wheels, a set or skip entries fail their checks; nothing was changed or published."""
 
     exit_code = 9
 
@@ -226,6 +232,20 @@ class NotReady(RocwrightError):
     """Things that a build needs are missing or wrong; nothing was begun."""
 
     exit_code = 12
+
+
+class ChannelBusy(RocwrightError):
+    """Another publisher is at this channel; what this run recorded is kept, a new run completes it."""
+
+    exit_code = 13
+
+
+class SuiteFailed(RocwrightError):
+    """Tests failed, or a run that was expected gave no report. The exit code is pytest's."""
+
+
+class NoGpu(RocwrightError):
+    """No GPU here fits what the tests are for; the message lists what is there."""
 
 
 class Interrupted(RocwrightError):

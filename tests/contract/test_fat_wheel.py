@@ -15,6 +15,9 @@ from oracle.plain_wheel import write_torch
 from rocwright.cli.documented import run
 from windows_tree import windows_prefix
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 SCRIPT = Path(__file__).parents[2] / "external-builds/pytorch/windows_patch_fat_wheel.py"
 TAG = "cp312-cp312-win_amd64"
 LOOP = "import os\n\ndll_paths = []\nfor dll_path in dll_paths:\n    os.add_dll_directory(dll_path)\n"

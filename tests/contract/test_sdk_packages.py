@@ -20,10 +20,14 @@ from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from unit.sdk import artifact_trees
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not all(map(shutil.which, ("gcc", "readelf", "objdump"))),
-    reason="needs gcc and binutils",
-)
+# Real installations: seconds each.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        sys.platform != "linux" or not all(map(shutil.which, ("gcc", "readelf", "objdump"))),
+        reason="needs gcc and binutils",
+    ),
+]
 
 VERSION = "6.4.1"
 TARGETS = ("gfx906:xnack-", "gfx90a:xnack+", "gfx90a:xnack-", "gfx1030")

@@ -181,13 +181,13 @@ def _from_index(item: Item, landing: Path, cache: Path) -> None:
         words += ["--platform", platform]
     for python in pythons:
         words += ["--python-version", f"{python[0]}.{python[1:]}"]
-    _run([*words, "--dest", str(landing), f"{item.name}=={item.version}"])
+    run([*words, "--dest", str(landing), f"{item.name}=={item.version}"])
 
 
 def _from_debian(item: Item, landing: Path, cache: Path) -> None:
-    apt = ["apt-get", *_apt_world(cache / "corpus" / "apt" / item.suite, item.suite)]
+    apt = ["apt-get", *apt_world(cache / "corpus" / "apt" / item.suite, item.suite)]
     try:
-        _run([*apt, "download", f"{item.name}={item.version}"], cwd=landing)
+        run([*apt, "download", f"{item.name}={item.version}"], cwd=landing)
     except subprocess.CalledProcessError as error:
         if item.moving and any(words in error.stderr for words in ("was not found", "Unable to locate")):
             raise Gone(f"Debian {item.suite} no longer has {item.name} {item.version}") from error
@@ -195,7 +195,7 @@ def _from_debian(item: Item, landing: Path, cache: Path) -> None:
 
 
 @functools.cache
-def _apt_world(state: Path, suite: str) -> list[str]:
+def apt_world(state: Path, suite: str) -> list[str]:
     """Options that give apt a world of its own, with the suite's list read once per process."""
     if not KEYRING.exists():
         raise FileNotFoundError(f"{KEYRING}: install debian-archive-keyring")
@@ -206,14 +206,15 @@ def _apt_world(state: Path, suite: str) -> list[str]:
     for setting in (f"sourcelist={sources}", f"sourceparts={none}"):
         options += ["-o", f"Dir::Etc::{setting}"]
     options += ["-o", "APT::Architecture=amd64"]
-    _run(["apt-get", *options, "update", "--error-on=any"])
+    run(["apt-get", *options, "update", "--error-on=any"])
     return options
 
 
-def _run(words: list[str], cwd: Path | None = None) -> None:
+def run(words: list[str], cwd: Path | None = None) -> None:
+    """Run a publisher's client or an archiver; what it said of its failure is in the test's report."""
     done = subprocess.run(words, cwd=cwd, text=True, capture_output=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode:
-        # The publisher's reason belongs into the test's report, which shows stderr alone.
+        # The report shows stderr alone.
         sys.stderr.write(done.stderr)
         done.check_returncode()
 
@@ -222,7 +223,7 @@ def unpack(package: Path, tree: Path) -> Path:
     """Lay the files of a wheel or Debian package out below `tree`, which is made, and give it back."""
     tree.mkdir(parents=True)
     if package.suffix == ".deb":
-        _run(["dpkg-deb", "--extract", str(package), str(tree)])
+        run(["dpkg-deb", "--extract", str(package), str(tree)])
     else:
         with zipfile.ZipFile(package) as archive:
             archive.extractall(tree)

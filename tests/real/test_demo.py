@@ -12,31 +12,35 @@ from pathlib import Path
 
 import pytest
 
+from rocwright.store.objects.serve import serving
+
 STEPS = [
     "rocm-fetch",
+    "rocm-artifacts",
     "rocm-prefix",
     "rocm-packages",
     "check-rocm",
     "upload-rocm",
     "origins",
     "lock-sources",
-    "checkout-torch",
     "checkout-triton",
-    "checkout-torchaudio",
-    "checkout-torchvision",
-    "checkout-apex",
     "python-headers",
     "build-env",
     "build-triton",
+    "checkout-torch",
     "build-torch",
+    "checkout-torchaudio",
     "build-torchaudio",
+    "checkout-torchvision",
     "build-torchvision",
+    "checkout-apex",
     "build-apex",
     "check",
     "upload-pytorch",
-    "stage",
     "test-pip",
     "test-uv",
+    "stage",
+    "gate",
     "promote",
 ]
 
@@ -165,6 +169,44 @@ def test_the_printed_line_works_as_printed(demo, newcomer, line, tmp_path_factor
         str(next(place.glob("lib/python3*/site-packages")) / "_rocm_sdk_core/lib/libamdhip64.so.5")
     ]
     newcomer.run("rm", "-rf", place)
+
+
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_the_bare_name_installs_the_released_set_over_http(demo, newcomer, installer):
+    """Nobody is asked for a version: the channel lists one set, and installers take it whole."""
+    place = newcomer.home / f"bare-{installer}"
+    newcomer.run("/usr/bin/python3", "-m", "venv", place)
+    family = demo.value("stage")["manifest"]["family"]
+    with serving(demo.work / "store") as url:
+        index = ["--no-cache-dir", "--index-url", f"{url}v2/{family}/", "torch"]
+        if installer == "pip":
+            newcomer.run(place / "bin/python", "-m", "pip", "--isolated", "install", *index)
+        else:
+            uv = newcomer.clone / ".venv/bin/uv"
+            newcomer.run(uv, "pip", "install", "--no-config", "--python", place / "bin/python", *index)
+    listed = newcomer.run(place / "bin/python", "-m", "pip", "list", "--format", "json").stdout
+    versions = {one["name"]: one["version"] for one in json.loads(listed)}
+    released = {one["project"]: one["version"] for one in demo.value("stage")["manifest"]["files"]}
+    assert {name: versions[name] for name in ("torch", "triton", "rocm", "rocm-sdk-core")} == {
+        name: released[name] for name in ("torch", "triton", "rocm", "rocm-sdk-core")
+    }
+    newcomer.run("rm", "-rf", place)
+
+
+def test_the_commands_know_the_released_set(demo, newcomer):
+    def said(*words: str) -> dict:
+        store = str(demo.work / "store")
+        return json.loads(newcomer.rocwright("set", *words, "--json", "--store", store).stdout)
+
+    family = demo.value("stage")["manifest"]["family"]
+    digest = demo.value("promote")["set_id"]
+    shown = said("show", f"release:{family}")
+    assert (shown["set_id"], shown["channels"]) == (digest, {"staging": None, "release": None})
+    verified = said("verify", digest)
+    assert (verified["problems"], verified["files"]) == ([], len(shown["manifest"]["files"]))
+    # Every target of the set was asked for by name.
+    lifted = {line.partition(",")[0] for line in shown["said"] if line.startswith("bypass of ")}
+    assert lifted == {f"bypass of smoke-gpu on {target}" for target in shown["manifest"]["targets"]}
 
 
 CMAKE_PROJECT = """\

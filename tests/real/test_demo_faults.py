@@ -56,19 +56,19 @@ def test_interrupted_again_and_again_it_ends_with_the_same_set(demo, newcomer, c
     assert interrupt_in("build-torch", signal.SIGINT, newcomer, cache, work) == 130
     assert interrupt_in("build-torchaudio", signal.SIGKILL, newcomer, cache, work) == -signal.SIGKILL
     assert interrupt_in("check", signal.SIGINT, newcomer, cache, work) == 130
-    assert interrupt_in("stage", signal.SIGKILL, newcomer, cache, work) == -signal.SIGKILL
     assert interrupt_in("test-pip", signal.SIGINT, newcomer, cache, work) == 130
+    assert interrupt_in("stage", signal.SIGKILL, newcomer, cache, work) == -signal.SIGKILL
     with start(newcomer, cache, work) as child:
         out, err = child.communicate()
     assert child.returncode == 0, err[-3000:]
     steps = {row["id"]: row for row in json.loads(out)["steps"]}
     # Finished steps were kept ...
     assert steps["rocm-packages"]["state"] == "cached"
-    # ... and nothing half-written was taken for whole. (torch differs: its submodule has another URL.)
+    # ... and nothing half-written was taken for whole.
     ours = {file["name"]: file["sha256"] for file in steps["rocm-packages"]["value"]["files"]}
     theirs = {file["name"]: file["sha256"] for file in demo.value("rocm-packages")["files"]}
     assert ours == theirs
-    for project in ("torchaudio", "torchvision", "triton"):
+    for project in ("torch", "torchaudio", "torchvision", "triton", "apex"):
         assert steps[f"build-{project}"]["value"]["sha256"] == demo.value(f"build-{project}")["sha256"]
     assert steps["promote"]["value"]["decision"]["promote"] is True
     assert not list(work.rglob("*.partial"))

@@ -35,10 +35,10 @@ from rocwright.model.gpu import is_target
 PACKED_MAGIC = b"CCOB"
 SECTION = ".hip_fatbin"
 
-_PREFIX = struct.Struct("<4sHH")
+PREFIX = struct.Struct("<4sHH")
 # Behind magic, version and method: total size of the bundle where it is told, unpacked size, hash.
-_HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
-_LONGEST_HEADER = _PREFIX.size + max(layout.size for layout in _HEADERS.values())
+HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
+_LONGEST_HEADER = PREFIX.size + max(layout.size for layout in HEADERS.values())
 _LONGEST_ID = 4096
 _PIECE = 64 << 10
 _PAGE = 4096  # where the compiler lets bundles and code objects begin
@@ -250,17 +250,17 @@ def _target(text: str) -> str:
 def _claims(file: View, place: int, end: int) -> tuple[Packed, bool]:
     """What the header of a compressed bundle claims, and whether it tells where the bundle ends."""
     path = file.path
-    head = file.read_at(place, min(_PREFIX.size, end - place))
-    if len(head) < _PREFIX.size:
+    head = file.read_at(place, min(PREFIX.size, end - place))
+    if len(head) < PREFIX.size:
         raise invalid_bundle(path, place, "it ends inside its header")
-    _, version, method = _PREFIX.unpack(head)
-    layout = _HEADERS.get(version)
+    _, version, method = PREFIX.unpack(head)
+    layout = HEADERS.get(version)
     if layout is None:
         raise invalid_bundle(path, place, f"compressed with header version {version}; 1, 2 and 3 are known")
-    body = place + _PREFIX.size + layout.size
+    body = place + PREFIX.size + layout.size
     if body > end:
         raise invalid_bundle(path, place, "it ends inside its header")
-    *total, unpacked, digest = layout.unpack(file.read_at(place + _PREFIX.size, layout.size))
+    *total, unpacked, digest = layout.unpack(file.read_at(place + PREFIX.size, layout.size))
     # Version 1 does not say how long the compressed data is; the stream itself knows where it ends.
     stop = place + total[0] if total else None
     if stop is not None and not body < stop <= end:

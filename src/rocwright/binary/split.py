@@ -110,15 +110,29 @@ def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan |
         return Kept("it is split already", already=True)
     if fat.type == fmt.SHT_NOBITS:
         return Kept(f"its section {fatbin.SECTION} is empty")
+    bundles = wrapped_bundles(elf, file, fat, wrappers)
+    if not any(entry.target for bundle, _ in bundles for entry in bundle.entries):
+        return Kept("its bundles hold no code for any target")
+    host = plan_host(elf, file, fat, wrappers, pack_marker(marker))
+    return LibraryPlan(marker.kernel, file, host, bundles)
+
+
+def wrapped_bundles(
+    elf: Elf, file: Mapped, fat: Section, wrappers: tuple[Wrapper, ...]
+) -> tuple[tuple[Bundle, tuple[int, ...]], ...]:
+    """The bundles of a library with the numbers of the wrappers that lead to each, in file order.
+
+    Raises `Unsplittable` unless only these wrappers lead to the code and a runtime finds each entry by its
+    target; `InvalidBundle` for damaged ones.
+    """
     bundles = scan_bundles(file, fat.offset, fat.offset + fat.size)
     if not any(entry.target for bundle in bundles for entry in bundle.entries):
-        return Kept("its bundles hold no code for any target")
+        return tuple((bundle, ()) for bundle in bundles)
     owners = _owners(wrappers, bundles, fat)
     _require_own_references(elf, file, fat, wrappers)
     for bundle in bundles:
         _require_plain(bundle)
-    host = plan_host(elf, file, fat, wrappers, pack_marker(marker))
-    return LibraryPlan(marker.kernel, file, host, tuple((b, tuple(owners[b.offset])) for b in bundles))
+    return tuple((bundle, tuple(owners[bundle.offset])) for bundle in bundles)
 
 
 def _owners(wrappers: tuple[Wrapper, ...], bundles: tuple[Bundle, ...], fat: Section) -> dict[int, list[int]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import View
 from rocwright.errors import InvalidElf
 
 SECTION = ".hipFatBinSegment"
@@ -54,7 +54,7 @@ class Wrapper:
     rela: int | None
 
 
-def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
+def read_wrappers(elf: Elf, file: View) -> tuple[Wrapper, ...]:
     """All wrappers of a library or program, in the runtime's order.
 
     Raises `Unsplittable` when the section or a pointer is not as the compiler makes it, `InvalidElf` when the
@@ -77,7 +77,7 @@ def read_wrappers(elf: Elf, file: Mapped) -> tuple[Wrapper, ...]:
 
 
 def foreign_references(
-    elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...], start: int, end: int
+    elf: Elf, file: View, wrappers: tuple[Wrapper, ...], start: int, end: int
 ) -> list[int]:
     """Addresses of pointers, other than the wrappers', that lead between `start` and `end`, and of relocated
     places there."""
@@ -95,7 +95,7 @@ def foreign_references(
     return [place for place in found if place not in own]
 
 
-def _words_between(elf: Elf, file: Mapped, start: int, end: int) -> Iterator[int]:
+def _words_between(elf: Elf, file: View, start: int, end: int) -> Iterator[int]:
     """Addresses of data words with a value between two addresses: a program at a fixed address needs no
     relocation to point somewhere."""
     for section in elf.section_table:
@@ -127,7 +127,7 @@ class _Symbol:
         return self.section != 0 and self.other & 3 in _OWN_VISIBILITY
 
 
-def exported_between(elf: Elf, file: Mapped, start: int, end: int) -> int:
+def exported_between(elf: Elf, file: View, start: int, end: int) -> int:
     """How many dynamic symbols with a value between two addresses other libraries could refer to or replace.
 
     Code compiled as relocatable device code exports its one bundle as a protected symbol that only its own
@@ -136,7 +136,7 @@ def exported_between(elf: Elf, file: Mapped, start: int, end: int) -> int:
     return sum(1 for s in _symbols(elf, file) if s.lies_in(start, end) and not s.is_own)
 
 
-def _symbols(elf: Elf, file: Mapped) -> list[_Symbol]:
+def _symbols(elf: Elf, file: View) -> list[_Symbol]:
     table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
     if table is None:
         return []
@@ -144,7 +144,7 @@ def _symbols(elf: Elf, file: Mapped) -> list[_Symbol]:
     return [_Symbol(row[4], row[3], row[2]) for row in fmt.SYM.iter_unpack(raw)]
 
 
-def _pointer_slots(elf: Elf, file: Mapped, section: Section) -> dict[int, tuple[int | None, int]]:
+def _pointer_slots(elf: Elf, file: View, section: Section) -> dict[int, tuple[int | None, int]]:
     """Address of each relocated word in the section → file offset of its RELA entry, and its value."""
     end = section.addr + section.size
     slots: dict[int, tuple[int | None, int]] = {}
@@ -172,7 +172,7 @@ def _value(elf: Elf, info: int, symbols: list[_Symbol]) -> int:
     return symbols[number].value
 
 
-def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:
+def _rela(elf: Elf, file: View) -> Iterator[tuple[int, int, int, int]]:
     """Address, file offset of the entry, `r_info` and addend of every RELA entry.
 
     `r_info` is the bare type where the entry names no symbol.
@@ -188,7 +188,7 @@ def _rela(elf: Elf, file: Mapped) -> Iterator[tuple[int, int, int, int]]:
         yield place, start + number * _RELA.size, info, addend
 
 
-def _relr(elf: Elf, file: Mapped) -> Iterator[int]:
+def _relr(elf: Elf, file: View) -> Iterator[int]:
     """Addresses in DT_RELR: an even word is one, an odd one a bitmap over the words that follow it."""
     table, size = elf.dynamic_value(_DT_RELR), elf.dynamic_value(_DT_RELRSZ)
     if table is None or not size:
@@ -206,17 +206,17 @@ def _relr(elf: Elf, file: Mapped) -> Iterator[int]:
             where += _BITS * _WORD.size
 
 
-def _section_bytes(file: Mapped, section: Section, length: int, skip: int = 0) -> bytes:
+def _section_bytes(file: View, section: Section, length: int, skip: int = 0) -> bytes:
     _require_inside(file, section)
     return file.read_at(section.offset + skip, length)
 
 
-def _require_inside(file: Mapped, section: Section) -> None:
+def _require_inside(file: View, section: Section) -> None:
     if section.offset + section.size > file.size:
         what = f"{file.path.name}: section {section.name} at {section.offset:#x} ends behind the file"
         raise InvalidElf(what, where=file.path)
 
 
-def _word(elf: Elf, file: Mapped, vaddr: int) -> int:
+def _word(elf: Elf, file: View, vaddr: int) -> int:
     raw = file.read_at(elf.offset_of(vaddr), _WORD.size)
     return int.from_bytes(raw, "little")

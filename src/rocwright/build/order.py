@@ -11,14 +11,14 @@ import msgspec
 from rocwright.build.before.host import this_platform
 from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.recipe import RecipeTable
-from rocwright.build.decide.targets import parse_build_targets
+from rocwright.build.decide.targets import parse_build_targets, require_part
 from rocwright.build.decide.tree import SourceFacts, read_tree
 from rocwright.build.decide.wanted import Wanted
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.locate import present_rocm
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.units.jobs import Jobs, asked_jobs, choose_jobs
-from rocwright.build.units.launch import launcher_environment
+from rocwright.build.units.launch import launcher_environment, require_launchers
 from rocwright.build.units.records import peaks
 from rocwright.errors import UsageError
 from rocwright.system.cores import available_cores
@@ -152,6 +152,9 @@ class Planner:
             caller=os.environ,
             roots=[Path(tree.directory) for tree in self.trees.values()],
         )
+        require_part(wanted.part, wanted.targets)
+        if wanted.part:
+            require_launchers(launchers)
         return plan_family(
             wanted,
             rocm,

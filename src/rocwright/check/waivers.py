@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.run import OWN_RULES
 from rocwright.errors import UsageError
-from rocwright.model.findings import Finding, Waiver
+from rocwright.model.findings import Finding, Waiver, last_day
 
 _EXAMPLE = "rocwright check … --allow RULE --reason 'why' --expires 2030-01-31"
 
@@ -28,7 +28,9 @@ def ask_waivers(
         return ()
     if reason is None or not reason.strip():
         raise UsageError("--allow needs a reason", next_step=_EXAMPLE)
-    day = _day(expires, today)
+    if expires is None:
+        raise UsageError("--allow needs a last day", next_step=_EXAMPLE)
+    day = last_day(expires, today)
     waivers = []
     for text in allow:
         rule, _, pattern = text.partition(":")
@@ -41,20 +43,6 @@ def unused(waivers: Iterable[Waiver], findings: Iterable[Finding], today: date) 
     """Waivers that let no error pass."""
     errors = [finding for finding in findings if finding.severity == "error"]
     return tuple(waiver for waiver in waivers if not any(waiver.covers(finding, today) for finding in errors))
-
-
-def _day(text: str | None, today: date) -> date:
-    if text is None:
-        raise UsageError("--allow needs a last day", next_step=_EXAMPLE)
-    try:
-        day = date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"--expires {text} is no day", next_step="write it like 2030-01-31") from error
-    if day < today:
-        raise UsageError(
-            f"--expires {text} is past; today is {today}", next_step="decide again and give a later day"
-        )
-    return day
 
 
 def _require_waivable(rule: str) -> None:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from rocwright import __version__
-from rocwright.errors import Interrupted, InvalidInput, RocwrightError
+from rocwright.errors import Interrupted, InvalidInput, RocwrightError, UsageError
 from rocwright.system import console
 
 app = App(
@@ -22,28 +22,44 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify", "install-rocm")
-_GROUPS = ("kpack", "sdk", "sources", "wheel")
+_GROUPS = ("kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
+# What Python or pytest would take for something else has another name as a module.
+_MODULES = {"test": "gputest"}
 # By name, so that a command imports what it needs and nothing of the others.
 for _name in _COMMANDS:
     _module = _name.replace("-", "_")
     app.command(f"rocwright.cli.{_module}:{_module}", name=_name)
 for _name in _GROUPS:
-    app.command(f"rocwright.cli.{_name}:app", name=_name)
+    app.command(f"rocwright.cli.{_MODULES.get(_name, _name)}:app", name=_name)
 
 
-def load_commands() -> None:
-    """Import all commands: their summaries are known only then."""
-    for name in (*_COMMANDS, *_GROUPS):
-        app[name]
+def load_commands(group: App = app) -> None:
+    """Import all commands of a group: their summaries are known only then."""
+    for name in tuple(group):
+        if not name.startswith("-"):
+            group[name]
+
+
+def asked_group(words: Sequence[str]) -> App | None:
+    """The group whose help the words ask for: `test skips`, `test skips --help`; None for anything else."""
+    group, rest = app, list(words)
+    while rest and not rest[0].startswith("-") and rest[0] in group:
+        group = group[rest.pop(0)]
+    # What does something is no group; its help is its own.
+    return group if rest in ([], ["-h"], ["--help"]) and group.default_command is None else None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
 
     def act() -> None:
-        if arguments is None and sys.argv[1:] in ([], ["-h"], ["--help"]):
-            load_commands()
-        app(arguments)
+        if arguments is None and (group := asked_group(sys.argv[1:])) is not None:
+            load_commands(group)
+        try:
+            app(arguments, exit_on_error=False)
+        except CycloptsError:
+            # Printed already. Tests that fail end with 1; words that nobody understands are no such thing.
+            sys.exit(UsageError.exit_code)
 
     guarded(act)
 

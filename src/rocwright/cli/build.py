@@ -19,6 +19,7 @@ from rocwright.cli.source_options import host_platform
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import CommandFailed, UsageError
+from rocwright.model.gpu import parse_targets
 from rocwright.model.project import ProjectTable
 from rocwright.sources.changes import verify_checkouts
 from rocwright.sources.lock import read_lock
@@ -94,6 +95,7 @@ class Asked:
             cache_hip=not work.sccache_no_wrap,
             build=self.trees.wanted(),
             jobs=work.jobs,
+            part=tuple(map(str, parse_targets(product.device_part))),
         )
         return Order(
             place=place,

@@ -162,6 +162,10 @@ class Product:
     """GPU targets or families to compile for, separated by commas (default: $PYTORCH_ROCM_ARCH, else those of
     ROCm's installed device packages)."""
 
+    device_part: _Words = ""
+    """Those of the GPU targets that device code is compiled for, separated by commas (default: all). Host
+    code is that of all, so wheels from several machines can be merged: rocwright wheel merge-parts."""
+
     python: str | None = None
     """Pythons to build for, separated by commas: 3.11,3.12,3.13t, or paths (default: the running one)."""
 

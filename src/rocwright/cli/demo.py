@@ -13,7 +13,8 @@ from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.demo import demo_graph, preflight
 from rocwright.pipeline.local import RunReport, run
 from rocwright.pipeline.options import RunOptions, Workspace, default_cache
-from rocwright.pipeline.steps.release import Released, UploadedRun
+from rocwright.pipeline.steps.promote import Released
+from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.system import console
 from rocwright.system.cores import available_cores
@@ -76,6 +77,7 @@ def demo(
         family=family,
         jobs=jobs or available_cores(),
         refresh=refresh,
+        own=True,
     )
     graph = demo_graph(options)
     if not list_steps:

@@ -21,6 +21,8 @@ app = App(name="wheel", help="Look into finished wheels, and take them apart.")
 for _name in ("sanity_check", "torch_versions", "cp_version"):
     app.command(f"rocwright.cli.wheel_family:{_name}", name=_name.replace("_", "-"))
 app.command("rocwright.cli.wheel_fat:fat", name="fat")
+app.command("rocwright.cli.wheel_parts:parts", name="merge-parts")
+app.command("rocwright.cli.wheel_reversion:reversion", name="reversion")
 
 
 @app.command

@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from rocwright.data.overlay import Overlay, merged
-from rocwright.data.toml import plain
+from rocwright.data.toml import line_of, plain
 from rocwright.errors import InvalidData
 
 T = TypeVar("T")
@@ -24,19 +24,21 @@ _NEXT = "compare the named field with the other rows of the table"
 
 
 def parse_table(text: str, type_: type[T], *, where: str) -> T:
-    """Turn TOML text into a value of `type_`; raises `InvalidData` naming file and field."""
+    """Turn TOML text into a value of `type_`; raises `InvalidData` naming file, line and field."""
     try:
         return msgspec.convert(plain(text, where=where), type_)
     except msgspec.ValidationError as error:
         raise InvalidData(
-            f"{where} does not fit its schema: {error}", where=where, next_step=_next_step(error, type_)
+            f"{where} does not fit its schema: {_with_line(str(error), text)}",
+            where=where,
+            next_step=_next_step(error, type_),
         ) from error
 
 
 def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
     """The built-in table `<name>.toml` as a value of `type_`, with what an overlay adds to it.
 
-    Raises `InvalidData` naming the overlay's file and field when that does not fit.
+    Raises `InvalidData` naming the overlay's file, line and field when that does not fit.
     """
     resource = resources.files("rocwright.data").joinpath(f"{name}.toml")
     text = resource.read_text(encoding="utf-8")
@@ -45,13 +47,22 @@ def load_table(name: str, type_: type[T], overlay: Overlay | None = None) -> T:
     both = merged(plain(text, where=f"data/{name}.toml"), overlay.tables[name])
     try:
         return msgspec.convert(both.values, type_)
+    except InvalidData as error:
+        # Rows that contradict each other: the built-in ones do not.
+        error.where = error.where or overlay.where
+        raise
     except msgspec.ValidationError as error:
         message = both.own_path(str(error), name)
         raise InvalidData(
-            f"{overlay.where} does not fit its schema: {message}",
+            f"{overlay.where} does not fit its schema: {_with_line(message, overlay.text)}",
             where=overlay.where,
             next_step=_next_step(error, type_),
         ) from error
+
+
+def _with_line(message: str, text: str) -> str:
+    line = line_of(text, message)
+    return message if line is None else f"{message}, line {line}"
 
 
 def _next_step(error: msgspec.ValidationError, type_: object) -> str:

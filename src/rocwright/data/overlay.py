@@ -19,15 +19,29 @@ from rocwright.errors import InvalidData
 
 FILE_NAME = "rocwright.toml"
 # Whoever reads one of these tables gives the overlay; a table that nobody would read is refused.
-OVERLAID = ("contract", "projects", "recipes")
+OVERLAID = (
+    "channels",
+    "contract",
+    "families",
+    "indexes",
+    "profiles",
+    "projects",
+    "recipes",
+    "signatures",
+    "skips",
+    "slurm",
+    "tests",
+    "triggers",
+)
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """A read `rocwright.toml`: `where` it lies, for messages, and its tables by name."""
+    """A read `rocwright.toml`: `where` it lies, for messages, its tables by name, its text for lines."""
 
     where: str
     tables: Mapping[str, Mapping[str, Any]]
+    text: str = ""
 
 
 def read_overlay(path: Path | None = None) -> Overlay | None:
@@ -64,7 +78,7 @@ def parse_overlay(text: str, *, where: str) -> Overlay:
                 where=where,
                 next_step=f"write [{name}] and its fields below, or [[{name}.…]] for a row",
             )
-    return Overlay(where, tables)
+    return Overlay(where, tables, text)
 
 
 @dataclass(frozen=True)

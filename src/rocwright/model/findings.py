@@ -14,10 +14,26 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import InvalidData
+from rocwright.errors import InvalidData, UsageError
 
 Severity = Literal["error", "warning"]
 _SHOWN = 3
+
+
+def last_day(text: str, today: date) -> date:
+    """The last day on which somebody's decision holds, as `--expires` gives it.
+
+    Raises `UsageError`: no day, or one that is past.
+    """
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"--expires {text} is no day", next_step="write it like 2030-01-31") from error
+    if day < today:
+        raise UsageError(
+            f"--expires {text} is past; today is {today}", next_step="decide again and give a later day"
+        )
+    return day
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

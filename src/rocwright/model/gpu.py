@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rocwright.errors import InvalidInput
+from rocwright.model.runners import FamilyRow, check_rows
 
 # What the compiler calls code that no chip runs as it is.
 SPIRV = "amdgcnspirv"
@@ -99,9 +100,16 @@ def _order(base: str) -> tuple[int, str]:
 
 
 class Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The family table: family name to base targets."""
+    """The family table: family name to base targets, and what the pipeline builds and tests of them.
+
+    A later row of the same name takes the place of an earlier one.
+    """
 
     families: dict[str, tuple[str, ...]]
+    family: tuple[FamilyRow, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_rows(self.family, self.families)
 
 
 def expand(names: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

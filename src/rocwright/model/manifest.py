@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 import msgspec
 
@@ -18,9 +19,11 @@ SET_SCHEMA = "rocwright.set/1"
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
+# All of an entry at once: sets have thousands of them.
+_ENTRY = re.compile(rf"{_FILE_NAME.pattern} {_SHA256.pattern} (?:{_SHA256.pattern}|None)")
 
 
-class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One distribution file: a wheel or an sdist.
 
     `sha256` and `metadata_sha256` are lower-case hex, `size` is in bytes. `project` is the normalised name
@@ -41,6 +44,8 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     depends: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.size >= 0 and _ENTRY.fullmatch(f"{self.name} {self.sha256} {self.metadata_sha256}"):
+            return
         # The name becomes part of a path and of a URL, so nothing that could leave a directory passes.
         if _FILE_NAME.fullmatch(self.name) is None:
             raise InvalidData(f"{self.name!r} is no file name of a wheel or sdist")
@@ -76,7 +81,7 @@ class SetManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidData("a set without files is no set")
         if names != sorted(names) or list(self.targets) != sorted(self.targets):
             raise InvalidData("files and targets of a set manifest must be sorted", next_step="use new_set()")
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted({name for name, following in pairwise(names) if name == following})
         if twice:
             raise InvalidData(f"a set holds these file names twice: {', '.join(twice)}")
 

@@ -24,6 +24,15 @@ FINDINGS = "urn:rocwright:findings:v1"
 WAIVER = "urn:rocwright:waiver:v1"
 TEST = "urn:rocwright:test:v1"
 PROMOTION = "urn:rocwright:promotion:v1"
+# Every file of the set is in the store; a bypass of tests that nothing can run.
+RECEIPT = "urn:rocwright:receipt:v1"
+BYPASS = "urn:rocwright:bypass:v1"
+# A set was found on an index, and looked at as far as metadata goes: no check of its files.
+ADOPTED = "urn:rocwright:adopted:v1"
+# Somebody's command was run on the set, in search of the first bad one.
+TRIAL = "urn:rocwright:trial:v1"
+# A set was made of another one by giving its files another version.
+REVERSION = "urn:rocwright:reversion:v1"
 
 # The subject that stands for the set itself; file names cannot contain a colon.
 SET_SUBJECT = "rocwright:set"

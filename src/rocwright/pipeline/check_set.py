@@ -11,11 +11,12 @@ from urllib.parse import unquote
 from rocwright.check.install.prove import prove
 from rocwright.check.report import Report
 from rocwright.check.run import Asked, gather_paths
-from rocwright.store.describe import describe_files
-from rocwright.store.index import simple_pages
-from rocwright.store.objects import LocalStore
-from rocwright.store.publish import put_distribution
-from rocwright.store.serve import serving
+from rocwright.store.index.listed import ListedFile
+from rocwright.store.index.pages import view_pages
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.serve import serving
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool.put import put_distribution
 
 _METADATA = ".metadata"
 
@@ -67,8 +68,8 @@ def serve_files(files: Sequence[Path], folder: Path) -> Iterator[_Served]:
     entries = describe_files(by_name.values())
     for entry in entries:
         put_distribution(store, by_name[entry.name], entry, entry.name)
-    for name, text in simple_pages(entries).items():
-        store.put_bytes(name, text.encode())
+    for key, page in view_pages((ListedFile(entry, entry.name) for entry in entries), "").items():
+        store.put_bytes(key, page)
     requests: list[str] = []
     with serving(folder, requests=requests) as url:
         yield _Served(url, requests)

@@ -6,22 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.utils import parse_wheel_filename
-
 from rocwright.check.report import Report
 from rocwright.check.run import expand
-from rocwright.data import load_table
 from rocwright.model.findings import Waiver
-from rocwright.model.gpu import Families, base_targets, is_target, matching_family
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import FINDINGS, about_set, waiver_statement
-from rocwright.store.describe import describe_files
-from rocwright.store.objects import LocalStore
-from rocwright.store.records import read_set, save_set, save_statement
-from rocwright.wheel.tags import platform_of
-
-_SETS = "sets/"
-_MANIFEST = "/manifest.json"
+from rocwright.pipeline.create_set import described_set
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.pool.describe import describe_files
+from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ def state_check(folder: Path, paths: Iterable[Path], report: Report, waivers: Se
     """
     entries = describe_files(expand(paths)[0])
     store = LocalStore(folder)
-    manifests = _recorded(store, entries) or [_new(entries, report)]
+    manifests = _recorded(store, entries) or [described_set(entries, report)]
     statements = []
     for manifest in manifests:
         save_set(store, manifest)
@@ -54,22 +47,5 @@ def state_check(folder: Path, paths: Iterable[Path], report: Report, waivers: Se
 def _recorded(store: LocalStore, entries: Sequence[FileEntry]) -> list[SetManifest]:
     """Sets in the store that are made of exactly these files."""
     wanted = {(entry.name, entry.sha256) for entry in entries}
-    keys = [key for key in store.list(_SETS) if key.endswith(_MANIFEST)]
-    manifests = [read_set(store, key.removeprefix(_SETS).removesuffix(_MANIFEST)) for key in keys]
+    manifests = [read_set(store, digest) for digest in recorded_sets(store)]
     return [one for one in manifests if {(entry.name, entry.sha256) for entry in one.files} == wanted]
-
-
-def _new(entries: Sequence[FileEntry], report: Report) -> SetManifest:
-    """A set of its own; its sources are not known, its family only where its targets tell."""
-    found = (target for looked in report.looked for target in looked.targets if is_target(target))
-    targets = base_targets(report.targets if report.targets is not None else found)
-    family = matching_family(targets, load_table("families", Families).families)
-    tags = (parse_wheel_filename(entry.name)[3] for entry in entries if entry.name.endswith(".whl"))
-    platforms = list(filter(None, {platform_of(map(str, of)) for of in tags}))
-    return new_set(
-        family=family or "-".join(targets) or "none",
-        targets=targets,
-        platform=platforms[0] if len(platforms) == 1 else "any",
-        files=entries,
-        sources={},
-    )

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import shutil
 
+from rocwright.build.decide.recipe import recipes
 from rocwright.compat.doctor import PROGRAMS
 from rocwright.errors import MissingTool, UsageError
 from rocwright.model.gpu import parse_targets
-from rocwright.pipeline.graph import Graph, make_graph
+from rocwright.pipeline.define.kinds import kinds
+from rocwright.pipeline.graph import Graph, Step, make_graph
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.steps.release import (
-    check_rocm_step,
-    check_step,
-    promote_step,
-    stage_step,
-    upload_rocm_step,
-    upload_torch_step,
-)
-from rocwright.pipeline.steps.rocm import rocm_steps
-from rocwright.pipeline.steps.sources import projects, source_steps
-from rocwright.pipeline.steps.testing import installation_step
-from rocwright.pipeline.steps.torch import build_steps
+from rocwright.pipeline.steps.of_cell import steps_of_kind
 
 
 def preflight(options: RunOptions) -> None:
@@ -40,24 +31,20 @@ def preflight(options: RunOptions) -> None:
 
 
 def demo_graph(options: RunOptions) -> Graph:
-    """ROCm → packages → sources → wheels → check → store → test → promote, as one graph."""
+    """ROCm → packages → sources → wheels → check → store → test → promote, as one graph.
+
+    The kinds of a run on one machine, at one place, but for those that need a GPU.
+    """
     if not options.targets:
         raise UsageError("no GPU target to build for", next_step="give --targets, e.g. gfx90a")
     # Options can be made without the command line, which parses them too.
     parse_targets(" ".join(options.targets))
-    family = projects()
-    return make_graph(
-        [
-            *rocm_steps(options),
-            check_rocm_step(options),
-            upload_rocm_step(options),
-            *source_steps(options),
-            *build_steps(options),
-            check_step(options, family),
-            upload_torch_step(options, family),
-            stage_step(options, family),
-            installation_step(options, family, "pip"),
-            installation_step(options, family, "uv"),
-            promote_step(options, family),
-        ]
-    )
+    family = [(recipe.project, recipe.after) for recipe in recipes().recipe]
+    found = kinds(family, split=False, parts=False, staged=True, promoted=True)
+    wanted = [kind for kind in found if not kind.gpu]
+    names = {kind.name for kind in wanted}
+    steps: dict[str, Step] = {}
+    for kind in wanted:
+        needs = [need for need in kind.needs if need in names]
+        steps |= {step.id: step for step in steps_of_kind(kind.name, options, needs) if step.id not in steps}
+    return make_graph(steps.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,10 +76,11 @@ class Graph:
         return Graph(tuple(step for step in self.steps if step.id in needed))
 
 
-def make_graph(steps: Iterable[Step]) -> Graph:
+def make_graph(steps: Iterable[Step], given: Collection[str] = ()) -> Graph:
     """Order steps so that each follows its needs, keeping the given order otherwise.
 
-    Raises `InvalidInput` for a repeated id, an unknown need, or a cycle (naming its steps).
+    `given` are ids of steps whose results are there already. Raises `InvalidInput` for a repeated id, an
+    unknown need, or a cycle (naming its steps).
     """
     waiting: dict[str, Step] = {}
     for step in steps:
@@ -88,11 +89,14 @@ def make_graph(steps: Iterable[Step]) -> Graph:
         waiting[step.id] = step
     for step in waiting.values():
         for need in step.needs:
-            if need not in waiting:
+            if need not in waiting and need not in given:
                 raise InvalidInput(f"step {step.id!r} needs {need!r}, which does not exist")
     ordered: dict[str, Step] = {}
     while waiting:
-        ready = next((step for step in waiting.values() if all(need in ordered for need in step.needs)), None)
+        ready = next(
+            (step for step in waiting.values() if all(need not in waiting for need in step.needs)),
+            None,
+        )
         if ready is None:
             raise InvalidInput("these steps need each other in a circle: " + ", ".join(_circle(waiting)))
         ordered[ready.id] = waiting.pop(ready.id)

@@ -8,8 +8,10 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -19,6 +21,11 @@ from rocwright.pipeline import state
 from rocwright.pipeline.graph import Graph, Inputs, Step
 from rocwright.system import console, process
 from rocwright.system.console import Progress
+from rocwright.system.files import write_text
+from rocwright.system.marked import end_marked
+
+_at_work = 0
+_lock = threading.Lock()
 
 
 class StepRecord(msgspec.Struct, frozen=True):
@@ -48,9 +55,17 @@ class _Done(msgspec.Struct):
     problem: BaseException | None
 
 
-def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | None = None) -> RunReport:
+def run(
+    graph: Graph,
+    state_dir: Path,
+    *,
+    jobs: int = 2,
+    progress: Progress | None = None,
+    given: Mapping[str, msgspec.Struct] | None = None,
+) -> RunReport:
     """Run every step whose result is not there yet, at most `jobs` at once.
 
+    `given` are results of steps that are not in the graph, by id.
     A step's error stops new steps from starting; running ones end and keep their results; then the error
     is raised. Ctrl-C ends the commands of running steps; a new run resumes.
     """
@@ -58,7 +73,7 @@ def run(graph: Graph, state_dir: Path, *, jobs: int = 2, progress: Progress | No
         raise UsageError(f"{jobs} steps at once would never end", next_step="give --jobs 1 or more")
     began = time.monotonic()
     display = progress or Progress(total=len(graph.steps), quiet=True)
-    values: dict[str, msgspec.Struct] = {}
+    values: dict[str, msgspec.Struct] = dict(given or {})
     records: dict[str, StepRecord] = {}
     waiting = list(graph.steps)
     ended: queue.Queue[_Done] = queue.Queue()
@@ -114,6 +129,7 @@ def _only_one(state_dir: Path) -> Iterator[None]:
     """
     state_dir.mkdir(parents=True, exist_ok=True)
     running = state_dir.with_name(state_dir.name + ".running")
+    own = _mark()
     handle = os.open(state_dir.with_name(state_dir.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
@@ -121,16 +137,40 @@ def _only_one(state_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             console.say(f"waiting for another run in {state_dir.parent}")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if running.exists() and (count := process.end_marked(str(state_dir.resolve()))):
-            console.say(f"ended {count} processes that an earlier run had left at work")
-        running.touch()
-        process.mark(str(state_dir.resolve()))
-        yield
+        if running.exists():
+            left = running.read_text(encoding="utf-8")
+            # This very process has ended its commands here, and has others at work elsewhere.
+            if left != own and (count := end_marked(left)):
+                console.say(f"ended {count} processes that an earlier run had left at work")
+        write_text(running, own)
+        with _marked(own):
+            yield
         # Not on errors: their commands may still be at work when this process ends.
         running.unlink(missing_ok=True)
     finally:
-        process.mark(None)
         os.close(handle)
+
+
+@cache
+def _mark() -> str:
+    """What commands of this process are known by to later runs; one for all of its runs at once."""
+    return uuid.uuid4().hex
+
+
+@contextmanager
+def _marked(mark: str) -> Iterator[None]:
+    """Mark commands while at least one run is at work in this process."""
+    global _at_work
+    with _lock:
+        _at_work += 1
+        process.mark(mark)
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= 1
+            if not _at_work:
+                process.mark(None)
 
 
 def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from rocwright.model.plan import Publication, Rocm
+from rocwright.model.profile import Sources
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.system.interpreters import Interpreter, find_interpreter
 
 
 @dataclass(frozen=True)
@@ -57,12 +64,23 @@ class Workspace:
         return self.root / "log" / f"{step}.log"
 
 
+_DISTRIBUTION = Rocm()
+_ALL = Publication(upload=True, channels=True)
+
+
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of a run.
+    """Options of the steps at one place of a run.
 
-    `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch,
-    `rocm_prefix` replaces the distribution's ROCm, `run_id` begins the run's name in the store.
+    `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch, `python`
+    names the interpreter (empty: the running one), `projects` those that are built (empty: all), `group` the
+    place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
+    `gpu_family` the one that is tested, `tests` the level that is asked for with tests by name, `part` the
+    targets whose device code is built here (empty: all). `rocm_prefix` replaces the distribution's ROCm,
+    `run_id` begins the run's name in the store.
+
+    `objects` is the store, by default a folder of the workspace. In one that is the run's `own`, what an
+    earlier run left under the same names is replaced; any other refuses that.
     """
 
     workspace: Workspace
@@ -76,6 +94,34 @@ class RunOptions:
     platform: str = "linux"
     jobs: int = 2
     refresh: bool = False
+    python: str = ""
+    projects: tuple[str, ...] = ()
+    group: str = ""
+    gpu_family: str = ""
+    tests: str = ""
+    families: tuple[str, ...] = ()
+    part: tuple[str, ...] = ()
+    sources: Sources = "miniature"
+    rocm: Rocm = _DISTRIBUTION
+    publication: Publication = _ALL
+    channel: str = ""
+    objects: ObjectStore | None = None
+    own: bool = False
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the run."""
+        return self.objects or LocalStore(self.workspace.store)
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """The Python that wheels are built for; raises `MissingTool` naming how to get it."""
+        return _interpreter(self.python)
+
+
+@cache
+def _interpreter(name: str) -> Interpreter:
+    return find_interpreter(name)
 
 
 def default_cache() -> Path:

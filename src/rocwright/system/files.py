@@ -131,7 +131,11 @@ def disk_error(error: OSError, path: Path) -> RocwrightError:
             where=path,
             next_step="free some space (or choose another directory) and run again; finished steps are kept",
         )
-    return InvalidInput(f"cannot write {path.name}: {error.strerror or error}", where=path)
+    return InvalidInput(
+        f"cannot write {path.name}: {error.strerror or error}",
+        where=path,
+        next_step="get the right to write there, or choose another directory",
+    )
 
 
 def require_space(path: Path, need: int, *, purpose: str) -> None:

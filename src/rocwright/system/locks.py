@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
-from rocwright.errors import RocwrightError
+from rocwright.errors import RocwrightError, UsageError
 from rocwright.system import files, process
 
 Waiting = Callable[[], None]
@@ -92,6 +92,30 @@ def turn(path: Path, waiting: Waiting = silently) -> Iterator[None]:
                 told = True
             process.pause(_POLL_S)
         yield
+
+
+@contextmanager
+def alone_in(directory: Path, doing: str, next_step: str) -> Iterator[None]:
+    """Keep other runs of this tool out of a directory while the block runs; leaves no file there.
+
+    Raises `UsageError` when one is in it. Where the system locks no directories (Windows, some network file
+    systems) nobody is kept out.
+    """
+    files.make_directory(directory)
+    if sys.platform == "win32":  # pragma: no cover
+        yield
+        return
+    held = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another run {doing}", where=directory, next_step=next_step) from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(held)
 
 
 @contextmanager

@@ -16,19 +16,22 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
+from rocwright.system.files import disk_error
+from rocwright.system.marked import MARK
 from rocwright.system.output import Output
 from rocwright.system.redact import redact, secrets_in, without_login, without_secret
 
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
 
+Started = subprocess.Popen[bytes]
+
 _running: set[int] = set()
-_MARK = "ROCWRIGHT_RUN"
 _mark: str | None = None
 _lock = threading.Lock()
 _stopping = threading.Event()
@@ -83,6 +86,8 @@ def run(
     ok: Sequence[int] = (0,),
     next_step: str | None = None,
     watch: Callable[[str], None] | None = None,
+    limit_s: float | None = None,
+    until: Callable[[], str | None] | None = None,
 ) -> Completed:
     """Run a command to its end.
 
@@ -91,7 +96,9 @@ def run(
     command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
     each line of standard error as it comes; those that a carriage return ends, because the next one is to
     be written over them, go nowhere else then. Logins in addresses and the values of secret-looking variables
-    are left out of log and error.
+    are left out of log and error. What takes longer than `limit_s` seconds is ended by force, with the
+    processes that it started; its error then says so in its last line. `until` is asked every half second:
+    a text that it gives is the reason to end the command in the same way.
 
     Raises `MissingTool` when the program does not exist, `CommandFailed` (command, directory, last
     lines, log) for an exit code not in `ok`, `Interrupted` when the run is being stopped.
@@ -105,7 +112,7 @@ def run(
         environment.pop(name, None)
     environment.update(env or {})
     if _mark is not None:
-        environment[_MARK] = _mark
+        environment[MARK] = _mark
     if _stopping.is_set():
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
@@ -114,9 +121,11 @@ def run(
     try:
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
         child = _start(words, cwd, environment)
+        late = threading.Event()
         try:
-            _drain(child, output)
-            _, status, usage = os.wait4(child.pid, 0)
+            with _ended_after(child.pid, limit_s, late), _ended_when(child.pid, until) as reasons:
+                _drain(child, output)
+                _, status, usage = os.wait4(child.pid, 0)
         except BaseException:
             # Interrupted in the main thread: what was started here must not outlive it.
             _signal_group(child.pid, signal.SIGKILL)
@@ -126,6 +135,10 @@ def run(
             with _lock:
                 _running.discard(child.pid)
         child.returncode = os.waitstatus_to_exitcode(status)
+        if late.is_set():
+            output.take("err", f"ended by force: not done after {limit_s:g} seconds\n", last=True)
+        for reason in reasons:
+            output.take("err", f"ended by force: {reason}\n", last=True)
     finally:
         output.close()
 
@@ -176,6 +189,58 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
     return child
 
 
+def start(
+    argv: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    drop_env: Sequence[str] = (),
+    log: Path,
+    inherit: Sequence[int] = (),
+    mark: str,
+) -> Started:
+    """Start a process to talk with, in a session of its own; the caller ends it (`system/child.py`).
+
+    What it prints is appended to `log` as it is. `inherit` are descriptors that it shares with this process;
+    `mark` is how `marked.end_marked` finds what it leaves behind.
+    """
+    words = [os.fspath(word) for word in argv]
+    environment = {name: value for name, value in os.environ.items() if name not in drop_env}
+    environment |= {**env, MARK: mark}
+    if _stopping.is_set():
+        raise Interrupted("stopped before the next command", next_step="run again to resume")
+    try:
+        sink = os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise disk_error(error, log) from error
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            pass_fds=tuple(inherit),
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
+    except OSError as error:
+        raise MissingTool(f"{words[0]} cannot be executed: {error.strerror}") from error
+    finally:
+        os.close(sink)
+    with _lock:
+        _running.add(child.pid)
+    return child
+
+
+def forget(child: Started) -> None:
+    """A process of `start` has ended and was waited for."""
+    with _lock:
+        _running.discard(child.pid)
+
+
 def _drain(child: subprocess.Popen[bytes], output: Output) -> None:
     """Read both streams in the order of arrival until both end, or the command has and no more comes.
 
@@ -198,6 +263,52 @@ def _drain(child: subprocess.Popen[bytes], output: Output) -> None:
                     waiting.unregister(key.fileobj)
 
 
+@contextlib.contextmanager
+def _ended_after(pid: int, limit_s: float | None, late: threading.Event) -> Iterator[None]:
+    """End the command by force when its time is over; `late` tells that it was."""
+    if limit_s is None:
+        yield
+        return
+
+    def end() -> None:
+        late.set()
+        _signal_group(pid, signal.SIGKILL)
+
+    timer = threading.Timer(limit_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextlib.contextmanager
+def _ended_when(pid: int, until: Callable[[], str | None] | None) -> Iterator[list[str]]:
+    """End the command by force as soon as `until` gives a reason, which the list then holds."""
+    reasons: list[str] = []
+    if until is None:
+        yield reasons
+        return
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_QUIET_S):
+            reason = until()
+            if reason is not None and not over.is_set():
+                reasons.append(reason)
+                _signal_group(pid, signal.SIGKILL)
+                return
+
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
+    try:
+        yield reasons
+    finally:
+        over.set()
+        looking.join()
+
+
 def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
@@ -211,42 +322,6 @@ def mark(run: str | None) -> None:
     """Give every command from now on an environment variable that tells which run started it."""
     global _mark
     _mark = run
-
-
-def end_marked(run: str, *, patience_s: float = 10.0) -> int:
-    """End by force what a killed run of this mark left behind, descendants included; returns how many.
-
-    Linux only (reads /proc); processes of other users cannot be looked into and are left alone.
-    """
-    wanted = f"{_MARK}={run}".encode()
-    ended: set[int] = set()
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
-        alive = [pid for pid in _own_processes() if wanted in _environment_of(pid)]
-        if not alive:
-            break
-        for pid in alive:
-            ended.add(pid)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
-    return len(ended)
-
-
-def _own_processes() -> list[int]:
-    here = os.getpid()
-    return [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and int(entry.name) != here
-    ]
-
-
-def _environment_of(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
 
 
 def pause(seconds: float) -> None:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 
 # GIT_CONFIG_VALUE_0 and so on carry settings of git, headers with a login among them.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|CREDENTIAL|API_?KEY|_AUTH|GIT_CONFIG_VALUE", re.IGNORECASE)
+_SECRET = re.compile(
+    r"TOKEN|SECRET|PASSWORD|CREDENTIAL|(API|SIGNING|PRIVATE)_?KEY|_AUTH|GIT_CONFIG_VALUE", re.IGNORECASE
+)
 _SECRET_OPTION = re.compile(
     r"^(--?[\w-]*(?:token|secret|password|api-?key)[\w-]*=).*", re.IGNORECASE | re.DOTALL
 )
@@ -20,9 +22,17 @@ def redact(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_in(env: Mapping[str, str]) -> list[str]:
-    """The values of secret-looking names, the longest first; short ones would stand in ordinary text, too."""
-    values = {value for name, value in env.items() if _SECRET.search(name) and len(value) >= _SECRET_LENGTH}
-    return sorted(values, key=lambda value: (-len(value), value))
+    """The values of secret-looking names, the longest first; short ones would stand in ordinary text, too.
+
+    Of several lines, as keys have them, each counts by itself: output is shown line by line.
+    """
+    values = {value for name, value in env.items() if _SECRET.search(name)}
+    lines = {line.strip() for value in values for line in value.splitlines()}
+    # What frames a key is no secret.
+    values |= {line for line in lines if not line.startswith("-----")}
+    return sorted(
+        (value for value in values if len(value) >= _SECRET_LENGTH), key=lambda value: (-len(value), value)
+    )
 
 
 def without_secret(word: str) -> str:

@@ -8,7 +8,6 @@ installs (setuptools, pytest) use whatever index the user has configured.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import msgspec
 from rocwright.errors import MissingTool
 from rocwright.system import process
 from rocwright.system.files import remove_tree
+from rocwright.system.installers import misplaced_settings
 
 # Variables that would let another environment leak into this one.
 _LEAKS = (
@@ -30,13 +30,6 @@ _LEAKS = (
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
     "PYTEST_ADDOPTS",
-)
-# What of the user's pip counts where a tool is installed: how to reach packages, and what to keep. Others
-# would put it elsewhere (PIP_TARGET, PIP_USER), or refuse (PIP_REQUIRE_VIRTUALENV).
-_PIP_KEPT = re.compile(
-    r"PIP_(INDEX_URL|EXTRA_INDEX_URL|NO_INDEX|FIND_LINKS|TRUSTED_HOST|CERT|CLIENT_CERT|PROXY|KEYRING_PROVIDER"
-    r"|(DEFAULT_)?TIMEOUT|RETRIES|RESUME_RETRIES|(NO_)?CACHE_DIR|CONFIG_FILE|(BUILD_)?CONSTRAINT|PRE"
-    r"|PREFER_BINARY|ONLY_BINARY|NO_BINARY|USE_FEATURE|USE_DEPRECATED)"
 )
 
 
@@ -92,12 +85,14 @@ class Closed:
         return index + [word for page in self.find_links for word in ("--find-links", page)]
 
 
-def create(root: Path, *, python: Path | None = None, log: Path | None = None) -> Environment:
-    """A fresh environment at `root`, without pip in it; one that is there is replaced."""
+def create(
+    root: Path, *, python: Path | None = None, log: Path | None = None, pip: bool = False
+) -> Environment:
+    """A fresh environment at `root`, without pip in it unless `pip`; whatever is there is replaced."""
     remove_tree(root)
     interpreter = str(python or sys.executable)
     process.run(
-        [interpreter, "-m", "venv", "--without-pip", str(root)],
+        [interpreter, "-m", "venv", *([] if pip else ["--without-pip"]), str(root)],
         log=log,
         drop_env=_LEAKS,
         next_step="install Python's venv module (Debian: python3-venv)",
@@ -120,7 +115,7 @@ def pip_install(
     choice of an earlier install.
     """
     places = [] if closed is None else [*closed.arguments(), "--no-cache-dir", "--pre"]
-    isolation = _TOOL_PIP_ENV if closed is None else _closed_pip_env()
+    isolation = TOOL_PIP_ENV if closed is None else _closed_pip_env()
     return process.run(
         [*pip_command(), "--python", str(environment.python), "install", "--no-input", *places, *options]
         + list(requirements),
@@ -135,19 +130,20 @@ def pip_uninstall(environment: Environment, projects: Sequence[str], *, log: Pat
     process.run(
         [*pip_command(), "--python", str(environment.python), "uninstall", "--yes", *projects],
         log=log,
-        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", **_TOOL_PIP_ENV},
+        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", **TOOL_PIP_ENV},
         drop_env=[*_LEAKS, *_pip_variables(None)],
     )
 
 
 # The same settings of a configuration file.
-_TOOL_PIP_ENV = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+TOOL_PIP_ENV = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
 
 
 def _pip_variables(closed: Closed | None) -> list[str]:
     """Names of the caller's pip settings that an install is done without."""
-    ours = [name for name in os.environ if name.startswith("PIP_")]
-    return [name for name in ours if closed is not None or not _PIP_KEPT.fullmatch(name)]
+    if closed is None:
+        return misplaced_settings("pip")
+    return [name for name in os.environ if name.startswith("PIP_")]
 
 
 def _closed_pip_env() -> dict[str, str]:

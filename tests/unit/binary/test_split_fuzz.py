@@ -200,6 +200,7 @@ FUZZ = settings(
 
 @FUZZ
 @given(number=st.integers(0, COUNT - 1), changes=CHANGES)
+@pytest.mark.slow
 def test_damaged_code_wrappers_and_relocations(
     seeds: Seeds, tmp_path: Path, number: int, changes: Any
 ) -> None:
@@ -212,6 +213,7 @@ def test_damaged_code_wrappers_and_relocations(
 
 @FUZZ
 @given(number=st.integers(0, COUNT - 1), changes=CHANGES)
+@pytest.mark.slow
 def test_damaged_tables(seeds: Seeds, tmp_path: Path, number: int, changes: Any) -> None:
     """A file that was broken before cannot become right; but no code is lost or mixed up."""
     seed = seeds[number]

@@ -89,6 +89,7 @@ def test_no_room_for_the_archives(slow: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["raw", "ccob"])
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_library(tmp_path: Path, form: str) -> None:
     """At most the largest unpacked bundle and 64 MB for everything else, however many there are."""
     bundles = [

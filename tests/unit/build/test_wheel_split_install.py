@@ -19,6 +19,9 @@ from oracle import loader
 from rocwright.build.split.wheel import split_wheel
 from rocwright.cli import main
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 TAG = "py3-none-any"
 ANY = f"mini_torch-{VERSION}-{TAG}.whl"
 

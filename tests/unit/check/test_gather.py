@@ -505,6 +505,7 @@ def test_data_descriptors_and_bytes_before_the_archive(tmp_path: Path) -> None:
     assert gather(path).damaged == gather(path).record == ()
 
 
+@pytest.mark.slow
 def test_a_byte_changed_anywhere_is_found_or_harmless_and_never_an_error(tmp_path: Path) -> None:
     """Every byte of a small wheel, one after the other."""
     names = ["demo/x", "demo/y.py", f"{INFO}/METADATA", f"{INFO}/WHEEL", f"{INFO}/RECORD"]

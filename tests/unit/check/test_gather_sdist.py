@@ -97,6 +97,7 @@ def test_what_is_no_sdist(tmp_path: Path) -> None:
     assert gather(path).unreadable == "it is no regular file"
 
 
+@pytest.mark.slow
 def test_every_damaged_byte_is_survived(tmp_path: Path) -> None:
     path = write(tmp_path, tar({"rocm-7.1/PKG-INFO": PKG_INFO, "rocm-7.1/x": bytes(range(200))}))
     good, data = gather(path), path.read_bytes()

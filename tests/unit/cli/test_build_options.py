@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,11 +98,16 @@ def test_every_documented_flag_is_there(door: str) -> None:
     assert [flag for flag in [*DOCUMENTED, *OURS] if flag not in known] == []
 
 
-def test_the_help_names_them(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    code, out, _ = call("--help")
-    assert code == 0
-    assert [flag for flag in DOCUMENTED if flag not in out] == []
+def test_the_help_names_them() -> None:
+    # A process of its own: whoever asked for help before has settled how wide it is.
+    done = subprocess.run(
+        [sys.executable, "-m", "rocwright", "build", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "250"},
+        check=True,
+    )
+    assert [flag for flag in DOCUMENTED if flag not in done.stdout] == []
 
 
 def test_what_the_issue_shows(call: Call) -> None:

@@ -16,9 +16,9 @@ import pytest
 from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
 from rocwright import cli
 from rocwright.cli.show_check import targets_text
-from rocwright.store.objects import LocalStore
-from rocwright.store.records import read_statements
-from rocwright.store.verdict import verdict as store_verdict
+from rocwright.store.gate.verdict import verdict as store_verdict
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.sets.records import read_statements
 
 TORCH = f"torch-2.9.0+{LOCAL}-{TAG}.whl"
 NO_HIP = {"torch/version.py": "hip = None\n"}
@@ -291,7 +291,7 @@ def test_a_waiver_that_says_too_little_or_nonsense(check: Check, words: tuple[st
 
 def statements(folder: Path) -> dict[str, dict[str, object]]:
     """By kind; there is one of each."""
-    paths = sorted(folder.glob("sets/*/statements/*.json"))
+    paths = sorted(folder.glob("sets/*/_statements/*.json"))
     read = {path.name.partition("-")[0]: json.loads(path.read_bytes()) for path in paths}
     assert len(read) == len(paths)
     return read
@@ -354,7 +354,7 @@ def test_a_recorded_set_with_these_files_gets_the_statements(check: Check) -> No
     # Without targets it would be another set, had it not been recorded before.
     check("dist", "--statements", "said")
     assert list(Path("said/sets").iterdir()) == [first]
-    assert len(list(first.glob("statements/*"))) == 2
+    assert len(list(first.glob("_statements/*"))) == 2
 
 
 def test_nothing_is_stated_about_what_cannot_be_read(check: Check) -> None:

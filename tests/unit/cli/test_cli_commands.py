@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,15 @@ def test_each_command_has_help(
     assert "Usage:" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("group", ["", "set", "test", "test skips"])
+@pytest.mark.parametrize("ask", [[], ["--help"]])
+def test_the_help_of_a_group_says_what_each_command_does(group: str, ask: list[str], tmp_path: Path) -> None:
+    done = run(*group.split(), *ask, cwd=tmp_path)
+    assert done.returncode == 0
+    rows = re.findall(r"^│ ([a-z-]+) *(.*?) *│$", done.stdout.partition("Commands")[2], re.MULTILINE)
+    assert rows and all(told for name, told in rows)
+
+
 def test_version(tmp_path: Path) -> None:
     done = run("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, rocwright.__version__)
@@ -60,7 +70,7 @@ def test_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["frobnicate"], ["check", "--no-such-option"], ["sdk", "import"]])
 def test_words_that_are_no_command_fail(tmp_path: Path, words: list[str]) -> None:
     done = run(*words, cwd=tmp_path)
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert words[-1] in done.stdout + done.stderr or "prefix" in (done.stdout + done.stderr).lower()
 
 
@@ -140,8 +150,9 @@ def test_the_steps_of_the_demo_are_listed_without_a_trace(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     steps = {row[0]: row[1:] for row in rows[2:]}
-    assert "test-pip" in steps["promote"] and "test-uv" in steps["promote"]
-    assert steps["rocm-prefix"] == []
+    assert "test-pip" in steps["gate"] and "test-uv" in steps["gate"]
+    assert "gate" in steps["promote"]
+    assert (steps["rocm-artifacts"], steps["rocm-prefix"]) == ([], ["rocm-artifacts"])
     assert list(tmp_path.iterdir()) == [tmp_path / "prefix"]
 
 
@@ -196,6 +207,9 @@ CODES = {
     "ContractBroken": 9,
     "GateClosed": 10,
     "UnsavedWork": 11,
+    "ChannelBusy": 13,
+    "SuiteFailed": 1,
+    "NoGpu": 1,
     "Interrupted": 130,
 }
 
@@ -221,7 +235,7 @@ def test_the_tree_has_no_class_that_is_not_drawn() -> None:
 def ends(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> object:
     """The exit code of a command that raises `problem`."""
 
-    def app(_: object) -> None:
+    def app(_: object, *, exit_on_error: bool) -> None:
         raise problem
 
     class Left(BaseException):
@@ -298,7 +312,7 @@ def test_ctrl_c_outside_a_run_is_an_interruption_too(
 
 
 def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def app(_: object) -> None:
+    def app(_: object, *, exit_on_error: bool) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(cli, "app", app)

@@ -19,6 +19,8 @@ from rocwright.check.report import Report
 from rocwright.check.run import Asked
 from rocwright.pipeline.check_set import check_set, serve_files
 
+pytestmark = pytest.mark.slow
+
 HERE = f"cp{sys.version_info.major}{sys.version_info.minor}"
 # Only what is about the set: these wheels are no good examples of anything else.
 CONTRACT = ContractTable(
@@ -121,6 +123,7 @@ def causes(report: Report) -> list[tuple[str, str]]:
     return [(finding.rule, finding.cause) for finding in report.findings]
 
 
+@pytest.mark.slow
 def test_a_whole_family_installs_with_its_selector_and_stand_ins(folder: Path, tmp_path: Path) -> None:
     facts = {"rocm_set.json": '{"mode": "legacy", "default_family": "fam"}', "backend.py": BACKEND}
     sdist(folder, "rocm", "Dynamic: Requires-Dist\nDynamic: Provides-Extra\n", facts)
@@ -151,6 +154,7 @@ def test_a_package_that_no_installer_takes_here(folder: Path, tmp_path: Path) ->
     assert str(tmp_path) not in pip[1] + uv[1]
 
 
+@pytest.mark.slow
 def test_two_files_to_choose_from_are_one_too_many(folder: Path, tmp_path: Path) -> None:
     """The newer torch is fetched first; only then is it known that vision needs the older one."""
     wheel(folder, "torch", "2")

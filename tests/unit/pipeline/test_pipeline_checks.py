@@ -14,7 +14,8 @@ from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.graph import Inputs, Step, make_graph
 from rocwright.pipeline.local import run
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.steps.release import Checked, check_rocm_step, check_step, upload_rocm_step
+from rocwright.pipeline.steps.checking import Checked, check_rocm_step, check_step
+from rocwright.pipeline.steps.upload import upload_rocm_step
 from rocwright.sdk.build import BuiltPackages, PackageFile
 
 NAME = "rocm_sdk_core-7-py3-none-linux_x86_64.whl"
@@ -82,7 +83,7 @@ def test_a_set_is_not_passed_without_both_installers(
     monkeypatch.setenv("PATH", str(there))
     inputs = Inputs({"rocm-packages": packages})
     with pytest.raises(MissingTool, match=missing):
-        check_step(options, ()).act(inputs, lambda _: None)
+        check_step(options, ("rocm-packages",)).act(inputs, lambda _: None)
 
 
 def test_what_a_check_found_survives_its_stamp(options: RunOptions) -> None:

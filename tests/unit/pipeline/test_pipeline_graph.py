@@ -121,13 +121,16 @@ def options(root: Path, **changes: object) -> RunOptions:
     return RunOptions(**values)
 
 
-def test_the_demo_promotes_only_after_both_installers_tested_the_staged_set(tmp_path: Path) -> None:
+def test_the_demo_promotes_only_what_both_installers_tested(tmp_path: Path) -> None:
     graph = demo_graph(options(tmp_path, rocm_prefix=tmp_path))
     assert graph.steps[-1].id == "promote"
-    assert {"test-pip", "test-uv", "stage", "check"} <= set(graph["promote"].needs)
-    for name in ("test-pip", "test-uv"):
-        assert "stage" in graph[name].needs
+    assert set(graph["promote"].needs) == {"stage", "gate"}
+    assert set(graph["gate"].needs) == {"stage", "test-pip", "test-uv"}
+    # What is staged is what was uploaded, and that is what is tested: the gate compares their digests.
+    for name in ("test-pip", "test-uv", "stage"):
+        assert "upload-pytorch" in graph[name].needs
     assert "check" in graph["stage"].needs
+    assert "check" in graph["upload-pytorch"].needs
     assert not (tmp_path / "work").exists()
 
 

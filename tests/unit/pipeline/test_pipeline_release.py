@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import date
 
-import msgspec
 import pytest
 
+from rocwright.data import load_table
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts
+from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, TEST, about_set
 from rocwright.pipeline.steps import testing
-from rocwright.store.gate import Decision, decide
+from rocwright.store.gate.decide import Decision, decide
+from rocwright.store.gate.policy import policy_for
 
 TODAY = date(2026, 11, 21)
+CHANNELS = load_table("channels", Channels)
 GOOD = Verdicts(5, 0, 0)
 ENTRY = FileEntry(name="torch-2.9.whl", sha256="ab" * 32, size=1, project="torch", version="2.9")
 MANIFEST = new_set(family="gfx90a-dcgpu", targets=["gfx90a"], platform="linux", files=[ENTRY], sources={})
@@ -31,7 +34,8 @@ def gate(*tested: TestedEnvironment, checked: bool = True, today: date = TODAY) 
         about_set(MANIFEST, BUILD, {"result": "success"}),
         *testing.tested_statements(MANIFEST, tested),
     ]
-    return decide(set_id(MANIFEST), statements, testing.demo_policy("gfx90a-dcgpu", today))
+    statements += testing.demo_bypasses(MANIFEST, today)
+    return decide(set_id(MANIFEST), statements, policy_for(MANIFEST, CHANNELS, CHANNELS.named("v2"), TODAY))
 
 
 def test_everything_passed_with_a_gpu() -> None:
@@ -44,7 +48,7 @@ def test_a_machine_without_a_gpu_is_bypassed_and_says_so() -> None:
     decision = gate(environment("pip", without), environment("uv", without))
     assert (decision.promote, decision.rule) == (True, "bypassed")
     assert "NOT TESTED" in decision.reason
-    assert "smoke-gpu on gfx90a-dcgpu" in decision.reason
+    assert "smoke-gpu on gfx90a (until" in decision.reason
     assert "without an AMD GPU" in decision.reason
     assert "until 2026-11-21" in decision.reason
 
@@ -106,15 +110,20 @@ def test_bad_checks_close_the_gate_whatever_the_tests_say() -> None:
 
 
 def test_a_bypass_of_yesterday_is_expired() -> None:
-    without = Verdicts(5, 0, 2, (), ("a: no GPU", "b: no GPU"))
-    statements = [
-        about_set(MANIFEST, FINDINGS, {"passed": True, "files": [ENTRY.name]}),
-        about_set(MANIFEST, BUILD, {"result": "success"}),
-        *testing.tested_statements(MANIFEST, [environment("pip", without)]),
-    ]
-    yesterday = testing.demo_policy("gfx90a-dcgpu", date(2026, 11, 20))
-    decision = decide(set_id(MANIFEST), statements, msgspec.structs.replace(yesterday, today=TODAY))
+    decision = gate(environment("pip", gpus=()), environment("uv", gpus=()), today=date(2026, 11, 20))
     assert (decision.promote, decision.rule) == (False, "untested")
+
+
+def test_a_gpu_speaks_for_its_own_target_only() -> None:
+    both = new_set(
+        family="fam", targets=["gfx90a:xnack+", "gfx942"], platform="linux", files=[ENTRY], sources={}
+    )
+    results = {
+        item.predicate.get("target"): (item.predicate["result"], item.predicate["runner"])
+        for item in testing.tested_statements(both, [environment("pip"), environment("uv")])
+        if item.predicate["suite"] == "smoke-gpu"
+    }
+    assert results == {"gfx90a:xnack+": ("passed", True), "gfx942": ("skipped", False)}
 
 
 def test_tests_of_another_set_do_not_promote_this_one() -> None:
@@ -124,7 +133,8 @@ def test_tests_of_another_set_do_not_promote_this_one() -> None:
         about_set(MANIFEST, BUILD, {"result": "success"}),
         *testing.tested_statements(other, [environment("pip"), environment("uv")]),
     ]
-    decision = decide(set_id(MANIFEST), statements, testing.demo_policy("gfx90a-dcgpu", TODAY))
+    policy = policy_for(MANIFEST, CHANNELS, CHANNELS.named("release"), TODAY)
+    decision = decide(set_id(MANIFEST), statements, policy)
     assert (decision.promote, decision.rule) == (False, "digest")
 
 

@@ -16,6 +16,8 @@ from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.sources import LockedSources, SourceTree
 from rocwright.sources.lock import read_lock
 
+pytestmark = pytest.mark.slow
+
 PROJECTS = {"torch", "triton", "torchaudio", "torchvision", "apex"}
 WANTED = ("checkout-torch", "checkout-torchaudio")
 
@@ -38,7 +40,7 @@ def value(report: RunReport, step: str, kind: type[msgspec.Struct]) -> msgspec.S
 
 def test_all_projects_are_locked_at_once_and_checked_out_from_the_lock(options: RunOptions) -> None:
     whole = demo_graph(options)
-    assert all(whole[f"checkout-{project}"].needs == ("lock-sources",) for project in PROJECTS)
+    assert all(whole[f"checkout-{project}"].needs == ("lock-sources", "origins") for project in PROJECTS)
     assert "lock-sources" in whole["stage"].needs
     graph = whole.closure(WANTED)
     report = run(graph, options.workspace.state)

@@ -19,6 +19,9 @@ from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree.whole import long_paths
 from rocwright.sources.work.aside import Work
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 

@@ -22,6 +22,9 @@ from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 

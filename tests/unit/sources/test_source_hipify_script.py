@@ -14,6 +14,9 @@ from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 PATH = "tools/amd_build/build_amd.py"

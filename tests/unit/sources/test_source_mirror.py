@@ -28,6 +28,9 @@ from rocwright.sources.tree import repos
 from rocwright.system import git, locks
 from rocwright.system.git import Git
 
+# Many processes of git: seconds each.
+pytestmark = pytest.mark.slow
+
 
 class World:
     """An origin with three commits behind a server, and mirrors that are still empty."""
@@ -248,6 +251,7 @@ from pathlib import Path
 from rocwright.sources.tree import repos
 from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.system import git
+
 place, root, url, commit = sys.argv[1:]
 repository = git.init(Path(place, ".git"), Path(place))
 repos.fetch_commit(repository, url, commit, mirrors=Mirrors(Path(root)))

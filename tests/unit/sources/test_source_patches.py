@@ -15,7 +15,8 @@ from rocwright.sources.prepare import Prepared, prepare
 from rocwright.sources.work.aside import Work
 
 # Every test has a hipified checkout at `place`.
-pytestmark = pytest.mark.usefixtures("hipified")
+# Many processes of git: seconds each.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hipified")]
 FMT, NEST, INNER = "third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner"
 
 # Plain mails, as somebody may write them by hand.

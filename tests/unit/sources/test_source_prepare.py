@@ -22,6 +22,9 @@ from rocwright.sources.lock import LockedSource, Outcome, SourceLock
 from rocwright.sources.prepare import FamilyFailed, Prepared, prepare, prepare_family
 from rocwright.sources.work.aside import Work
 
+# Many processes of git, pip or compilers: seconds each.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 PATCH = """\
 From: Bob <bob@example.org>

@@ -65,6 +65,16 @@ def test_a_secret_that_a_command_prints_is_not_in_its_log(
     assert (tmp_path / "log").read_text().splitlines()[1:] == ["*** is on"]
 
 
+def test_a_key_of_several_lines_is_in_no_log_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command prints comes line by line, a key in PEM at once."""
+    key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIPk\n-----END PRIVATE KEY-----\n"
+    monkeypatch.setenv("ROCWRIGHT_SIGNING_KEY", key)
+    python("import os; print(os.environ['ROCWRIGHT_SIGNING_KEY'])", log=tmp_path / "log")
+    shown = (tmp_path / "log").read_text()
+    assert "MC4CAQAwBQYDK2VwBCIEIPk" not in shown
+    assert "\n***\n" in shown
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -76,6 +86,8 @@ def test_a_secret_that_a_command_prints_is_not_in_its_log(
         "NPM_AUTH",
         "GIT_CREDENTIALS",
         "GIT_CONFIG_VALUE_0",
+        "ROCWRIGHT_SIGNING_KEY",
+        "DEPLOY_PRIVATE_KEY",
     ],
 )
 def test_secrets_are_in_the_environment_but_not_in_sight(tmp_path: Path, name: str) -> None:
@@ -239,6 +251,46 @@ def test_killed_by_a_signal_is_said_so() -> None:
     with pytest.raises(CommandFailed, match="was killed by signal 9") as caught:
         process.run([SH, "-c", "kill -9 $$"])
     assert caught.value.status == -9
+
+
+@pytest.mark.slow
+def test_what_takes_longer_than_its_limit_is_ended_with_its_children(tmp_path: Path) -> None:
+    script = "import subprocess, sys, time; print('begun', flush=True)\n"
+    script += "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\ntime.sleep(60)"
+    with pytest.raises(CommandFailed) as caught:
+        process.run([sys.executable, "-c", script], log=tmp_path / "log", limit_s=5.0)
+    assert caught.value.status == -9
+    assert caught.value.tail.splitlines() == ["begun", "ended by force: not done after 5 seconds"]
+    assert (tmp_path / "log").read_text().endswith("not done after 5 seconds\n")
+
+
+def test_a_limit_ends_what_has_closed_its_streams() -> None:
+    with pytest.raises(CommandFailed, match="signal 9"):
+        process.run(
+            [sys.executable, "-c", "import os, time; os.close(1); os.close(2); time.sleep(60)"], limit_s=0.5
+        )
+
+
+def test_a_command_within_its_limit_is_left_alone() -> None:
+    assert process.run([sys.executable, "-c", "print('done')"], limit_s=60).stdout == "done\n"
+
+
+def test_a_command_is_ended_as_soon_as_its_watcher_has_a_reason(tmp_path: Path) -> None:
+    lines: list[str] = []
+    script = "import sys, time; print('over', file=sys.stderr, flush=True); time.sleep(60)"
+    with pytest.raises(CommandFailed) as caught:
+        process.run(
+            [sys.executable, "-c", script],
+            log=tmp_path / "log",
+            watch=lines.append,
+            until=lambda: "it is over" if lines else None,
+        )
+    assert (caught.value.status, lines[0]) == (-9, "over")
+    assert (tmp_path / "log").read_text().endswith("over\nended by force: it is over\n")
+
+
+def test_a_watcher_without_a_reason_changes_nothing() -> None:
+    assert process.run([sys.executable, "-c", "print('done')"], until=lambda: None).stdout == "done\n"
 
 
 def test_a_program_that_does_not_exist_is_named() -> None:

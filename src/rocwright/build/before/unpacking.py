@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.build.before.tree import Place, look_at_place
 from rocwright.build.rocm.place import RocmPlace
-from rocwright.build.rocm.places import local_path
+from rocwright.system.places import local_path
 
 
 class Unpacking(msgspec.Struct, frozen=True):

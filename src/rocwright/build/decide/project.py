@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,6 +15,7 @@ from rocwright.build.decide.plan import BuildPlan, version_of, with_built
 from rocwright.build.decide.recipe import Recipe, RecipeTable
 from rocwright.build.decide.requirements import build_requirements, names
 from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
+from rocwright.build.decide.targets import require_part
 from rocwright.build.decide.tree import SourceFacts, read_tree
 from rocwright.build.decide.versions import (
     joined_suffix,
@@ -23,6 +25,7 @@ from rocwright.build.decide.versions import (
 )
 from rocwright.build.decide.wanted import Wanted
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.units.launch import PART, PART_ROOT, require_launchers
 
 _SCIKIT_BUILD = "scikit_build_core.build"
 
@@ -166,6 +169,8 @@ def _environment(
         env |= {"USE_FLASH_ATTENTION": value, "USE_MEM_EFF_ATTENTION": value}
     if run.windows and tree.llvm_hash:
         env |= windows_llvm(tree, run.caller)
+    if wanted.part:
+        env |= {PART: ";".join(wanted.part), PART_ROOT: tree.directory}
     if date := run.caller.get("SOURCE_DATE_EPOCH") or tree.source_date:
         env["SOURCE_DATE_EPOCH"] = str(date)
     return env
@@ -221,11 +226,18 @@ def plan_build(
     commit: str | None = None,
     source_date: int | None = None,
     include: Sequence[str] = (),
+    part: Sequence[str] = (),
+    launchers: Mapping[str, str] = MappingProxyType({}),
 ) -> BuildPlan:
     """Plan one project against wheels that are there: `built` maps projects to their versions.
 
     `commit` and `source_date` (seconds since 1970) take the place of what the checkout says of itself.
+    `part` are those of `targets` that device code is compiled for, by `launchers` (`part_launchers`); raises
+    `UsageError` for others, and without launchers.
     """
+    require_part(part, targets)
+    if part:
+        require_launchers(launchers)
     recipe = table.get(project)
     tree = read_tree(recipe, directory)
     tree = msgspec.structs.replace(
@@ -239,6 +251,7 @@ def plan_build(
         targets=tuple(targets),
         release_type=release_type,
         version_suffix=version_suffix,
+        part=tuple(part),
     )
     flash, _ = choose_flash_attention(wanted, table.flash_attention.targets, has_triton="triton" in built)
     building = (*built, project)
@@ -252,6 +265,7 @@ def plan_build(
         jobs=jobs,
         flash_attention=flash,
         shared=recipe.shared_env | tree.build_env,
+        launchers=launchers,
         include=tuple(include),
     )
     return with_built(plan_project(recipe, tree, "", first=True, run=run), built)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rocwright.build.rocm.described import Rocm
 from rocwright.data import load_table
 from rocwright.errors import UsageError
-from rocwright.model.gpu import Families, InvalidTarget, base_targets, parse_targets
+from rocwright.model.gpu import Families, InvalidTarget, base_targets, parse_target, parse_targets
 
 VARIABLE = "PYTORCH_ROCM_ARCH"
 FLAG = "--pytorch-rocm-arch"
@@ -31,6 +31,17 @@ def parse_build_targets(flag: str | None, caller: Mapping[str, str], rocm: Rocm)
         "no GPU target to build for: none was given, and the ROCm does not say which ones it has code for",
         next_step=f"give {FLAG}, for example {FLAG} gfx942,gfx1100",
     )
+
+
+def require_part(part: Sequence[str], targets: Sequence[str]) -> None:
+    """Raise `UsageError` unless every target of a part is among those of the build, by its base."""
+    known = {text.partition(":")[0] for text in targets}
+    foreign = sorted({parse_target(text).base for text in part} - known)
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)} is no target of this build, which is for {', '.join(targets)}",
+            next_step=f"name with {FLAG} the targets of all parts, and with --device-part those of this one",
+        )
 
 
 def _words(text: str) -> list[str]:

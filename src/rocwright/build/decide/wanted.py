@@ -15,7 +15,7 @@ class Wanted(msgspec.Struct, frozen=True):
     `3.13t` (empty: the one that runs). `version_suffix` starts with `+` (None: derived from the ROCm),
     `flash_attention` None means by the rule. `editable` names projects that are installed from their tree,
     `split` asks for host and device wheels. `cache` is empty or one of `CACHES`; `cache_hip` False keeps it
-    away from HIP code.
+    away from HIP code. `part` are those of `targets` that device code is compiled for (empty: all of them).
     """
 
     sources: dict[str, str]
@@ -33,3 +33,4 @@ class Wanted(msgspec.Struct, frozen=True):
     cache_hip: bool = True
     build: dict[str, bool] = {}
     jobs: int | None = None
+    part: tuple[str, ...] = ()

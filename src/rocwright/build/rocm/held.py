@@ -10,8 +10,8 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from rocwright.build.rocm.places import local_path
 from rocwright.system import files
+from rocwright.system.places import local_path
 from rocwright.system.remote import without_login
 from rocwright.system.venv import Closed
 

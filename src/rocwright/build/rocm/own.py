@@ -33,10 +33,10 @@ from rocwright.build.rocm.held import (
     write_held,
 )
 from rocwright.build.rocm.install import INDEX_WAIT_S, require_version, rocm_requirement, satisfies
-from rocwright.build.rocm.places import local_path
 from rocwright.build.rocm.whole import what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv
+from rocwright.system.places import local_path
 from rocwright.system.venv import Closed, Environment
 
 

@@ -10,57 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rocwright.build.rocm.places import remote_places
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system import process
+from rocwright.system.installers import BROKEN_OFF, LEAKS, SILENT, TROUBLED, not_yet, own_settings
+from rocwright.system.places import remote_places
 from rocwright.system.venv import Closed, Environment, pip_command
 
 Note = Callable[[str], None]
 
 RETRY_EVERY_S = 15.0
-# Variables that would let the caller's Python or libraries into pip and the builds that it starts.
-_LEAKS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD")
-# Of pip's own, those stay that say how to reach a place or what to keep, not where to look.
-_KEPT = {
-    "PIP_CERT",
-    "PIP_CLIENT_CERT",
-    "PIP_PROXY",
-    "PIP_TRUSTED_HOST",
-    "PIP_DEFAULT_TIMEOUT",
-    "PIP_TIMEOUT",
-    "PIP_RETRIES",
-    "PIP_CACHE_DIR",
-    "PIP_NO_CACHE_DIR",
-}
-_SILENT = "the index does not answer yet"
-_TROUBLED = "the index answers with errors of its own"
-_BROKEN_OFF = "a download broke off"
-# How pip says that a package is not to be had; on an index that is catching up, it will be.
-_NOT_YET = (
-    (re.compile(r"Connection ?refused", re.IGNORECASE), _SILENT),
-    (re.compile(r"too many 5\d\d error|\b5\d\d Server Error|HTTP error 5\d\d"), _TROUBLED),
-    (
-        re.compile(
-            r"Wheel '[^']*' located at .* is invalid|IncompleteRead|Connection broken|unexpected end of data"
-            r"|ended before the end-of-stream",
-        ),
-        _BROKEN_OFF,
-    ),
-    (
-        re.compile(
-            r"No matching distribution found|Could not find a version that satisfies"
-            r"|404 Client Error|HTTP error 404",
-            re.IGNORECASE,
-        ),
-        "the index does not show the packages yet",
-    ),
-)
-# What ends in the same words and is there tomorrow, too.
-_NEVER = re.compile(
-    r"\b4(?!04|08|29)\d\d (?:Client )?Error|certificate|require a different python version"
-    r"|Name or service not known|name resolution|getaddrinfo|No address associated",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -106,7 +64,7 @@ def run_pip(environment: Environment, arguments: list[str], *, log: Path) -> pro
     return process.run(
         [*pip_command(), "--python", str(environment.python), *arguments],
         env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull},
-        drop_env=[*_LEAKS, *(name for name in os.environ if name.startswith("PIP_") and name not in _KEPT)],
+        drop_env=[*LEAKS, *own_settings("pip")],
         log=log,
     )
 
@@ -147,19 +105,12 @@ def install(
             process.pause(pause)
 
 
-def not_yet(tail: str) -> str | None:
-    """Why a failure of pip may be over in a moment, by its last lines; None when it will not be."""
-    if _NEVER.search(tail):
-        return None
-    return next((reason for pattern, reason in _NOT_YET if pattern.search(tail)), None)
-
-
 def _reason_of_index(environment: Environment, wanted: Install, failed: CommandFailed, *, log: Path) -> str:
     """What an index answered instead of a page; empty where it did answer, or is not to blame.
 
     pip says so only when it talks a lot: without that, a refused login looks like a missing package.
     """
-    if not_yet(failed.tail) in (None, _BROKEN_OFF) or not remote_places(wanted.places):
+    if not_yet(failed.tail) in (None, BROKEN_OFF) or not remote_places(wanted.places):
         return ""
     words = replace(wanted, dry=True, report=None).arguments()
     before = log.stat().st_size
@@ -203,9 +154,9 @@ def _explained(
     elif (reason := not_yet(tail)) is not None:
         since = f", after {waited:.0f} s of waiting" if waited else ""
         steps = {
-            _SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
-            _TROUBLED: f"{_TROUBLED}{since}: run again later, or tell those who keep it",
-            _BROKEN_OFF: f"the file above arrives damaged{since}: run again, or look at it on the index",
+            SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
+            TROUBLED: f"{TROUBLED}{since}: run again later, or tell those who keep it",
+            BROKEN_OFF: f"the file above arrives damaged{since}: run again, or look at it on the index",
         }
         failed.next_step = steps.get(
             reason,

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from rocwright.errors import UsageError
+from rocwright.system.places import links_page
 from rocwright.system.venv import Closed, Environment
 
 _MAKE_ONE = "make one with `python3 -m venv .venv` and name it, or activate it"
@@ -22,36 +22,10 @@ def closed_places(index_url: str | None, find_links: Sequence[str] = ()) -> Clos
     there: pip would only say that it found no package.
     """
     index = (index_url or "").strip() or None
-    pages = tuple(_page(text.strip()) for text in find_links if text.strip())
+    pages = tuple(links_page(text.strip()) for text in find_links if text.strip())
     if index is None and not pages:
         raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")
     return Closed(index_url=index, find_links=pages)
-
-
-def _page(text: str) -> str:
-    if "://" in text:
-        return text
-    path = Path(text).expanduser().absolute()
-    if not path.exists():
-        raise UsageError(
-            f"--find-links {text}: there is no such directory or page",
-            where=path,
-            next_step="give the directory that holds the rocm packages, or the address of a page with links",
-        )
-    return str(path)
-
-
-def local_path(place: str) -> Path | None:
-    """The directory or file of this machine that a place is; None for one that is reached by network."""
-    if place.startswith("file:"):
-        return Path(unquote(urlsplit(place).path))
-    return None if "://" in place else Path(place)
-
-
-def remote_places(places: Closed) -> tuple[str, ...]:
-    """The places that are reached by network: only they can show a package later than it was uploaded."""
-    given = (*filter(None, [places.index_url]), *places.find_links)
-    return tuple(place for place in given if local_path(place) is None)
 
 
 @dataclass(frozen=True)

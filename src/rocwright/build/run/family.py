@@ -38,6 +38,7 @@ from rocwright.system import process
 from rocwright.system.files import make_directory, write_text
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.locks import turn
+from rocwright.system.marked import end_marked
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
 
 
@@ -116,7 +117,7 @@ def _only_run(work_dir: Path, note: Note) -> Iterator[None]:
     running = state / "running"
     with turn(state / "lock", lambda: note(f"waiting for another run in {work_dir}")):
         if running.exists():
-            ended = process.end_marked(running.read_text(encoding="utf-8"))
+            ended = end_marked(running.read_text(encoding="utf-8"))
             if ended:
                 note(f"ended {ended} processes that an earlier run had left at work")
         mark = uuid.uuid4().hex

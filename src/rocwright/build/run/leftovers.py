@@ -11,6 +11,7 @@ from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.toolchain import rocm_identity, tools
 from rocwright.build.run.tree import state_digest
+from rocwright.build.units.launch import PART
 from rocwright.system.files import write_text
 
 # In the directory `build`: what it was configured for, and with which compilers its objects were made.
@@ -31,7 +32,11 @@ class Leftovers:
         env |= {name: value for name, value in plan.env.items() if name.endswith("_LAUNCHER")}
         self._configuration = state_digest({"python": str(python), "env": env})
         identity = rocm_identity(rocm) if rocm is not None else ""
-        self._toolchain = state_digest({"rocm": identity, "tools": tools(plan, os.environ)})
+        made_with: dict[str, object] = {"rocm": identity, "tools": tools(plan, os.environ)}
+        if PART in plan.env:
+            # The launcher leaves targets out of commands that ninja takes for the same.
+            made_with["part"] = plan.env[PART]
+        self._toolchain = state_digest(made_with)
 
     @property
     def of_another_toolchain(self) -> bool:

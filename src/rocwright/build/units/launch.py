@@ -18,11 +18,14 @@ import msgspec
 
 from rocwright.build.decide.wanted import CACHES
 from rocwright.build.units import recorder
+from rocwright.errors import UsageError
 from rocwright.system.files import write_text
 
 HOST = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
 HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
+# Tells the launchers, and whoever compares builds, for which targets device code is compiled.
+PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
 
 
 class Launcher(msgspec.Struct, frozen=True):
@@ -67,6 +70,26 @@ def launcher_environment(
     # Launchers of the caller's run behind ours (see `plan_launchers`); other settings of his win.
     ours = {*HOST, *HIP, *LINK} if "CMAKE_CXX_COMPILER_LAUNCHER" in values and not cache else set()
     return {name: value for name, value in values.items() if name in ours or name not in caller}
+
+
+def part_launchers(work_dir: Path, *, caller: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Write the launchers that the build of a part needs, and name them to it.
+
+    Raises `UsageError` where `work_dir` has a name with which no launcher can be called.
+    """
+    found = launcher_environment(work_dir, caller=caller)
+    require_launchers(found)
+    write_launchers(work_dir, caller=caller)
+    return found
+
+
+def require_launchers(environment: Mapping[str, str]) -> None:
+    """Raise `UsageError` unless these variables put launchers before the compilers of device code."""
+    if not all(Path(environment.get(name, "")).name == "record-hip" for name in HIP):
+        raise UsageError(
+            "a part of the device code is compiled through launchers, and this build has none",
+            next_step="build on Linux, in a work directory without spaces, without --no-report-units",
+        )
 
 
 def _cache_settings(cache: str, platform: str, places: Sequence[Path]) -> dict[str, str]:

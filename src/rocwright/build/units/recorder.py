@@ -20,6 +20,7 @@ _signal = __import__("_signal")
 
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".s", ".S", ".m", ".mm")
 FORWARDED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+OFFLOAD = ("--offload-arch=", "--cuda-gpu-arch=", "--amdgpu-target=")
 # A line is written by one `write`; far above what one file system call takes at once.
 MOST_BYTES = 60_000
 
@@ -34,6 +35,8 @@ def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dic
     if not argv:
         return 2
     env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
+    if env.get("HIP_DEVICE_PART"):
+        argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), env.get("HIP_DEVICE_PART_ROOT", ""))
     if env.get("ROCWRIGHT_UNIT_RUNNING"):
         # Below another launcher, as where a build puts one before a driver that has one itself.
         return _call(argv, cache, env)[0]
@@ -143,6 +146,40 @@ def _look(argv: list[str], kind: str) -> tuple[str, str, str]:
     if compiles:
         return source, output, "hip" if language == "hip" or offload or source.endswith(".hip") else "host"
     return source, output, "link"
+
+
+def _for_part(argv: list[str], part: list[str], root: str) -> list[str]:
+    """The command with device code for the targets of a part only; its host code is that of all targets.
+
+    A unit for none of them keeps its first target, so that host code has what to register: every part makes
+    the same code for that. Fixed are what clang would hash out of the targets, the unit's id, and paths below
+    `root`, which may be another one on each machine.
+    """
+    kept, first = [], ""
+    for word in argv:
+        option = next((name for name in OFFLOAD if word.startswith(name)), "")
+        targets = word[len(option) :].split(",") if option else []
+        first = first or (option + targets[0] if option else "")
+        own = [target for target in targets if target in part or target.split(":")[0] in part]
+        if not option or own:
+            kept.append(option + ",".join(own) if option else word)
+    if first and not any(word.startswith(OFFLOAD) for word in kept):
+        kept.insert(1, first)
+    if "-c" not in argv:
+        return kept
+    source, output, kind = _look(argv, "hip" if first else "")
+    more = [f"-ffile-prefix-map={root}=."] if root else []
+    if kind == "hip" and not any(word.startswith(("-cuid=", "-fuse-cuid=")) for word in argv):
+        more.append("-cuid=" + _identity(source, root) + "__" + _identity(output, root))
+    return [kept[0], *more, *kept[1:]]
+
+
+def _identity(name: str, root: str) -> str:
+    """A path in letters, digits and underscores, the same wherever the tree lies."""
+    if root and name.startswith(root + "/"):
+        name = name[len(root) + 1 :]
+    plain = [letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in name]
+    return "".join(plain)
 
 
 def _name_device_libraries(env: dict[str, str]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from rocwright.errors import IntegrityError
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.intake.distribution import Distribution, this_distribution
+from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import Fetched, fetch, unpack
 from rocwright.sdk.intake.layout import LaidOut, lay_out
 from rocwright.sdk.intake.prefix import read_prefix
@@ -26,6 +28,16 @@ from rocwright.system.files import (
 _PREFIX_SPACE = 2_200_000_000
 
 
+class Pinned(msgspec.Struct, frozen=True):
+    """What ROCm is made from, so that each machine takes the same: digests of packages or archives by file
+    name, or the fingerprint of a prefix. `what` names it for people."""
+
+    kind: str
+    what: str
+    files: dict[str, str]
+    size: int
+
+
 class PrefixReady(msgspec.Struct, frozen=True):
     """A ROCm prefix to package. `identity` changes whenever its content may have changed."""
 
@@ -37,20 +49,59 @@ class PrefixReady(msgspec.Struct, frozen=True):
     version: str | None
 
 
-def rocm_steps(options: RunOptions) -> list[Step]:
-    """`rocm-fetch` and `rocm-prefix` (or only the latter with `--rocm-prefix`), then `rocm-packages`."""
+def rocm_source_steps(options: RunOptions) -> list[Step]:
+    """`rocm-fetch`, where ROCm comes from the distribution: what has to be on a machine to name it."""
+    return [] if options.rocm_prefix is not None else [_fetch(options)]
+
+
+def rocm_artifacts_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`rocm-artifacts`: pins what ROCm is made from."""
     if options.rocm_prefix is not None:
-        return [_given_prefix(options, options.rocm_prefix), _packages(options)]
-    distribution = this_distribution()
-    return [_fetch(options, distribution), _prefix(options, distribution), _packages(options)]
+        return _pinned_prefix(options, options.rocm_prefix, needs)
+
+    def act(inputs: Inputs, note: Note) -> Pinned:
+        fetched = inputs.get("rocm-fetch", Fetched)
+        return Pinned("distribution", fetched.distribution, _digests(fetched), fetched.size)
+
+    return Step(
+        id="rocm-artifacts",
+        result=Pinned,
+        act=act,
+        needs=(*needs, "rocm-fetch"),
+        summary=lambda value: f"{value.what}: {len(value.files)} packages",
+    )
 
 
-def _fetch(options: RunOptions, distribution: Distribution) -> Step:
+def _pinned_prefix(options: RunOptions, prefix: Path, needs: tuple[str, ...]) -> Step:
+    def act(_: Inputs, note: Note) -> Pinned:
+        note("reading the prefix")
+        found = read_prefix(prefix, version=options.rocm_version)
+        return Pinned("prefix", f"{found.root}", {"": fingerprint(found.root)}, found.size)
+
+    return Step(
+        id="rocm-artifacts",
+        result=Pinned,
+        act=act,
+        needs=needs,
+        rooms=("sdk/intake/prefix.py", "binary"),
+        facts=lambda: {"prefix": str(prefix), "fingerprint": fingerprint(prefix)},
+        summary=lambda value: f"{value.what}: {human_bytes(value.size)}",
+    )
+
+
+def prefix_step(options: RunOptions) -> Step:
+    """`rocm-prefix`: the pinned packages unpacked and laid out, or the given prefix as it is."""
+    if options.rocm_prefix is not None:
+        return _given_prefix(options, options.rocm_prefix)
+    return _prefix(options)
+
+
+def _fetch(options: RunOptions) -> Step:
     def act(_: Inputs, note: Note) -> Fetched:
         cache = options.cache / "packages"
         require_space(cache, 250_000_000, purpose="the package cache")
         log = options.workspace.log("rocm-fetch")
-        return fetch(distribution, cache, log=log, refresh=options.refresh, note=note)
+        return fetch(this_distribution(), cache, log=log, refresh=options.refresh, note=note)
 
     def summary(value: Fetched) -> str:
         return f"{value.distribution}: {len(value.packages)} packages, {human_bytes(value.size)}"
@@ -66,11 +117,13 @@ def _fetch(options: RunOptions, distribution: Distribution) -> Step:
     )
 
 
-def _prefix(options: RunOptions, distribution: Distribution) -> Step:
+def _prefix(options: RunOptions) -> Step:
     workspace = options.workspace
 
     def act(inputs: Inputs, note: Note) -> PrefixReady:
         fetched = inputs.get("rocm-fetch", Fetched)
+        require_pinned(inputs.get("rocm-artifacts", Pinned), _digests(fetched), "rocm-fetch")
+        distribution = this_distribution()
         unpacked = workspace.root / "unpacked"
         remove_tree(workspace.prefix)
         require_space(workspace.root, _PREFIX_SPACE, purpose="the unpacked ROCm")
@@ -91,7 +144,7 @@ def _prefix(options: RunOptions, distribution: Distribution) -> Step:
         id="rocm-prefix",
         result=PrefixReady,
         act=act,
-        needs=("rocm-fetch",),
+        needs=("rocm-fetch", "rocm-artifacts"),
         rooms=("sdk", "binary", "data/distributions.toml"),
         facts=lambda: {"family": options.family, "version": options.rocm_version},
         outputs=lambda value: (Path(value.prefix),),
@@ -99,18 +152,37 @@ def _prefix(options: RunOptions, distribution: Distribution) -> Step:
     )
 
 
+def require_pinned(pinned: Pinned, here: dict[str, str], where: str) -> None:
+    """Raise `IntegrityError` unless what this machine has is what was pinned for the run."""
+    if pinned.files == here:
+        return
+    differ = sorted(
+        name or "the prefix" for name in {*pinned.files, *here} if pinned.files.get(name) != here.get(name)
+    )
+    raise IntegrityError(
+        f"this machine has another ROCm than the run was begun with: {', '.join(differ[:4])}",
+        where=where,
+        next_step="begin another run, or let each machine have the same packages of the distribution",
+    )
+
+
+def _digests(fetched: Fetched) -> dict[str, str]:
+    return {package.file: package.sha256 for package in fetched.packages}
+
+
 def _identity(fetched: Fetched) -> str:
     return " ".join(package.sha256[:16] for package in fetched.packages)
 
 
 def _given_prefix(options: RunOptions, prefix: Path) -> Step:
-    def act(_: Inputs, note: Note) -> PrefixReady:
+    def act(inputs: Inputs, note: Note) -> PrefixReady:
+        pinned = inputs.get("rocm-artifacts", Pinned)
+        require_pinned(pinned, {"": fingerprint(prefix.resolve())}, str(prefix))
         found = read_prefix(prefix, version=options.rocm_version)
-        size = found.size
         return PrefixReady(
             prefix=str(found.root),
-            identity=fingerprint(found.root),
-            size=size,
+            identity=pinned.files[""],
+            size=found.size,
             mended=f"{len(found.host.files)} files, used as it is",
             family=options.family,
             version=found.version,
@@ -120,6 +192,7 @@ def _given_prefix(options: RunOptions, prefix: Path) -> Step:
         id="rocm-prefix",
         result=PrefixReady,
         act=act,
+        needs=("rocm-artifacts",),
         rooms=("sdk/intake/prefix.py", "binary"),
         facts=lambda: {
             "prefix": str(prefix),
@@ -130,7 +203,8 @@ def _given_prefix(options: RunOptions, prefix: Path) -> Step:
     )
 
 
-def _packages(options: RunOptions) -> Step:
+def rocm_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`rocm-packages`: the prefix as Python packages."""
     workspace = options.workspace
 
     def act(inputs: Inputs, note: Note) -> BuiltPackages:
@@ -141,21 +215,30 @@ def _packages(options: RunOptions) -> Step:
         packaging = Packaging(family=None if prefix.split else ready.family)
         return build_packages(prefix, workspace.rocm_wheels, packaging, threads=options.jobs, note=note)
 
-    def summary(value: BuiltPackages) -> str:
-        names = ", ".join(sorted(file.name.split("-")[0] for file in value.files))
-        size = human_bytes(sum(file.size for file in value.files))
-        return f"{names}: {size}, targets {' '.join(value.targets)}"
+    return packages_step(options, act, (*needs, "rocm-prefix"))
 
+
+def packages_step(
+    options: RunOptions, act: Callable[[Inputs, Note], BuiltPackages], needs: tuple[str, ...]
+) -> Step:
+    """`rocm-packages`, whatever they are made of."""
     return Step(
         id="rocm-packages",
         result=BuiltPackages,
         act=act,
-        needs=("rocm-prefix",),
+        needs=needs,
         rooms=("sdk", "binary", "wheel", "data"),
-        facts=lambda: {"runtime": runtime_digest()},
+        facts=lambda: {"runtime": runtime_digest(), "version": options.rocm_version},
         outputs=lambda value: tuple(value.paths),
-        summary=summary,
+        summary=packages_summary,
     )
+
+
+def packages_summary(value: BuiltPackages) -> str:
+    """Names, sizes and targets of ROCm's packages."""
+    names = ", ".join(sorted(file.name.split("-")[0] for file in value.files))
+    size = human_bytes(sum(file.size for file in value.files))
+    return f"{names}: {size}, targets {' '.join(value.targets)}"
 
 
 def runtime_digest() -> str:

@@ -48,17 +48,14 @@ def projects() -> tuple[str, ...]:
     return tuple(recipe.project for recipe in recipes().recipe)
 
 
-def source_steps(options: RunOptions) -> list[Step]:
-    """`origins` (the miniature as git repositories), `lock-sources`, and one `checkout-…` per project."""
-    return [
-        _origins(options),
-        _lock(options),
-        *(_checkout(options, project) for project in ("torch", *_others())),
-    ]
+def family_projects(options: RunOptions) -> tuple[str, ...]:
+    """Those that the run builds, in build order."""
+    return tuple(name for name in projects() if name in (options.projects or projects()))
 
 
-def _others() -> tuple[str, ...]:
-    return tuple(project for project in projects() if project != "torch")
+def origin_steps(options: RunOptions) -> list[Step]:
+    """`origins`, where the miniature family is built: it has no public repositories."""
+    return [_origins(options)] if options.sources == "miniature" else []
 
 
 def _origins(options: RunOptions) -> Step:
@@ -68,7 +65,9 @@ def _origins(options: RunOptions) -> Step:
         script = shipped_directory("examples") / "mini-pytorch" / "make_origins.py"
         process.find_program("git", purpose="make and check out source repositories", package="git")
         done = process.run(
-            [sys.executable, str(script), str(workspace.origins)], log=workspace.log("origins")
+            # An address that does not depend on the machine, so that its commits do not; nobody asks there.
+            [sys.executable, str(script), str(workspace.origins), "--url-prefix", _ADDRESS],
+            log=workspace.log("origins"),
         )
         return Origins(str(workspace.origins), msgspec.json.decode(done.stdout, type=dict[str, str]))
 
@@ -82,26 +81,25 @@ def _origins(options: RunOptions) -> Step:
     )
 
 
+_ADDRESS = "https://miniature.example.invalid"
 # Repository names of the miniature that differ from the project's.
 _REPOSITORY = {"torch": "pytorch", "torchaudio": "audio", "torchvision": "vision"}
 
 
-def _lock(options: RunOptions) -> Step:
+def lock_sources_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`lock-sources`: which commit of each project is meant."""
     workspace = options.workspace
+    table = load_table("projects", ProjectTable)
+    names = ("torch", *(name for name in family_projects(options) if name != "torch"))
+    mini = options.sources == "miniature"
 
     def act(inputs: Inputs, note: Note) -> LockedSources:
-        directory = Path(inputs.get("origins", Origins).directory)
-
-        def request(project: str) -> Request:
-            repository = directory / _REPOSITORY.get(project, project)
-            # torch is asked for by branch; the others come from the pins in its tree, as in a real release.
-            ref = options.torch_ref if project == "torch" else None
-            return Request(project=project, origin=repository.as_uri(), ref=ref)
-
+        origins = inputs.get("origins", Origins) if mini else None
         lock = resolve(
-            [request(project) for project in ("torch", *_others())],
-            projects=load_table("projects", ProjectTable),
-            require_related_commit=True,
+            [request_for(project, options, table, origins) for project in names],
+            projects=table,
+            # torch by itself pins nothing.
+            require_related_commit=mini and len(names) > 1,
             platform=options.platform,
             log=workspace.log("lock-sources"),
         )
@@ -117,19 +115,45 @@ def _lock(options: RunOptions) -> Step:
         id="lock-sources",
         result=LockedSources,
         act=act,
-        needs=("origins",),
+        needs=(*needs, "origins") if mini else needs,
         rooms=("sources", "data/projects.toml"),
-        facts=lambda: {"torch": options.torch_ref, "platform": options.platform},
+        facts=lambda: {"torch": options.torch_ref, "platform": options.platform, "projects": names},
         outputs=lambda value: (Path(value.path),),
         summary=summary,
     )
 
 
-def _checkout(options: RunOptions, project: str) -> Step:
+def request_for(
+    project: str, options: RunOptions, table: ProjectTable, origins: Origins | None = None
+) -> Request:
+    """What is asked for of a project: torch by its branch, the others by the pins in torch's tree.
+
+    The branch of a known line brings that line's repository, and its branches of other projects.
+    """
+    ref = options.torch_ref
+    if origins is not None:
+        return Request(project, _origin_of(project, origins), ref if project == "torch" else None)
+    line = next((each.name for each in table.lines if each.ref == ref), None)
+    if line is not None:
+        return Request(project, line=line)
+    return Request(project, ref=ref if project == "torch" else None)
+
+
+def _origin_of(project: str, origins: Origins) -> str:
+    return (Path(origins.directory) / _REPOSITORY.get(project, project)).as_uri()
+
+
+def checkout_step(options: RunOptions, project: str) -> Step:
+    """`checkout-…`: the project at its locked commit, hipified where its row says so."""
     workspace = options.workspace
+    mini = options.sources == "miniature"
 
     def act(inputs: Inputs, note: Note) -> SourceTree:
         locked = inputs.get("lock-sources", LockedSources).lock.get(project)
+        if mini:
+            # The lock may be another machine's; the same commits are here.
+            origin = _origin_of(project, inputs.get("origins", Origins))
+            locked = msgspec.structs.replace(locked, origin=origin)
         lock = SourceLock(SCHEMA, options.platform, (locked,))
         done, prepared = prepare_family(
             lock,
@@ -157,7 +181,7 @@ def _checkout(options: RunOptions, project: str) -> Step:
         id=f"checkout-{project}",
         result=SourceTree,
         act=act,
-        needs=("lock-sources",),
+        needs=("lock-sources", "origins") if mini else ("lock-sources",),
         rooms=("sources", "data/projects.toml"),
         outputs=lambda value: (Path(value.directory) / ".git" / "HEAD",),
         summary=summary,

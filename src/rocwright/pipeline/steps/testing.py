@@ -1,23 +1,36 @@
-"""Steps that test a staged set as a user would meet it, and say what they saw as statements."""
+"""Steps that test a run's packages as a user would meet them, and say what they saw as statements."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 
 import msgspec
+from packaging.utils import parse_wheel_filename
 
 from rocwright.compat.detector import detect
 from rocwright.gputest import smoke
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts
+from rocwright.gputest.smoke_suite import smoke_tests
+from rocwright.model.gpu import base_targets
 from rocwright.model.manifest import SetManifest
-from rocwright.model.statement import TEST, Statement, about_set
+from rocwright.model.statement import Statement
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.sources import family_projects
+from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
-from rocwright.store.gate import Bypass, Policy, Required
-from rocwright.store.serve import serving
+from rocwright.store.gate.said import (
+    Bypass,
+    Required,
+    Result,
+    SuiteResult,
+    bypass_statement,
+    result_statement,
+)
+from rocwright.store.objects.serve import serving
 from rocwright.system import venv
 from rocwright.system.files import content_digest, remove_tree, require_space, shipped_directory
 from rocwright.system.venv import Closed
@@ -28,43 +41,46 @@ _WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
 ROCM_SUITE, HOST_SUITE, GPU_SUITE = "rocm-sdk", "smoke-host", "smoke-gpu"
 
 
-class StagedSet(msgspec.Struct, frozen=True):
-    """A checked set in the staging channel."""
+class Tested(TestedEnvironment, frozen=True):
+    """What was installed and tested; `files` are the digests of the family's wheels that were offered.
 
-    set_id: str
-    prefix: str
-    index_url: str
-    manifest: SetManifest
+    `find_links` is the page of these wheels, `rocm` that of ROCm's packages.
+    """
+
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    find_links: str = ""
+    rocm: str = ""
 
 
-def installation_step(options: RunOptions, projects: Sequence[str], installer: str) -> Step:
-    """`test-pip` / `test-uv`: install the staged set over HTTP into a fresh environment, run its tests."""
+def installation_step(options: RunOptions, installer: str, needs: tuple[str, ...]) -> Step:
+    """`test-pip` / `test-uv`: install from both pages of the run into a fresh environment, run its tests."""
     workspace = options.workspace
     name = f"test-{installer}"
 
-    def act(inputs: Inputs, note: Note) -> TestedEnvironment:
+    def act(inputs: Inputs, note: Note) -> Tested:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        staged = inputs.get("stage", StagedSet)
+        uploaded = inputs.get("upload-pytorch", UploadedRun)
         need = sum(file.installed for file in packages.files) * (2 if installer == "uv" else 1)
         require_space(workspace.root, need, purpose=f"the environment of {name}")
         log = workspace.log(name)
         root = workspace.environment(name)
         cache = workspace.root / f"{installer}-cache"
         try:
-            with serving(workspace.store) as url:
+            with serving(options.store) as url:
                 note(f"installing with {installer}")
+                pages = (f"{url}{uploaded.rocm}index.html", f"{url}{uploaded.prefix}index.html")
                 environment, seconds = smoke.install_fresh(
                     root,
-                    pinned_requirements(staged.manifest, projects),
-                    Closed(index_url=f"{url}{staged.prefix}"),
+                    wheel_requirements(uploaded.files, family_projects(options)),
+                    Closed(find_links=pages),
+                    python=Path(options.interpreter.path),
                     installer=installer,
                     cache=cache,
                     log=log,
                 )
             venv.pip_install(environment, TEST_TOOLS, closed=None, log=log)
             note("testing")
-            tests = shipped_directory("examples") / "mini-pytorch" / "smoke-tests"
-            result = TestedEnvironment(
+            result = Tested(
                 installer=installer,
                 installed=venv.installed(environment),
                 install_s=round(seconds, 2),
@@ -72,11 +88,14 @@ def installation_step(options: RunOptions, projects: Sequence[str], installer: s
                 rocm_sdk=smoke.run_rocm_sdk_test(environment, log=log),
                 smoke=smoke.run_pytest(
                     environment,
-                    tests,
+                    _smoke_tests(options),
                     workspace.root / "reports" / f"{name}.xml",
                     env={"EXPECT_TARGETS": ";".join(options.targets)},
                     log=log,
                 ),
+                files=uploaded.files,
+                find_links=uploaded.find_links,
+                rocm=options.store.url(f"{uploaded.rocm}index.html"),
             )
         finally:
             # Two gigabytes each; what they showed is in the result and the log.
@@ -86,22 +105,42 @@ def installation_step(options: RunOptions, projects: Sequence[str], installer: s
 
     return Step(
         id=name,
-        result=TestedEnvironment,
+        result=Tested,
         act=act,
-        needs=("rocm-packages", "stage"),
-        rooms=("gputest", "system/venv.py", "store/serve.py"),
+        needs=needs,
+        rooms=("gputest", "system/venv.py", "store/objects"),
         facts=lambda: {
-            "tests": content_digest(shipped_directory("examples") / "mini-pytorch" / "smoke-tests"),
+            "tests": content_digest(_smoke_tests(options)),
             "targets": options.targets,
+            "python": options.interpreter.name,
         },
         summary=_test_summary,
     )
 
 
+def _smoke_tests(options: RunOptions) -> Path:
+    """Those of the family that is built: the miniature's know what it leaves out."""
+    if options.sources == "miniature":
+        return shipped_directory("examples") / "mini-pytorch" / "smoke-tests"
+    return smoke_tests()
+
+
 def pinned_requirements(manifest: SetManifest, projects: Sequence[str]) -> tuple[str, ...]:
-    """Exact pins of the projects in the set; what they depend on follows."""
-    versions = {entry.project: entry.version for entry in manifest.files}
-    return tuple(f"{project}=={versions[project]}" for project in projects)
+    """Exact pins of the projects in the set, with all their device code; what they depend on follows."""
+    return _pins({entry.project: entry.version for entry in manifest.files}, projects)
+
+
+def wheel_requirements(files: Iterable[str], projects: Sequence[str]) -> tuple[str, ...]:
+    """Exact pins of the projects among wheels by their file names, with all their device code."""
+    return _pins({str(found[0]): str(found[1]) for found in map(parse_wheel_filename, files)}, projects)
+
+
+def _pins(versions: Mapping[str, str], projects: Sequence[str]) -> tuple[str, ...]:
+    def extra(project: str) -> str:
+        split = any(name.startswith(f"amd-{project}-device-") for name in versions)
+        return "[device-all]" if split else ""
+
+    return tuple(f"{project}{extra(project)}=={versions[project]}" for project in projects)
 
 
 def _test_summary(value: TestedEnvironment) -> str:
@@ -113,7 +152,7 @@ def _test_summary(value: TestedEnvironment) -> str:
 
 
 def tested_statements(manifest: SetManifest, tested: Sequence[TestedEnvironment]) -> list[Statement]:
-    """What the test environments showed, as statements about the set; the GPU suite by its skips."""
+    """What the test environments showed, as statements about the set; the GPU suite by target."""
     if not tested:
         return []
     statements: list[Statement] = []
@@ -129,44 +168,53 @@ def tested_statements(manifest: SetManifest, tested: Sequence[TestedEnvironment]
             for one, v in zip(tested, verdicts, strict=True)
         )
         statements.append(_test(manifest, suite, "passed" if good else "failed", runner=True, detail=detail))
-    statements.append(_gpu_statement(manifest, tested, host_passed=host_passed))
-    return statements
+    gpu = [
+        _gpu_statement(manifest, target, tested, host_passed=host_passed)
+        for target in manifest.targets or ("",)
+    ]
+    return [*statements, *gpu]
 
 
 def _gpu_statement(
-    manifest: SetManifest, tested: Sequence[TestedEnvironment], *, host_passed: bool
+    manifest: SetManifest, target: str, tested: Sequence[TestedEnvironment], *, host_passed: bool
 ) -> Statement:
     """GPU tests are part of the smoke tests, which skip them for want of a GPU and say so.
 
     Nothing counts as passed on a GPU that was not there, or that the tests did not use.
     """
     skipped = max(len(list(filter(_WANT_OF_GPU.search, one.smoke.skip_reasons))) for one in tested)
-    if skipped or not all(one.gpus for one in tested):
+    if skipped or not all(_has(one, target) for one in tested):
         detail = f"{skipped} tests need a GPU; this machine has none that they could use"
-        return _test(manifest, GPU_SUITE, "skipped", runner=False, detail=detail)
-    result = "passed" if host_passed else "failed"
-    where = " ".join(sorted({gpu for one in tested for gpu in one.gpus}))
-    return _test(manifest, GPU_SUITE, result, runner=True, detail=f"ran with the host suite on {where}")
+        return _test(manifest, GPU_SUITE, "skipped", runner=False, detail=detail, target=target)
+    detail = f"ran with the host suite on {' '.join(sorted({gpu for one in tested for gpu in one.gpus}))}"
+    result: Result = "passed" if host_passed else "failed"
+    return _test(manifest, GPU_SUITE, result, runner=True, detail=detail, target=target)
 
 
-def _test(manifest: SetManifest, suite: str, result: str, *, runner: bool, detail: str) -> Statement:
-    return about_set(
-        manifest,
-        TEST,
-        {"suite": suite, "family": manifest.family, "result": result, "runner": runner, "detail": detail},
-    )
+def _has(tested: TestedEnvironment, target: str) -> bool:
+    """Whether the machine had a GPU of this target; any, where the set names none."""
+    if not target:
+        return bool(tested.gpus)
+    return set(base_targets([target])) <= set(base_targets(tested.gpus))
 
 
-def demo_policy(family: str, today: date) -> Policy:
-    """The demo's own policy: all suites required; want of a GPU is bypassed for today, and said so."""
-    return Policy(
-        required=tuple(Required(suite, family) for suite in (ROCM_SUITE, HOST_SUITE, GPU_SUITE)),
-        today=today,
-        bypasses=(
+def _test(
+    manifest: SetManifest, suite: str, result: Result, *, runner: bool, detail: str, target: str = ""
+) -> Statement:
+    said = SuiteResult(suite, manifest.family, result, runner, detail=detail, target=target)
+    return result_statement(manifest, said)
+
+
+def demo_bypasses(manifest: SetManifest, today: date) -> list[Statement]:
+    """The demo lifts want of a GPU for today, target by target, and says so."""
+    return [
+        bypass_statement(
+            manifest,
             Bypass(
-                required=Required(GPU_SUITE, family),
+                required=Required(GPU_SUITE, manifest.family, target),
                 reason="demonstration on a machine without an AMD GPU; the channel is a local folder",
                 expires=today,
             ),
-        ),
-    )
+        )
+        for target in manifest.targets or ("",)
+    ]

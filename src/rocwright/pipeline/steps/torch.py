@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
@@ -15,17 +15,21 @@ from rocwright.build.decide.recipe import RecipeTable, recipes
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.install import install_rocm
 from rocwright.build.run.project import BuiltWheel, run_build
+from rocwright.build.units.launch import part_launchers
+from rocwright.model.project import TORCH
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.steps.release import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree
+from rocwright.pipeline.steps.upload import UploadedRun
+from rocwright.pipeline.steps.wheels import built_wheels, wheel_paths
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages
 from rocwright.sources.changes import verify_checkouts
 from rocwright.sources.lock import SCHEMA, SourceLock
+from rocwright.store.objects.serve import serving
 from rocwright.system import venv
 from rocwright.system.console import human_bytes
-from rocwright.system.files import require_space
+from rocwright.system.files import require_space, write_text
 
 
 class PythonHeaders(msgspec.Struct, frozen=True):
@@ -35,44 +39,37 @@ class PythonHeaders(msgspec.Struct, frozen=True):
     source: str
 
 
-def _python_headers(options: RunOptions) -> Step:
+def python_headers_step(options: RunOptions) -> Step:
+    """`python-headers`: of this machine's Python, or of the distribution's package."""
     workspace = options.workspace
     unpacked = workspace.root / "python-headers"
 
     def act(_: Inputs, note: Note) -> PythonHeaders:
-        package = headers.distribution_package()
-        if headers.has_headers() or package is None:
-            headers.require_headers()
+        python = options.interpreter
+        package = headers.distribution_package(python)
+        if headers.has_headers(python) or package is None:
+            headers.require_headers(python)
             return PythonHeaders((), "of this interpreter")
         # A machine with only the interpreter: the headers come from the distribution too, as ROCm does.
         directory = options.cache / "packages" / package
         log = workspace.log("python-headers")
         packages = fetch_packages([package], directory, log=log, refresh=options.refresh, note=note)
         unpack_packages(packages, directory / "debs", unpacked, log=log)
-        return PythonHeaders(headers.include_directories(unpacked), packages[0].file)
+        return PythonHeaders(headers.include_directories(unpacked, python), packages[0].file)
 
     return Step(
         id="python-headers",
         result=PythonHeaders,
         act=act,
         rooms=("sdk/intake/fetch.py", "build/before/headers.py"),
-        facts=lambda: {"python": sys.version, "here": headers.has_headers(), "refresh": options.refresh},
+        facts=lambda: {"python": options.interpreter.full, "refresh": options.refresh},
         outputs=lambda value: tuple(Path(directory) for directory in value.include),
         summary=lambda value: f"Python's headers {value.source}",
     )
 
 
-def build_steps(options: RunOptions) -> list[Step]:
-    """`python-headers`, `build-env`, then one `build-…` per project in the order of the recipes."""
-    table = recipes()
-    return [
-        _python_headers(options),
-        _build_env(options),
-        *(_build(options, table, recipe.project) for recipe in table.recipe),
-    ]
-
-
-def _build_env(options: RunOptions) -> Step:
+def build_env_step(options: RunOptions) -> Step:
+    """`build-env`: an environment with ROCm's packages, from the store only."""
     workspace = options.workspace
     root = workspace.environment("build")
     log = workspace.log("build-env")
@@ -82,10 +79,12 @@ def _build_env(options: RunOptions) -> Step:
         uploaded = inputs.get("upload-rocm", UploadedRun)
         need = sum(file.installed for file in packages.files) + 200_000_000
         require_space(workspace.root, need, purpose="the build environment")
-        places = venv.Closed(find_links=(uploaded.find_links,))
-        environment = venv.create(root, log=log)
+        environment = venv.create(root, python=Path(options.interpreter.path), log=log)
         note(f"installing rocm[libraries,devel]=={packages.version}")
-        return install_rocm(environment, places, spec=f"=={packages.version}", log=log)
+        # Not from the page's own address: pip has no credentials for a store that is not public.
+        with serving(options.store) as url:
+            places = venv.Closed(find_links=(f"{url}{uploaded.prefix}index.html",))
+            return install_rocm(environment, places, spec=f"=={packages.version}", log=log)
 
     return Step(
         id="build-env",
@@ -93,17 +92,19 @@ def _build_env(options: RunOptions) -> Step:
         act=act,
         needs=("rocm-packages", "upload-rocm"),
         rooms=("build/rocm", "system/venv.py"),
-        facts=lambda: {"python": sys.version},
+        facts=lambda: {"python": options.interpreter.full},
         # Later steps install into it; what this step made are the interpreter and ROCm.
         outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
         summary=lambda value: f"rocm[libraries,devel]=={value.version} installed",
     )
 
 
-def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
+def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Step:
+    """`build-…`: one project's wheel, installed for those that are built against it."""
     workspace = options.workspace
-    recipe = table.get(project)
+    table: RecipeTable = recipes()
     environment = venv.Environment(workspace.environment("build"))
+    part = options.part if project == TORCH else ()
 
     def act(inputs: Inputs, note: Note) -> BuiltWheel:
         tree = inputs.get(f"checkout-{project}", SourceTree)
@@ -111,44 +112,67 @@ def _build(options: RunOptions, table: RecipeTable, project: str) -> Step:
         verify_checkouts(
             SourceLock(SCHEMA, options.platform, (tree.locked,)), {project: Path(tree.directory)}
         )
-        built = {name: inputs.get(f"build-{name}", BuiltWheel).version for name in recipe.after}
+        log = workspace.log(f"build-{project}")
+        before = built_wheels(inputs)
+        for wheel in before.values():
+            _be_installed(environment, wheel, log)
         plan = plan_build(
             project,
             Path(tree.directory),
             table=table,
             rocm=inputs.get("build-env", Rocm),
             targets=options.targets,
-            built=built,
+            built={name: wheel.version for name, wheel in before.items()},
             caller=os.environ,
             jobs=options.jobs,
             commit=tree.locked.commit,
             source_date=tree.committed,
             include=inputs.get("python-headers", PythonHeaders).include,
+            part=part,
+            launchers=part_launchers(workspace.root / "units", caller=os.environ) if part else {},
         )
-        log = workspace.log(f"build-{project}")
         _remove_older(workspace.torch_wheels, project)
-        return run_build(plan, environment, workspace.torch_wheels, log=log)
-
-    def outputs(value: BuiltWheel) -> tuple[Path, ...]:
-        # A project that later builds need must also still be installed.
-        installed = [_site(environment) / project / "__init__.py"] if recipe.install else []
-        return (Path(value.path), *installed)
+        done = run_build(plan, environment, workspace.torch_wheels, log=log)
+        if plan.install:
+            write_text(_marker(environment, project), done.sha256)
+        return done
 
     return Step(
         id=f"build-{project}",
         result=BuiltWheel,
         act=act,
-        needs=(
-            f"checkout-{project}",
-            "python-headers",
-            "build-env",
-            *(f"build-{name}" for name in recipe.after),
-        ),
+        needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
         rooms=("build", "data/recipes.toml"),
-        facts=lambda: {"targets": options.targets, "compiler flags": _caller_flags(os.environ)},
-        outputs=outputs,
+        facts=lambda: {
+            "targets": options.targets,
+            "part": part,
+            "python": options.interpreter.name,
+            "compiler flags": _caller_flags(os.environ),
+        },
+        outputs=wheel_paths,
         summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
     )
+
+
+# Two builds of one run may find at the same time that the torch of another machine is not installed here.
+_INSTALLING = Lock()
+
+
+def _marker(environment: venv.Environment, project: str) -> Path:
+    """Says which wheel of a project is installed; gone with the environment."""
+    return environment.root / f"rocwright-{project}.sha256"
+
+
+def _be_installed(environment: venv.Environment, wheel: BuiltWheel, log: Path) -> None:
+    """Install a wheel that was built on another machine, or before this environment was made anew."""
+    marker = _marker(environment, wheel.project)
+    with _INSTALLING:
+        if marker.exists() and marker.read_text(encoding="utf-8") == wheel.sha256:
+            return
+        options = ["--no-deps", "--force-reinstall", "--no-index"]
+        words = list(map(str, wheel_paths(wheel)))
+        venv.pip_install(environment, words, closed=None, options=options, log=log)
+        write_text(marker, wheel.sha256)
 
 
 def _caller_flags(caller: Mapping[str, str]) -> dict[str, str]:
@@ -157,10 +181,6 @@ def _caller_flags(caller: Mapping[str, str]) -> dict[str, str]:
         for name in ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CXX", "USE_KINETO")
         if name in caller
     }
-
-
-def _site(environment: venv.Environment) -> Path:
-    return next(environment.root.glob("lib/python3*/site-packages"), environment.root)
 
 
 def _remove_older(directory: Path, project: str) -> None:

@@ -79,7 +79,7 @@ def find_archives(sources: Sequence[Path]) -> tuple[dict[str, Path], tuple[str, 
                     where=path,
                     next_step="keep directories and archives of artifacts apart",
                 )
-            elif not path.name.endswith(SIDECAR):
+            elif not path.name.endswith(SIDECAR) and not path.name.startswith("."):
                 ignored.append(path.name)
     if not found:
         raise InvalidInput(

@@ -97,7 +97,8 @@ def read_artifacts(
 def _find(root: Path, table: PackageTable) -> tuple[list[_Named], list[tuple[str, str]]]:
     found: list[_Named] = []
     left_out: list[tuple[str, str]] = []
-    for entry in sorted(root.iterdir()):
+    # Hidden entries are notes of tools, such as those of the one that fetched the artifacts.
+    for entry in sorted(path for path in root.iterdir() if not path.name.startswith(".")):
         if not (entry.is_dir() and is_artifact(entry)):
             left_out.append((entry.name, "no artifact: it has no " + MANIFEST))
             continue

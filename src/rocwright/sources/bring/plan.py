@@ -112,7 +112,9 @@ def usable(directory: Path) -> Path:
     marker = place / ".git"
     if marker.is_file():
         raise UsageError(f"{place} is a work tree of another repository", where=place)
-    if place.exists() and not marker.is_dir() and (not place.is_dir() or any(place.iterdir())):
+    # One look at what is there: another run may be about to make the repository.
+    names = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    if (place.exists() and not place.is_dir()) or (names and not (".git" in names and marker.is_dir())):
         raise UsageError(
             f"{place} exists and is no checkout",
             where=place,

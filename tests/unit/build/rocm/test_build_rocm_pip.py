@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rocwright.build.rocm.install import rocm_requirement, satisfies
-from rocwright.build.rocm.pip import Install, not_yet
+from rocwright.build.rocm.pip import Install
 from rocwright.errors import UsageError
+from rocwright.system.installers import not_yet
 from rocwright.system.venv import Closed
 
 INDEX = Closed("https://host/simple/", ("https://host/more/",))

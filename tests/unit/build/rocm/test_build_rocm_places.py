@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.build.rocm.places import PlainPython, closed_places, find_environment, remote_places
+from rocwright.build.rocm.places import PlainPython, closed_places, find_environment
 from rocwright.errors import UsageError
+from rocwright.system.places import remote_places
 from rocwright.system.venv import Closed, Environment
 
 

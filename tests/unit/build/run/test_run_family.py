@@ -151,6 +151,7 @@ TAG = running_interpreter().tag
 BASE, TOP = "base-1.0-py3-none-any.whl", "top-2.0+1.0-py3-none-any.whl"
 
 
+@pytest.mark.slow
 def test_a_family_is_built_in_order_proven_and_not_built_again(toys: Toys) -> None:
     result = toys.run()
     base, top = toys.builds
@@ -224,6 +225,7 @@ def test_an_earlier_version_is_not_in_the_environment_of_the_next_build(toys: To
     assert (base["base"], top["base"]) == (None, "1.1")
 
 
+@pytest.mark.slow
 def test_a_failing_build_leaves_what_was_finished_and_says_how_to_run_it_again(
     toys: Toys, monkeypatch: pytest.MonkeyPatch
 ) -> None:

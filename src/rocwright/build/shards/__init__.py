@@ -1,0 +1,1 @@
+"""Wheels whose device code was compiled in parts, on several machines, into one wheel."""

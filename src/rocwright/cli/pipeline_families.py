@@ -1,0 +1,64 @@
+"""`rocwright pipeline families`, also known as `amdgpu_family_matrix.py` and `expand_amdgpu_families.py`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from rocwright.cli.pipeline_options import Several
+from rocwright.data.overlay import read_overlay
+from rocwright.pipeline.define.known import known
+from rocwright.pipeline.setup.matrix import expanded, family_rows
+from rocwright.system import console
+from rocwright.system.workflow import tell_workflow
+
+
+def pipeline_families(
+    *,
+    amdgpu_families: Several = (),
+    output_mode: Literal["table", "targets", "device-extras"] | None = None,
+    platform: Literal["linux", "windows"] | None = None,
+    tier: Literal["presubmit", "postsubmit", "nightly"] = "nightly",
+    config: Path | None = None,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Show the families that the pipeline builds, where they are tested, and what excuses them from it.
+
+    With --amdgpu-families their GPU targets, separated by commas, or the extras that install device code for
+    them; these are appended to $GITHUB_OUTPUT, too, as device_extras.
+
+    Parameters
+    ----------
+    amdgpu_families
+        Families or targets, separated by semicolons, commas or spaces (default: those of the tier).
+    output_mode
+        The table, targets, or extras (default: targets of families that are named, else the table).
+    platform
+        Only what is built there.
+    tier
+        Families of this tier and of those before it.
+    config
+        A rocwright.toml (default: that of the current directory, if there is one).
+    json
+        Print the rows as JSON, with the names that workflows know them by.
+    """
+    tables = known(read_overlay(config), os.environ)
+    mode = output_mode or ("targets" if amdgpu_families else "table")
+    if mode == "table":
+        rows = family_rows(tables, amdgpu_families, platform, tier)
+        if json:
+            console.out_json(rows)
+            return
+        head = ("family", "tier", "platform", "targets", "runners", "notes")
+        console.table("families", head, [row.shown() for row in rows])
+        return
+    names = expanded(tables, amdgpu_families, platform, tier, extras=mode == "device-extras")
+    if mode == "device-extras":
+        tell_workflow([f"device_extras={','.join(names)}"])
+    if json:
+        console.out_json(names)
+    else:
+        console.out(",".join(names))

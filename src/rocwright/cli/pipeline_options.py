@@ -1,0 +1,161 @@
+"""Options of every command that works on a run of the pipeline."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from rocwright.data.overlay import Overlay, read_overlay
+from rocwright.errors import UsageError
+from rocwright.model.plan import Choice, Plan
+from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.plan import make_plan, read_plan_file
+from rocwright.pipeline.define.words import choose_rocm, families_to_test, sources_of, words
+from rocwright.pipeline.setup.publication import publication
+
+# Options that say nothing where they are not given.
+Text = Annotated[str, Parameter(show_default=False)]
+Several = Annotated[
+    tuple[str, ...], Parameter(consume_multiple=True, negative_iterable=(), show_default=False)
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Which run it is, and where its results travel."""
+
+    run_id: Annotated[str, Parameter(env_var=("ROCWRIGHT_RUN_ID", "GITHUB_RUN_ID"))] = "local"
+    """The run's name in the store."""
+
+    store: Annotated[str | None, Parameter(env_var="ROCWRIGHT_STORE")] = None
+    """A folder, or the URL of one: file://…, s3://bucket/prefix (default: store, in the work directory)."""
+
+    plan: Annotated[Path | None, Parameter(env_var="ROCWRIGHT_PLAN")] = None
+    """A plan as JSON that takes the place of all options that say what a run has."""
+
+    work_dir: Path = Path("run")
+    """Everything that this machine makes; delete it to start afresh."""
+
+    config: Path | None = None
+    """A rocwright.toml (default: that of the current directory, if there is one)."""
+
+    def __post_init__(self) -> None:
+        # A variable that a workflow has no value for reaches its steps as an empty one.
+        object.__setattr__(self, "run_id", self.run_id or os.environ.get("GITHUB_RUN_ID") or "local")
+        object.__setattr__(self, "store", self.store or None)
+        object.__setattr__(self, "plan", None if self.plan == Path() else self.plan)
+
+    def address(self) -> str:
+        """Where the store is."""
+        return self.store or str(self.work_dir.resolve() / "store")
+
+    def overlay(self) -> Overlay | None:
+        """What a rocwright.toml adds to the tables."""
+        return read_overlay(self.config)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a run is to have, beside what its profile says."""
+
+    profile: Text = "ci"
+    """The row of the profiles table: ci, dev, nightly, release, or one of your own."""
+
+    platforms: Several = ()
+    """linux, windows (default: the profile's)."""
+
+    python_versions: Several = ()
+    """Pythons that wheels are built for: 3.12 3.13."""
+
+    pytorch_git_refs: Several = ()
+    """Branches or tags of PyTorch: release/2.12 nightly."""
+
+    families: Several = ()
+    """GPU families or targets, separated by spaces, commas or semicolons; each is built on its own."""
+
+    group: Text = ""
+    """Build the families together, under this name."""
+
+    test_families: str | None = None
+    """Those of them that are tested: auto (all), none, or names (default: auto)."""
+
+    projects: Several = ()
+    """Of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
+
+    sources: Literal["miniature", "upstream"] | None = None
+    """PyTorch's own repositories, or the miniature family that stands in for it (default: $ROCWRIGHT_SOURCES,
+    else the profile's)."""
+
+    rocm_prefix: str | None = None
+    """A ROCm installation to package, instead of the distribution's."""
+
+    rocm_version: Text = ""
+    """Its version, where the installation does not say."""
+
+    artifact_run_id: Text = ""
+    """An earlier run whose ROCm is taken instead of building it."""
+
+    reuse: Literal["packages", "artifacts"] | None = None
+    """What of that run: its Python packages, or its artifacts, to be packaged again (default: packages)."""
+
+    repository: Text = ""
+    """The repository that it is a run of, as owner/name."""
+
+    split: bool | None = None
+    """Device code goes into wheels of its own (default: the profile's)."""
+
+    device_groups: int | None = None
+    """Cut the GPU targets of each group into so many builds of torch, which are merged."""
+
+    pytorch: bool = True
+    """Build PyTorch, not only ROCm's packages."""
+
+    publish: bool = False
+    """Change channels, where the profile allows it for a store that is shared."""
+
+    def choice(self, run_id: str) -> Choice:
+        """As one value; raises `UsageError` for options that contradict each other."""
+        return Choice(
+            profile=self.profile,
+            run_id=run_id,
+            platforms=words(self.platforms),
+            pythons=words(self.python_versions),
+            refs=words(self.pytorch_git_refs),
+            families=words(self.families),
+            group=self.group,
+            tested=None if self.test_families is None else families_to_test(self.test_families),
+            projects=words(self.projects),
+            sources=self.sources or sources_of(os.environ),
+            rocm=choose_rocm(
+                prefix=self.rocm_prefix,
+                version=self.rocm_version,
+                run_id=self.artifact_run_id,
+                reuse=self.reuse,
+                repository=self.repository,
+            ),
+            build_pytorch=self.pytorch,
+            split=self.split,
+            device_groups=self.device_groups,
+            publish=self.publish,
+        )
+
+    def plan(self, place: PlaceOptions) -> Plan:
+        """The plan of these options, or the one in a file; nothing is read but that and the tables."""
+        if place.plan is not None:
+            if self != PlanOptions():
+                raise UsageError(
+                    f"{place.plan} says what the run has, and so do other options",
+                    next_step="leave out --plan, or the others",
+                )
+            return read_plan_file(place.plan)
+        overlay = place.overlay()
+        profile, choice = profiles(overlay).named(self.profile), self.choice(place.run_id)
+        return make_plan(
+            profile, choice, known(overlay), publication(profile, choice, place.store, os.environ)
+        )

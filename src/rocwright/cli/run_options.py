@@ -1,0 +1,77 @@
+"""Options of every command that works on the uploads of a run."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.model.channels import Channels
+from rocwright.store.objects.address import open_store
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.runs.run import external_repo, this_platform
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunOptions:
+    """Whose run it is, and in which store."""
+
+    store: Annotated[str | None, Parameter(env_var="ROCWRIGHT_STORE")] = None
+    """A folder, or the URL of one: file://…, s3://bucket/prefix, memory:// (default: the bucket)."""
+
+    bucket: str | None = None
+    """A bucket of S3 (default: that of the channels table, another one for forks)."""
+
+    release_type: Literal["dev", "nightly", "prerelease", "release"] | None = None
+    """Of a release rather than of CI: the channels table has buckets for those, too."""
+
+    platform: Literal["linux", "windows"] | None = None
+    """The platform that it was built for (default: this one)."""
+
+    repository: Annotated[
+        str | None, Parameter(name=("--repository", "--run-github-repo"), env_var="GITHUB_REPOSITORY")
+    ] = None
+    """The repository that it is a run of, as owner/name (default: that of the channels table)."""
+
+    config: Path | None = None
+    """A rocwright.toml (default: that of the current directory, if there is one)."""
+
+    def channels(self) -> Channels:
+        """The table of channels, with what the rocwright.toml adds."""
+        return load_table("channels", Channels, read_overlay(self.config))
+
+    def external_repo(self) -> str:
+        """`owner-name/` for runs of another repository than the table's."""
+        return external_repo(self.repository, self.channels().runs.repository)
+
+    def on(self) -> str:
+        """The platform."""
+        return self.platform or this_platform(sys.platform)
+
+    def address(self, output_dir: Path | None = None) -> str:
+        """Where the store is; a directory or a bucket that is named comes before $ROCWRIGHT_STORE."""
+        if (output_dir, self.bucket, self.release_type).count(None) < 2:
+            raise UsageError("give one of --output-dir, --bucket and --release-type")
+        if output_dir is not None:
+            return str(output_dir)
+        buckets = self.channels().buckets
+        if self.release_type is not None:
+            return f"s3://{buckets.release.replace('{release_type}', self.release_type)}"
+        if self.bucket is None and self.store is not None:
+            return self.store
+        usual = buckets.external if self.external_repo() else buckets.runs
+        return f"s3://{self.bucket or usual}"
+
+    def opened(self, output_dir: Path | None = None, *, reading: bool = False) -> ObjectStore:
+        """The store at that address; one that is only read may be somebody's public bucket."""
+        region = self.channels().buckets.region
+        address = self.address(output_dir)
+        named = self.store == address or self.bucket is not None
+        return open_store(address, region=None if named else region, reading=reading)

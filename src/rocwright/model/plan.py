@@ -1,0 +1,239 @@
+"""What a run of the pipeline consists of: cells, the jobs they form, what may be published. Only values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from rocwright.errors import InvalidData, InvalidInput
+from rocwright.model.profile import Sources, Tier
+
+SCHEMA = 1
+# What a cell changes outside of its machine: nothing but its record, the run's folder, a channel.
+Changes = Literal["nothing", "run", "channel"]
+# How much of the tests on GPUs is asked for.
+TestLevel = Literal["quick", "standard", "comprehensive", "full"]
+TEST_LEVELS: tuple[TestLevel, ...] = ("quick", "standard", "comprehensive", "full")
+
+
+class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An artifact group: what is built together. `families` are tested each on a runner of its own.
+
+    Without `platform` it is the same on each.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    families: tuple[str, ...]
+    platform: str = ""
+
+
+class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where ROCm comes from: the distribution's packages, a prefix, or artifacts or packages of a run.
+
+    `at` is the prefix or the run id, `repository` the run's when it is another one's, `version` what the
+    prefix does not say.
+    """
+
+    kind: Literal["distribution", "prefix", "artifacts", "packages"] = "distribution"
+    at: str = ""
+    repository: str = ""
+    version: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run is asked for beside its profile; empty and None: as the profile has it.
+
+    Each of `families` is built as a group of its own, all of them as one where `group` names it; those of
+    `families_on` take their place on one platform. `tested` are those that are tested, all that are built for
+    None, and `tests` those that are asked for by name, besides `test_level`. `bump`: ROCm itself may have
+    changed, so that families that are tested only then are.
+    """
+
+    profile: str
+    run_id: str
+    tier: Tier | None = None
+    bump: bool = True
+    platforms: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    families_on: dict[str, tuple[str, ...]] = {}
+    group: str = ""
+    tested: tuple[str, ...] | None = None
+    test_level: TestLevel | None = None
+    tests: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    sources: Sources | None = None
+    rocm: Rocm = Rocm()
+    build_pytorch: bool = True
+    split: bool | None = None
+    device_groups: int | None = None
+    publish: bool = False
+
+
+class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the run may write to its store's run folders (`upload`) and to channels, and why not."""
+
+    upload: bool
+    channels: bool
+    why: str = ""
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step at one place of the matrix: what one machine does at a time.
+
+    Axes that a kind of step does not have are empty. `settings` is what decides the result besides the
+    results of `needs`, and the `run` that it goes to; `digest` is over all of that but the run, so equal ones
+    in two runs stand for equal results. A cell with `skip` is not run, and says why; one that is `last` also
+    runs when what it needs failed or was left out. `runner` is the label of a machine with a GPU, where it
+    needs one.
+    """
+
+    id: str
+    kind: str
+    job: str
+    platform: str = ""
+    group: str = ""
+    python: str = ""
+    ref: str = ""
+    part: str = ""
+    family: str = ""
+    needs: tuple[str, ...] = ()
+    settings: dict[str, str] = {}
+    changes: Changes = "nothing"
+    last: bool = False
+    runner: str = ""
+    skip: str = ""
+    digest: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cells that one machine does one after the other; `id` is the job's name and the place in the matrix."""
+
+    id: str
+    name: str
+    platform: str
+    group: str
+    python: str
+    ref: str
+    part: str
+    family: str
+    cells: tuple[str, ...]
+    needs: tuple[str, ...]
+    last: bool = False
+    runner: str = ""
+    skip: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """A whole run, each cell after what it needs; `notes` are for people: what was left out, and why."""
+
+    schema: int
+    profile: str
+    run_id: str
+    sources: Sources
+    rocm: Rocm
+    publication: Publication
+    groups: tuple[Group, ...]
+    cells: tuple[Cell, ...]
+    jobs: tuple[Job, ...]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def _by_id(self) -> dict[str, Cell]:
+        return {cell.id: cell for cell in self.cells}
+
+    @cached_property
+    def _jobs_by_id(self) -> dict[str, Job]:
+        return {job.id: job for job in self.jobs}
+
+    def cell(self, id_: str) -> Cell:
+        """The cell of an id; raises `InvalidInput` naming the nearest ones."""
+        if id_ not in self._by_id:
+            raise unknown_step(id_, list(self._by_id))
+        return self._by_id[id_]
+
+    def left_out(self, cell: Cell) -> str:
+        """Why nobody has to do a cell; empty where somebody has to.
+
+        What leads to a channel may be done where none may be changed, and says so; workflows have no job
+        for it.
+        """
+        idle = "channel" in cell.settings and not self.publication.channels
+        return cell.skip or (self.publication.why if idle else "")
+
+    def group(self, name: str, platform: str = "") -> Group:
+        """The group of a name, on a platform where they differ."""
+        found = [group for group in self.groups if group.name == name]
+        return next((group for group in found if platform and group.platform == platform), found[0])
+
+    def cells_of(self, id_: str) -> tuple[Cell, ...]:
+        """The cell of an id, or those of a job, in their order; raises `InvalidInput` for neither."""
+        job = self._jobs_by_id.get(id_)
+        if job is not None:
+            return tuple(map(self.cell, job.cells))
+        if id_ not in self._by_id:
+            raise unknown_step(id_, [*self._by_id, *self._jobs_by_id])
+        return (self.cell(id_),)
+
+
+def unknown_step(id_: str, known: Sequence[str]) -> InvalidInput:
+    """The error for an id that a plan does not have; names those that are like it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(id_, known, n=3, cutoff=0.5) or known[:5]
+    return InvalidInput(
+        f"this run has no step {id_!r}",
+        next_step=f"perhaps: {' '.join(near)}; all of them: rocwright pipeline plan",
+    )
+
+
+def parse_plan(data: bytes, *, where: str) -> Plan:
+    """A plan from its JSON; raises `InvalidData` naming what does not fit, or the other schema."""
+    try:
+        plan = msgspec.json.decode(data, type=Plan)
+    except msgspec.MsgspecError as error:
+        raise InvalidData(
+            f"{where} is no plan of a run: {error}",
+            where=where,
+            next_step="make it with: rocwright pipeline plan --json",
+        ) from error
+    if plan.schema != SCHEMA:
+        raise InvalidData(
+            f"{where} is a plan of schema {plan.schema}; this rocwright reads {SCHEMA}",
+            where=where,
+            next_step="use the same version of rocwright in the whole run",
+        )
+    if wrong := _contradiction(plan):
+        raise InvalidData(
+            f"{where} is no plan of a run: {wrong}",
+            where=where,
+            next_step="make it with: rocwright pipeline plan --json",
+        )
+    return plan
+
+
+def _contradiction(plan: Plan) -> str:
+    """A step that is there twice or before what it needs; a part of a plan may lack what it needs."""
+    there = {cell.id for cell in plan.cells}
+    before: set[str] = set()
+    for cell in plan.cells:
+        if cell.id in before:
+            return f"the step {cell.id} is there twice"
+        if late := [need for need in cell.needs if need in there and need not in before]:
+            return f"{cell.id} needs {late[0]}, which does not come before it"
+        before.add(cell.id)
+    for job in plan.jobs:
+        if lost := [id_ for id_ in job.cells if id_ not in there]:
+            return f"the job {job.id} has the step {lost[0]}, which the plan has not"
+    return ""
+
+
+def cell_digest(kind: str, settings: Mapping[str, str], needs: Iterable[str]) -> str:
+    """sha256 of what decides a result: the kind of step, its settings, the digests of what it needs."""
+    return hashlib.sha256(msgspec.json.encode([kind, settings, sorted(needs)], order="sorted")).hexdigest()

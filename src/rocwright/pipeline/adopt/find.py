@@ -1,0 +1,194 @@
+"""Find the sets on an index: read what is needed, step by step, until each of them is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+from rocwright.check.contract import ContractTable
+from rocwright.check.report import Report
+from rocwright.data import load_table
+from rocwright.errors import ContractBroken, InvalidInput, RocwrightError
+from rocwright.model.project import TORCH, ProjectTable
+from rocwright.pipeline.adopt.judge import WHOLE, environments, judge_metadata, needs_of
+from rocwright.store.adopt.fetch import Fetcher, Told
+from rocwright.store.adopt.grouping import Asking, Found, Needs, Node, grow, roots
+from rocwright.store.adopt.offered import Catalogue, Offered
+from rocwright.store.adopt.read import Reading
+from rocwright.store.adopt.select import Wanted, select
+
+# Without --project: what most sets are for, then what is there without it.
+_ROOTS = (TORCH, "rocm")
+_MOST_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A set as it is on the index: `problems` say why it is mixed, none for a whole one."""
+
+    found: Found
+    files: tuple[Offered, ...]
+    report: Report
+    problems: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether its files fit each other, as far as their metadata says."""
+        return not self.problems
+
+    @property
+    def name(self) -> str:
+        """`torch 2.10.0+rocm7.12.0a20260430`."""
+        return " ".join(self.found.root)
+
+
+@dataclass
+class Finder:
+    """Looks for sets on an index; everything is read once."""
+
+    reading: Reading
+    fetcher: Fetcher
+    wanted: Wanted
+    contract: ContractTable
+    note: Callable[[str], None] = lambda _: None
+    _needs: dict[Node, Needs] = field(default_factory=dict)
+
+    def sets(self, limit: int) -> tuple[Judged, ...]:
+        """The newest sets that are asked for, whole or mixed."""
+        return tuple(self._judged(one) for one in self._grown(self._roots()[:limit]))
+
+    def newest(self) -> Judged:
+        """The newest whole set that is asked for.
+
+        Raises `ContractBroken` with all that does not fit when there is none; mixed sets that are newer are
+        noted.
+        """
+        mixed = []
+        for root in self._roots():
+            judged = self._judged(self._grown([root])[0])
+            if judged.whole:
+                return judged
+            mixed.append(judged)
+            if not self.wanted.one:
+                self.note(f"{judged.name} is mixed: {judged.problems[0]}")
+        lines = [
+            f"{one.name} is no whole set:\n" + "\n".join(f"  - {p}" for p in one.problems) for one in mixed
+        ]
+        raise ContractBroken(
+            "\n".join(lines),
+            where=self.reading.name,
+            next_step="wait for the missing files, or take another set: --list-sets shows all",
+        )
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What the index offers, without what cannot be meant."""
+        return select(self.reading.catalogue, self.wanted)
+
+    def _roots(self) -> Sequence[Node]:
+        """Where sets can grow from, the newest first."""
+        self._check()
+        project = self._project()
+        known = roots(self.catalogue, project)
+        meant = [root for root in known if self.wanted.is_meant(root)]
+        if not meant:
+            newest = ", ".join(version for _, version in known[:3])
+            raise InvalidInput(
+                f"{self.reading.name} has no {project} that is asked for",
+                where=self.reading.name,
+                next_step=f"the newest there: {newest}" if newest else "give another --project or --platform",
+            )
+        return meant
+
+    def _check(self) -> None:
+        try:
+            SpecifierSet(f"=={self.wanted.version}" if self.wanted.version is not None else "")
+        except InvalidSpecifier as error:
+            raise InvalidInput(f"{self.wanted.version!r} is no version") from error
+
+    def _project(self) -> str:
+        asked = (str(canonicalize_name(self.wanted.project)),) if self.wanted.project else _ROOTS
+        for project in asked:
+            self.reading.more([project])
+            if self.reading.catalogue.files.get(project):
+                return project
+        there = sorted(name for name, files in self.reading.catalogue.files.items() if files)
+        raise InvalidInput(
+            f"{self.reading.name} has no {' and no '.join(asked)}",
+            where=self.reading.name,
+            next_step=f"say what a set there grows from: --project ({', '.join(there[:12])} …)"
+            if there
+            else "check the address",
+        )
+
+    def _grown(self, wanted: Sequence[Node]) -> list[Found]:
+        """The sets that grow from these versions, all read together."""
+        table = load_table("projects", ProjectTable)
+        # Those that are built against torch and may not say so in their versions.
+        companions = {row.name for row in table.projects} if wanted[0][0] == TORCH else set()
+        for _ in range(_MOST_ROUNDS):
+            catalogue = self.catalogue
+            everywhere = environments(one for root in wanted for one in catalogue.versions(root[0])[root[1]])
+            grown = [
+                grow(root, catalogue, self._needs, environments=everywhere, companions=companions)
+                for root in wanted
+            ]
+            asking = Asking(
+                set().union(*(more.nodes for _, more in grown)),
+                set().union(*(more.pages for _, more in grown)),
+            )
+            if not asking:
+                return [found for found, _ in grown]
+            self._learn(asking)
+        raise InvalidInput(
+            f"what belongs together on {self.reading.name} is not found out in {_MOST_ROUNDS} rounds",
+            where=self.reading.name,
+        )
+
+    def _learn(self, asking: Asking) -> None:
+        """Read pages and METADATA; of the files of a version, one speaks for all."""
+        self.reading.more(asking.pages)
+        catalogue = self.catalogue
+        speakers = {node: _speaker(catalogue.versions(node[0])[node[1]]) for node in sorted(asking.nodes)}
+        if speakers:
+            self.note(f"reading METADATA of {len(speakers)} versions")
+        told = self.fetcher.told(speakers.values())
+        self._needs.update({node: needs_of(told[one.name]) for node, one in speakers.items()})
+
+    def _judged(self, found: Found) -> Judged:
+        files = self.files(found)
+        catalogue = self.catalogue
+
+        def told(one: Offered) -> Told | RocwrightError:
+            speaker = _speaker(catalogue.versions(one.project)[one.version])
+            return self.fetcher.told([speaker])[speaker.name]
+
+        return judged(found, files, judge_metadata(files, told, self.contract))
+
+    def files(self, found: Found) -> tuple[Offered, ...]:
+        """Every file of a set, sorted by name."""
+        catalogue = self.catalogue
+        files = [one for node in found.versions.items() for one in catalogue.versions(node[0])[node[1]]]
+        return tuple(sorted(files, key=lambda one: one.name))
+
+
+def judged(found: Found, files: Iterable[Offered], report: Report) -> Judged:
+    """A set with everything that speaks against its being whole."""
+    broken = [one for one in report.findings if one.rule in WHOLE and one.severity == "error"]
+    problems = [str(one) for one in found.misfits]
+    # The same gap, found by the rules once more or in a file for another Python, is not told twice.
+    told = {_version_of(one.file) for one in found.misfits}
+    problems += [f"{one.file}: {one.cause}" for one in broken if _version_of(one.file) not in told]
+    return Judged(found, tuple(files), report, tuple(problems))
+
+
+def _version_of(file: str) -> tuple[str, ...]:
+    return tuple(file.removesuffix(".tar.gz").split("-")[:2])
+
+
+def _speaker(files: Sequence[Offered]) -> Offered:
+    """The file of a version whose METADATA is had most easily."""
+    return min(files, key=lambda one: (not one.is_wheel, not one.link.metadata, one.link.size or 0, one.name))

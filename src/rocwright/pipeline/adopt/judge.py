@@ -1,0 +1,136 @@
+"""What can be said of files by their names and METADATA alone: rules without content, a resolution."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from rocwright.check.context import Context, Request
+from rocwright.check.contract import ContractTable
+from rocwright.check.environments import environments_of
+from rocwright.check.facts import Facts
+from rocwright.check.gather.names import headers
+from rocwright.check.install.facts import Installation
+from rocwright.check.install.prove import Serve, prove
+from rocwright.check.report import Report
+from rocwright.check.requirements import read_requirement
+from rocwright.check.rules import metadata, offers, requires, sets
+from rocwright.check.rules.base import Rule, SetRule
+from rocwright.check.rules.installing import RULES as INSTALL_RULES
+from rocwright.check.run import judge
+from rocwright.errors import RocwrightError
+from rocwright.store.adopt.fetch import Told
+from rocwright.store.adopt.grouping import Needs
+from rocwright.store.adopt.offered import Offered
+from rocwright.store.adopt.stub import stub_name, write_stub
+
+# The others read members, or tell from them whether a wheel has ROCm inside.
+_RULES = (
+    "metadata-identity",
+    "metadata-fields",
+    "requirement-brace",
+    "requirement-malformed",
+    "requirement-extra",
+    "torch-pin",
+    "family-pin",
+    "device-pin",
+)
+_SET_RULES = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-device")
+# An error of these says that the files are no whole set.
+WHOLE = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-install")
+
+
+def needs_of(told: Told | RocwrightError) -> Needs:
+    """What METADATA requires; lines that cannot be read are left out, a rule names them."""
+    if isinstance(told, RocwrightError):
+        return Needs(unreadable=told.what)
+    said = headers(told.metadata)
+    read = map(read_requirement, said.requires)
+    return Needs(tuple(one for one in read if not isinstance(one, str)), said.extras)
+
+
+def environments(files: Iterable[Offered]) -> tuple[Mapping[str, str], ...]:
+    """The values of markers wherever these files can be installed."""
+    return tuple(one.markers() for one in environments_of(_facts(file, None, Path()) for file in files))
+
+
+def judge_metadata(
+    files: Iterable[Offered],
+    told: Callable[[Offered], Told | RocwrightError],
+    contract: ContractTable,
+    *,
+    serve: Serve | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Apply the rules that names and METADATA are enough for; the files are taken as a complete set.
+
+    With `serve`, pip and uv also install wheels that have this METADATA and nothing else, from an index of
+    nothing else: so what they resolve is proved, and no content is needed.
+    """
+    offered = sorted(files, key=lambda one: one.name)
+    facts = [_facts(one, told(one), Path()) for one in offered]
+    request = Request(closed=True)
+    # What an sdist brings may be known only where it is installed; who brings a device package, then, too.
+    open_ended = any(one.kind == "sdist" and not one.headers.requires for one in facts)
+    installations: tuple[Installation, ...] = ()
+    if serve is not None:
+        with tempfile.TemporaryDirectory(prefix="rocwright-resolve-") as work:
+            stubs = [_stub(one, told(one), Path(work) / "stubs") for one in offered]
+            context = Context(contract, request, tuple(stubs))
+            proof = Path(work) / "proof"
+            proof.mkdir()
+            installations = prove(context, serve, proof, note=note)
+    return judge(
+        facts,
+        request=request,
+        contract=contract,
+        installations=installations,
+        rules=_named(_RULES, (*metadata.RULES, *requires.RULES)),
+        set_rules=[
+            *_named(
+                [one for one in _SET_RULES if one != "set-device" or not open_ended],
+                (*sets.RULES, *offers.RULES),
+            ),
+            *INSTALL_RULES,
+        ],
+    )
+
+
+def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path) -> Facts:
+    """A file as far as its name and METADATA say; its content is not known, and no rule asks for it."""
+    facts = Facts(
+        folder / one.name,
+        "wheel" if one.is_wheel else "sdist",
+        size=one.link.size or 0,
+        project=one.project,
+        version=one.version,
+        tags=one.tags,
+        dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
+    )
+    if isinstance(told, RocwrightError):
+        return replace(facts, unreadable=told.what)
+    # Which licence files it names cannot be compared with members.
+    return (
+        facts if told is None else replace(facts, headers=replace(headers(told.metadata), license_files=()))
+    )
+
+
+def _stub(one: Offered, told: Told | RocwrightError, folder: Path) -> Facts:
+    """A wheel with the METADATA of a file in its place; an sdist would run whatever is in it."""
+    if isinstance(told, RocwrightError):
+        return _facts(one, told, folder)
+    name = one.name if one.is_wheel else stub_name(one.project, one.version)
+    facts = _facts(one, told, folder)
+    tags = one.tags if one.is_wheel else frozenset({"py3-none-any"})
+    return replace(facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags)
+
+
+_R = TypeVar("_R", Rule, SetRule)
+
+
+def _named(ids: Iterable[str], rules: Iterable[_R]) -> list[_R]:
+    by_id = {rule.id: rule for rule in rules}
+    return [by_id[one] for one in ids]

@@ -1,0 +1,1 @@
+"""Search the sets of a channel for the first bad one: decided purely, tried in fresh environments."""

@@ -1,0 +1,201 @@
+"""Files of cells: into the store under their digest, and out of it to their place on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.pipeline.cells.tree import SUFFIX, pack_tree, unpack_tree
+from rocwright.pipeline.records.values import Machine, Output, Record
+from rocwright.store.channel.lease import PIPELINE
+from rocwright.store.layout import file_key, is_key
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.pool.describe import is_distribution
+from rocwright.store.runs.download import download
+from rocwright.system.console import human_bytes
+from rocwright.system.files import make_directory, remove_tree, require_space, sha256_file, write_text
+from rocwright.system.left import Left, leave, still_left
+from rocwright.system.locks import turn
+
+Say = Callable[[str], None]
+# Notes of what was compared, objects under way: of this machine only.
+_OWN = ".fetched"
+# A packed tree takes this much of its size when it is unpacked beside itself.
+_UNPACKED = 5
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """An output as it was left here, and the digest of its object."""
+
+    left: Left
+    sha256: str
+
+
+def put_outputs(machine: Machine, paths: Iterable[Path], say: Say) -> tuple[Output, ...]:
+    """Put files and directories into the store; what is there already is not sent again.
+
+    What lies in the store's own folder is there already. Raises `TypeError` for a path outside of the run's
+    directory, which no other machine could find.
+    """
+    inside = machine.store.root if isinstance(machine.store, LocalStore) else None
+    wanted = [path for path in paths if inside is None or not path.is_relative_to(inside)]
+    return tuple(_put(machine, path, say) for path in wanted)
+
+
+def _put(machine: Machine, path: Path, say: Say) -> Output:
+    if not path.is_relative_to(machine.work):
+        raise TypeError(f"{path} lies outside of {machine.work}, so no other machine can have it")
+    place = path.relative_to(machine.work).as_posix()
+    if not path.is_dir():
+        output = _put_file(machine, path, place, path.name, say)
+    else:
+        packed = machine.work / _OWN / f"{_name(place)}{SUFFIX}"
+        say(f"packing {path.name}")
+        try:
+            pack_tree(path, packed, threads=machine.jobs)
+            output = msgspec.structs.replace(
+                _put_file(machine, packed, place, f"{path.name}{SUFFIX}", say), tree=True
+            )
+        finally:
+            packed.unlink(missing_ok=True)
+    _note(machine, output, path)
+    return output
+
+
+def _put_file(machine: Machine, path: Path, place: str, name: str, say: Say) -> Output:
+    digest = sha256_file(path)
+    name = name if is_key(name) else "file"
+    key = file_key(digest, name) if is_distribution(path) else f"{PIPELINE}objects/{digest}/{name}"
+    size = path.stat().st_size
+    there = machine.store.stat(key)
+    if there is None:
+        say(f"uploading {name} ({human_bytes(size)})")
+    elif there.size != size:
+        _drop(machine, key, say)
+    try:
+        machine.store.put_file(path, key)
+    except IntegrityError:
+        # Its key says what its bytes are, so one of the two is damaged.
+        if sha256_file(path) != digest:
+            raise
+        _drop(machine, key, say)
+        machine.store.put_file(path, key)
+    return Output(place, key, digest, size)
+
+
+def _drop(machine: Machine, key: str, say: Say) -> None:
+    say(f"warning: {key} was damaged in the store and is replaced")
+    machine.store.delete(key)
+
+
+def lost_outputs(machine: Machine, record: Record) -> list[str]:
+    """What the store does not have any more of a record's files, as lines for people.
+
+    In a folder their bytes are compared, once after each change; elsewhere their size, and their bytes when
+    they are fetched.
+    """
+    return [line for output in record.outputs if (line := _lost(machine, output))]
+
+
+def _lost(machine: Machine, output: Output) -> str:
+    there = machine.store.stat(output.key)
+    if there is None:
+        return f"{output.key} is not in the store any more"
+    if there.size != output.size:
+        return f"{output.key} has {there.size:,} bytes, recorded are {output.size:,}"
+    if not isinstance(machine.store, LocalStore):
+        return ""
+    path = machine.store.root / output.key
+    note = machine.work / _OWN / "store" / f"{_name(output.key)}.json"
+    if _still(note, path, output.sha256):
+        return ""
+    if sha256_file(path) != output.sha256:
+        return f"{output.key} has other bytes than when it was recorded"
+    _write_note(note, path, output.sha256)
+    return ""
+
+
+def get_outputs(machine: Machine, records: Iterable[Record], say: Say) -> int:
+    """Have every file of the records at its place here; gives how many had to be fetched.
+
+    Raises `IntegrityError` where the store has other bytes, `NoSpace` before anything is fetched.
+    """
+    wanted = {output.path: output for record in records for output in record.outputs}
+    missing = [output for output in wanted.values() if not _here(machine, output)]
+    need = sum(output.size * (_UNPACKED if output.tree else 1) for output in missing)
+    if need:
+        require_space(machine.work, need, purpose="what earlier steps made")
+    for output in missing:
+        _get(machine, output, say)
+    return len(missing)
+
+
+def _target(machine: Machine, output: Output) -> Path:
+    path = (machine.work / output.path).resolve()
+    if not path.is_relative_to(machine.work.resolve()) or path == machine.work.resolve():
+        raise InvalidInput(
+            f"a record names {output.path!r}, outside of the directory of the run",
+            next_step="it was not written by this tool: give another --run-id",
+        )
+    return machine.work / output.path
+
+
+def _get(machine: Machine, output: Output, say: Say) -> None:
+    path = _target(machine, output)
+    own = machine.work / _OWN
+    with turn(own / f"{_name(output.path)}.lock", lambda: say(f"waiting for {path.name}")):
+        if _here(machine, output):
+            return
+        say(f"fetching {path.name} ({human_bytes(output.size)})")
+        make_directory(path.parent)
+        if not output.tree:
+            if path.is_dir():
+                remove_tree(path)
+            download(machine.store, output.key, path, output.sha256)
+        else:
+            packed = own / f"{output.sha256}{SUFFIX}"
+            download(machine.store, output.key, packed, output.sha256)
+            unpack_tree(packed, path)
+            packed.unlink(missing_ok=True)
+        _note(machine, output, path)
+
+
+def _here(machine: Machine, output: Output) -> bool:
+    path = _target(machine, output)
+    if _still(_note_of(machine, output), path, output.sha256):
+        return True
+    if output.tree or not path.is_file() or path.stat().st_size != output.size:
+        return False
+    if sha256_file(path) != output.sha256:
+        return False
+    _note(machine, output, path)
+    return True
+
+
+def _still(note: Path, path: Path, sha256: str) -> bool:
+    try:
+        known = msgspec.json.decode(note.read_bytes(), type=_Known)
+    except (OSError, msgspec.DecodeError):
+        return False
+    return known.sha256 == sha256 and still_left(path, known.left) is not None
+
+
+def _note(machine: Machine, output: Output, path: Path) -> None:
+    _write_note(_note_of(machine, output), path, output.sha256)
+
+
+def _write_note(note: Path, path: Path, sha256: str) -> None:
+    left = leave(path) if path.is_dir() else leave(path, sha256=sha256)
+    write_text(note, msgspec.json.encode(_Known(left, sha256)).decode())
+
+
+def _note_of(machine: Machine, output: Output) -> Path:
+    return machine.work / _OWN / f"{_name(output.path)}.json"
+
+
+def _name(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

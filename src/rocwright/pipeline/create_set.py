@@ -1,0 +1,178 @@
+"""A set from files that people have: described, checked, recorded, and listed where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from packaging.utils import parse_wheel_filename
+
+from rocwright.check.report import Report
+from rocwright.check.run import Asked, expand
+from rocwright.data import load_table
+from rocwright.errors import ContractBroken, InvalidInput, UsageError
+from rocwright.model.findings import Waiver
+from rocwright.model.gpu import Families, base_targets, is_target, matching_family
+from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, waiver_statement
+from rocwright.pipeline.check_set import check_set
+from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.layout import file_key
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.pool.describe import describe_files, read_metadata
+from rocwright.store.pool.put import wanted_objects
+from rocwright.store.sets.stage import record_set
+from rocwright.system.console import Progress, human_bytes
+from rocwright.wheel.tags import platform_of
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of a set that its files do not say; None where they do."""
+
+    family: str | None = None
+    targets: tuple[str, ...] | None = None
+    platform: str | None = None
+    sources: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A checked set that is not recorded yet; `problem` says why it may not be."""
+
+    manifest: SetManifest
+    files: Mapping[str, Path]
+    report: Report
+    statements: tuple[Statement, ...]
+    problem: str | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against recording it."""
+        return self.problem is None
+
+    def require_passed(self) -> None:
+        """Raise `ContractBroken` when it may not be recorded."""
+        if self.problem is not None:
+            raise ContractBroken(self.problem, next_step="resolve the findings, then create the set again")
+
+    @property
+    def set_id(self) -> str:
+        """The id that the set will have."""
+        return set_id(self.manifest)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """An object that a set needs in the store, its size in bytes, and whether it is there."""
+
+    key: str
+    size: int
+    present: bool
+
+
+def plan_set(
+    asked: Asked,
+    about: About,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    *,
+    install: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Planned:
+    """Describe files and check them as one closed set; nothing is written.
+
+    Raises `InvalidInput` for no files, `InvalidWheel` for such that cannot be described.
+    """
+    paths = expand(asked.paths)[0]
+    entries = describe_files(paths)
+    if not entries:
+        raise InvalidInput(
+            "no wheels or sdists to make a set of", next_step="give files, or directories that hold them"
+        )
+    report = check_set(asked, install=install, note=note)
+    manifest = described_set(entries, report, about)
+    statements = [
+        about_set(manifest, FINDINGS, report.predicate()),
+        about_set(manifest, BUILD, {"result": "success"}),
+        *(waiver_statement(manifest, waiver) for waiver in waivers),
+    ]
+    problem = verdict_on(manifest, statements, now.date()).problem
+    return Planned(manifest, {path.name: path for path in paths}, report, tuple(statements), problem)
+
+
+def parse_sources(texts: Iterable[str]) -> dict[str, str]:
+    """Sources from `NAME=COMMIT`; raises `UsageError` for other text or a name given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, pin = text.partition("=")
+        if not name or not pin or name in found:
+            raise UsageError(
+                f"--source {text} {'gives a name twice' if name in found else 'is not NAME=COMMIT'}",
+                next_step="write it like torch=1a2b3c4d",
+            )
+        found[name] = pin
+    return found
+
+
+def described_set(entries: Sequence[FileEntry], report: Report, about: About = About()) -> SetManifest:
+    """The manifest of these files; what is not given follows from them.
+
+    Without targets those that the files hold code for, without a family the one of these targets, without a
+    platform that of the wheels' tags, `any` where they have none or several.
+    """
+    found = (target for looked in report.looked for target in looked.targets if is_target(target))
+    stated = about.targets if about.targets is not None else report.targets
+    targets = base_targets(found) if stated is None else tuple(stated)
+    family = about.family or matching_family(base_targets(targets), load_table("families", Families).families)
+    tags = (parse_wheel_filename(entry.name)[3] for entry in entries if entry.name.endswith(".whl"))
+    platforms = list(filter(None, {platform_of(map(str, of)) for of in tags}))
+    return new_set(
+        family=family or "-".join(base_targets(targets)) or "none",
+        targets=targets,
+        platform=about.platform or (platforms[0] if len(platforms) == 1 else "any"),
+        files=entries,
+        sources=about.sources or {},
+    )
+
+
+def wanted_by(store: ObjectStore, planned: Planned) -> tuple[Wanted, ...]:
+    """Every object of the set's files, and whether the store has it; for `--dry-run`."""
+    found = []
+    for entry in planned.manifest.files:
+        for key in wanted_objects(entry):
+            whole = key == file_key(entry.sha256, entry.name)
+            size = entry.size if whole else len(read_metadata(planned.files[entry.name]))
+            found.append(Wanted(key, size, store.exists(key)))
+    return tuple(found)
+
+
+def create_set(
+    store: ObjectStore,
+    planned: Planned,
+    now: datetime,
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Put the files into the store and record the set with its statements and its own pages.
+
+    Again after an interruption completes it; files that are there are not sent again.
+    """
+    planned.require_passed()
+    shown = progress or Progress(total=len(planned.files), quiet=True)
+    begun: list[FileEntry] = []
+
+    def end() -> None:
+        if begun:
+            shown.end(begun[-1].name, "done", human_bytes(begun[-1].size))
+
+    def note(entry: FileEntry) -> None:
+        end()
+        begun.append(entry)
+        shown.start(entry.name)
+
+    with shown.shown():
+        record_set(store, planned.manifest, planned.files, planned.statements, now, note=note)
+        end()

@@ -1,0 +1,1 @@
+"""What a run consists of: profile and choice in, cells and jobs out; pure."""

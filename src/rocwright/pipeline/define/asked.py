@@ -1,0 +1,269 @@
+"""What a run is to have: a profile with what is asked for in its place, held against the tables. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import msgspec
+
+from rocwright.errors import UsageError
+from rocwright.model.gpu import expand
+from rocwright.model.plan import Choice, Group, Rocm, TestLevel
+from rocwright.model.profile import PYTHON, Profile, Sources, Tier
+from rocwright.model.project import PLATFORMS
+from rocwright.pipeline.define.known import Known, Projects
+
+# What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
+_REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
+# A part of a path in the store.
+_PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The matrix of a run: groups and projects by platform, branches by platform and group."""
+
+    sources: Sources
+    tier: Tier
+    groups: Mapping[str, tuple[Group, ...]]
+    pythons: tuple[str, ...]
+    refs: Mapping[tuple[str, str], tuple[str, ...]]
+    projects: Mapping[str, Projects]
+    split: bool
+    device_groups: int
+    build_pytorch: bool
+    builds_rocm: bool
+    test_level: TestLevel
+    notes: tuple[str, ...]
+
+
+def resolve(profile: Profile, choice: Choice, known: Known) -> Asked:
+    """Raises `UsageError` and `InvalidTarget` for options that contradict each other, or name what is not."""
+    _check(choice)
+    notes: list[str] = []
+    mini = (choice.sources or profile.sources) == "miniature"
+    groups = _groups(profile, choice, known, mini, notes)
+    level = choice.test_level or "quick"
+    if choice.build_pytorch and (level != "quick" or choice.tests):
+        named = f", with {' '.join(choice.tests)}" if choice.tests else ""
+        notes.append(
+            f"tests are {level}{named}; test-pytorch runs the smoke tests, which are all that a run has: for "
+            "PyTorch's own tests use rocwright test units or full"
+        )
+    refs = {
+        (platform, group.name): _refs(platform, group, profile, choice, known, mini, notes)
+        for platform, held in groups.items()
+        for group in held
+    }
+    if mini:
+        notes.append(
+            "the miniature family is built, stand-ins under the real names (--sources upstream: PyTorch)"
+        )
+    elif choice.rocm == Rocm():
+        notes.append(
+            "ROCm is the distribution's, too old for PyTorch itself: give --rocm-prefix or --artifact-run-id"
+        )
+    left = {
+        platform: tuple(_tested(group, choice, notes) for group in held if refs[platform, group.name])
+        for platform, held in groups.items()
+    }
+    if not any(left.values()):
+        raise UsageError("nothing is left to build: " + "; ".join(notes), next_step="name others")
+    return Asked(
+        sources="miniature" if mini else "upstream",
+        tier=choice.tier or profile.tier,
+        groups=left,
+        pythons=choice.pythons or ((known.python,) if mini else profile.pythons),
+        refs=refs,
+        projects={platform: _projects(platform, choice, profile, known, notes) for platform in groups},
+        split=profile.split if choice.split is None else choice.split,
+        device_groups=profile.device_groups if choice.device_groups is None else choice.device_groups,
+        build_pytorch=choice.build_pytorch,
+        builds_rocm=choice.rocm.kind != "packages",
+        test_level=level,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _check(choice: Choice) -> None:
+    if _PART.fullmatch(choice.run_id) is None:
+        raise UsageError(
+            f"{choice.run_id!r} is no id of a run", next_step="write letters, digits and . _ - in --run-id"
+        )
+    for name, values in (
+        ("--platforms", choice.platforms),
+        ("--python-versions", choice.pythons),
+        ("--pytorch-git-refs", choice.refs),
+        ("--families", choice.families),
+        ("--test-families", choice.tested or ()),
+        ("--projects", choice.projects),
+    ):
+        twice = sorted({value for value in values if values.count(value) > 1})
+        if twice:
+            raise UsageError(f"{name} gives {twice[0]} twice", next_step="give each once")
+    for platform in choice.platforms:
+        if platform not in PLATFORMS:
+            raise UsageError(
+                f"there is no platform {platform!r}", next_step=f"platforms: {' '.join(PLATFORMS)}"
+            )
+    for python in choice.pythons:
+        if PYTHON.fullmatch(python) is None:
+            raise UsageError(f"{python!r} is no version of Python", next_step="write it like 3.12 or 3.14t")
+    for ref in choice.refs:
+        if _REF.fullmatch(ref) is None:
+            raise UsageError(
+                f"{ref!r} is no branch or tag", next_step="write it like release/2.12 or nightly"
+            )
+    if choice.device_groups is not None and choice.device_groups < 1:
+        raise UsageError(f"--device-groups is {choice.device_groups}", next_step="give 1 or more")
+    if choice.group and not (choice.families or choice.families_on):
+        raise UsageError(
+            f"--group {choice.group} names a group of no families", next_step="name them with --families"
+        )
+    if choice.group and _PART.fullmatch(choice.group) is None:
+        raise UsageError(
+            f"{choice.group!r} is no name of a group", next_step="write it like multi-arch-release"
+        )
+    if not choice.build_pytorch:
+        _check_without_pytorch(choice)
+
+
+def _check_without_pytorch(choice: Choice) -> None:
+    given = {
+        "--pytorch-git-refs": choice.refs,
+        "--projects": choice.projects,
+        "--split": choice.split,
+        "--device-groups": choice.device_groups,
+    }
+    for name, value in given.items():
+        if value:
+            raise UsageError(
+                f"--no-pytorch builds no PyTorch, and {name} says how to", next_step="leave one of them out"
+            )
+    if choice.rocm.kind == "packages":
+        raise UsageError(
+            "--no-pytorch with the packages of an earlier run leaves nothing to build",
+            next_step="leave out --no-pytorch or --artifact-run-id, or add --reuse artifacts",
+        )
+
+
+def _groups(
+    profile: Profile, choice: Choice, known: Known, mini: bool, notes: list[str]
+) -> dict[str, tuple[Group, ...]]:
+    for name in (*choice.families, *(choice.tested or ()), *sum(choice.families_on.values(), ())):
+        expand([name], known.families)
+        if _PART.fullmatch(name) is None:
+            raise UsageError(
+                f"the family {name!r} cannot name a folder of the store",
+                next_step="rename it: letters, digits and . _ -",
+            )
+    found: dict[str, tuple[Group, ...]] = {}
+    for platform in _platforms(profile, choice, mini):
+        asked = choice.families_on.get(platform) or choice.families
+        if mini and not asked:
+            found[platform] = (msgspec.structs.replace(_miniature(choice, known), platform=platform),)
+            continue
+        names = asked or known.runners.tier_families(platform, choice.tier or profile.tier)
+        here = [name for name in names if not _lacks(name, platform, known)]
+        out = [name for name in names if name not in here]
+        notes += [f"{name} is left out on {platform}: it is not built there" for name in out]
+        if not here:
+            notes.append(f"{platform} is left out: none of the families is built there")
+        elif choice.group:
+            found[platform] = (Group(choice.group, expand(here, known.families), tuple(here), platform),)
+        else:
+            found[platform] = tuple(
+                Group(name, expand([name], known.families), (name,), platform) for name in here
+            )
+    if not found:
+        raise UsageError(
+            "none of the families is built on any of the platforms",
+            next_step=f"families: {' '.join(known.runners.tier_families('linux', 'nightly'))}",
+        )
+    return found
+
+
+def _platforms(profile: Profile, choice: Choice, mini: bool) -> tuple[str, ...]:
+    """The miniature family is compiled by Linux's compiler, from Linux's ROCm."""
+    if mini and "windows" in choice.platforms:
+        raise UsageError(
+            "the miniature family is built on linux only, not on windows",
+            next_step="leave out --platforms windows, or give --sources upstream",
+        )
+    return choice.platforms or (("linux",) if mini else profile.platforms)
+
+
+def _miniature(choice: Choice, known: Known) -> Group:
+    """Named after the distribution, whose ROCm it is, an earlier run's too; others say nothing of targets."""
+    if choice.rocm.kind in ("distribution", "packages"):
+        return known.miniature
+    return Group("miniature", known.miniature.targets, ("miniature",))
+
+
+def _lacks(family: str, platform: str, known: Known) -> bool:
+    """Whether the table has a family and not this platform; what has no row can be tried anywhere."""
+    return known.runners.row(family) is not None and known.runners.on(family, platform) is None
+
+
+def _tested(group: Group, choice: Choice, notes: list[str]) -> Group:
+    if choice.tested is None:
+        return group
+    there = tuple(name for name in group.families if name in choice.tested)
+    for name in choice.tested:
+        if choice.families and name not in choice.families:
+            raise UsageError(
+                f"--test-families names {name}, which is not built", next_step="name it in --families, too"
+            )
+    if left := [name for name in group.families if name not in there]:
+        notes.append(f"not tested, as --test-families has it: {' '.join(left)}")
+    return msgspec.structs.replace(group, families=there)
+
+
+def _refs(
+    platform: str,
+    group: Group,
+    profile: Profile,
+    choice: Choice,
+    known: Known,
+    mini: bool,
+    notes: list[str],
+) -> tuple[str, ...]:
+    if mini:
+        return choice.refs or (known.ref,)
+    refs = choice.refs or profile.refs_on(platform)
+    if not choice.build_pytorch:
+        return refs
+    there = tuple(
+        ref
+        for ref in refs
+        if not any(known.runners.unsupported(name, platform, ref) for name in group.families)
+    )
+    if there != refs:
+        out = " ".join(ref for ref in refs if ref not in there)
+        notes.append(f"{group.name} on {platform} is left out of {out}: PyTorch does not support it there")
+    return there
+
+
+def _projects(platform: str, choice: Choice, profile: Profile, known: Known, notes: list[str]) -> Projects:
+    wanted: Sequence[str] = choice.projects or profile.projects
+    there = known.projects[platform]
+    every = dict.fromkeys(name for held in known.projects.values() for name, _ in held)
+    for name in wanted:
+        if name not in every:
+            near = get_close_matches(name, every, n=1)
+            raise UsageError(
+                f"there is no project {name!r}",
+                next_step=f"perhaps {near[0]}" if near else f"projects: {' '.join(every)}",
+            )
+        if name not in {one for one, _ in there}:
+            notes.append(f"{name} is left out on {platform}: it is not built there")
+    if wanted and "torch" not in wanted:
+        raise UsageError(
+            "--projects leaves out torch, which everything else is built for",
+            next_step="add torch to --projects",
+        )
+    off = known.opt_in.get(platform, frozenset())
+    return [(name, after) for name, after in there if (name in wanted if wanted else name not in off)]

@@ -1,0 +1,147 @@
+"""From kinds of steps and rows of the matrix to cells. Pure: nothing is read, nothing is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from rocwright.errors import InvalidInput
+from rocwright.model.plan import Cell, Group, cell_digest
+from rocwright.pipeline.define.kinds import AXES, Axis, Kind, in_order
+
+# (family, platform) -> (label of a runner, why there is none)
+RunnerOf = Callable[[str, str], tuple[str, str]]
+# Where a result goes, which does not change what it is.
+_PLACES = ("run",)
+# What stands in an id as it is; it has to pass as a key of a store and as a bare word of a shell.
+_STRANGE = re.compile(r"[^A-Za-z0-9._+-]")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One build: a place on all axes but those of single parts and families."""
+
+    platform: str
+    python: str
+    ref: str
+    group: Group
+    parts: tuple[str, ...] = ("",)
+
+    def places(self, axes: Sequence[Axis]) -> Iterator[tuple[str, ...]]:
+        """Values by `axes`, once for each part and family where the kind has these axes."""
+        each: Mapping[str, Sequence[str]] = {
+            "platform": (self.platform,),
+            "python": (self.python,),
+            "ref": (self.ref,),
+            "group": (self.group.name,),
+            "part": self.parts,
+            "family": self.group.families,
+        }
+        return product(*(each[axis] for axis in axes))
+
+
+# Settings of a cell by its kind and its row: what decides its result besides what it needs.
+SettingsOf = Callable[[Kind, Row], dict[str, str]]
+
+
+def cell_id(kind: str, values: Mapping[str, str]) -> str:
+    """`build-torch/linux/cp312/release-2.9/gfx94X-dcgpu`; a family named as its group is not repeated."""
+    words = [kind]
+    for axis in AXES:
+        value = values.get(axis, "")
+        if not value or (axis == "family" and value == values.get("group")):
+            continue
+        words.append(f"cp{value.replace('.', '')}" if axis == "python" else _STRANGE.sub("-", value))
+    return "/".join(words)
+
+
+def make_cells(
+    kinds: Sequence[Kind], rows: Sequence[Row], *, settings: SettingsOf, runner: RunnerOf
+) -> tuple[Cell, ...]:
+    """Every cell of the rows, each after what it needs.
+
+    Raises `InvalidInput` for kinds that do not fit together (`in_order`), and for two cells of one id: values
+    of an axis that differ only in what an id cannot hold.
+    """
+    kinds = in_order(kinds)
+    made: dict[str, Cell] = {}
+    found = _Found(kinds)
+    for kind in kinds:
+        for values, row in _places(kind, rows).items():
+            here: dict[str, str] = dict(zip(kind.axes, values, strict=True))
+            needs = [id_ for need in kind.needs for id_ in found.of(kind, need, here)]
+            cell = _cell(kind, here, needs, made, settings(kind, row), runner)
+            if cell.id in made:
+                raise InvalidInput(
+                    f"two steps of this run are called {cell.id}",
+                    next_step="give each family once, and no two branches that differ only in / and -",
+                )
+            made[cell.id] = cell
+            found.enter(kind, here, cell.id)
+    return tuple(made.values())
+
+
+def _places(kind: Kind, rows: Sequence[Row]) -> dict[tuple[str, ...], Row]:
+    """Each place of a kind once, with the first row that has it."""
+    places: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        for values in row.places(kind.axes):
+            places.setdefault(values, row)
+    return places
+
+
+class _Found:
+    """Ids of cells by those of their axes that a later kind shares with them."""
+
+    def __init__(self, kinds: Sequence[Kind]) -> None:
+        named = {kind.name: kind for kind in kinds}
+        self._shared: dict[tuple[str, str], tuple[Axis, ...]] = {
+            (kind.name, need): tuple(axis for axis in named[need].axes if axis in kind.axes)
+            for kind in kinds
+            for need in kind.needs
+        }
+        self._asked: dict[str, set[tuple[Axis, ...]]] = {}
+        for (_, need), shared in self._shared.items():
+            self._asked.setdefault(need, set()).add(shared)
+        self._ids: dict[tuple[object, ...], list[str]] = {}
+
+    def of(self, kind: Kind, need: str, here: Mapping[str, str]) -> Sequence[str]:
+        """The cells of the kind `need` at a place of `kind`: all there are on axes that `kind` has not."""
+        shared = self._shared[kind.name, need]
+        return self._ids.get((need, shared, *(here[axis] for axis in shared)), ())
+
+    def enter(self, kind: Kind, here: Mapping[str, str], id_: str) -> None:
+        """Remember a cell that was made."""
+        for shared in self._asked.get(kind.name, ()):
+            key = (kind.name, shared, *(here[axis] for axis in shared))
+            self._ids.setdefault(key, []).append(id_)
+
+
+def _cell(
+    kind: Kind,
+    here: Mapping[str, str],
+    needs: Sequence[str],
+    made: Mapping[str, Cell],
+    given: dict[str, str],
+    runner: RunnerOf,
+) -> Cell:
+    label, why = runner(here["family"], here["platform"]) if kind.gpu else ("", "")
+    # The name of a group decides nothing: its targets do, which stand in the settings.
+    decides = {
+        name: value for name, value in (*given.items(), *here.items()) if name not in ("group", *_PLACES)
+    }
+    return Cell(
+        id=cell_id(kind.name, here),
+        kind=kind.name,
+        job=kind.job,
+        **here,
+        needs=tuple(needs),
+        settings=given,
+        changes=kind.changes,
+        last=kind.last,
+        runner=label,
+        skip="" if label or not kind.gpu else why,
+        digest=cell_digest(kind.name, decides, [made[need].digest for need in needs]),
+    )

@@ -1,0 +1,134 @@
+"""The plan of a run: its rows, cells and jobs, from a profile and what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+
+from rocwright.errors import InvalidData, UsageError
+from rocwright.model.plan import SCHEMA, Cell, Choice, Group, Plan, Publication, cell_digest, parse_plan
+from rocwright.model.profile import Profile
+from rocwright.pipeline.define.asked import Asked, resolve
+from rocwright.pipeline.define.cells import Row, make_cells
+from rocwright.pipeline.define.jobs import make_jobs
+from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
+from rocwright.pipeline.define.known import Known
+
+
+def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publication) -> Plan:
+    """Every cell of a run.
+
+    Raises `UsageError` and `InvalidTarget` for what does not fit together, before anything is begun.
+    """
+    asked = resolve(profile, choice, known)
+    runner = cache(known.runners.of_run(asked.tier, choice.run_id, bump=choice.bump))
+    cells: list[Cell] = []
+    for platform, held in asked.groups.items():
+        rows = [row for group in held for row in _rows(platform, group, asked)]
+        cells += make_cells(
+            _kinds(platform, asked, profile),
+            rows,
+            settings=lambda kind, row: _settings(kind, row, profile, choice, asked),
+            runner=runner,
+        )
+    cells.append(_summary(cells))
+    return Plan(
+        schema=SCHEMA,
+        profile=profile.name,
+        run_id=choice.run_id,
+        sources=asked.sources,
+        rocm=choice.rocm,
+        publication=publication,
+        groups=tuple(group for held in asked.groups.values() for group in held),
+        cells=tuple(cells),
+        jobs=make_jobs(cells),
+        notes=asked.notes,
+    )
+
+
+def read_plan_file(path: Path) -> Plan:
+    """A plan that was written as JSON; raises `InvalidData` naming the file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidData(
+            f"{path} cannot be read: {error.strerror}",
+            where=path,
+            next_step="make it with: rocwright pipeline plan --json",
+        ) from error
+    return parse_plan(data, where=str(path))
+
+
+def require_upload(plan: Plan) -> None:
+    """Raises `UsageError` where the run is a dry one, which writes nothing to its store."""
+    if not plan.publication.upload:
+        raise UsageError(
+            f"the plan cannot be recorded: {plan.publication.why}",
+            next_step="keep it as a file (--json > plan.json), and give it to the steps as --plan",
+        )
+
+
+def _rows(platform: str, group: Group, asked: Asked) -> list[Row]:
+    parts = _parts(group, asked.device_groups)
+    pairs = product(asked.pythons, asked.refs[platform, group.name])
+    return [Row(platform, python, ref, group, parts) for python, ref in pairs]
+
+
+def _kinds(platform: str, asked: Asked, profile: Profile) -> tuple[Kind, ...]:
+    return kinds(
+        asked.projects[platform],
+        split=asked.split,
+        parts=asked.device_groups > 1,
+        staged=bool(profile.stage),
+        promoted=bool(profile.promote),
+        pytorch=asked.build_pytorch,
+        rocm=asked.builds_rocm,
+    )
+
+
+def _parts(group: Group, count: int) -> tuple[str, ...]:
+    """`gfx906+gfx90a`, …: the targets of a group in so many parts, as equal as they can be."""
+    if count == 1:
+        return ("",)
+    if count > len(group.targets):
+        raise UsageError(
+            f"{group.name} has {len(group.targets)} targets, which cannot be built in {count} parts",
+            next_step=f"give --device-groups {len(group.targets)} or fewer",
+        )
+    cut = [len(group.targets) * number // count for number in range(count + 1)]
+    return tuple("+".join(group.targets[a:b]) for a, b in pairwise(cut))
+
+
+def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: Asked) -> dict[str, str]:
+    """What decides a cell's result: nothing of the profile, but for what goes to its run or a channel."""
+    found: dict[str, str] = {}
+    if "group" in kind.axes:
+        found["targets"] = " ".join(row.group.targets)
+    if kind.name in ("rocm-artifacts", "rocm-packages"):
+        rocm = choice.rocm
+        found["rocm"] = " ".join(filter(None, (rocm.kind, rocm.at, rocm.repository, rocm.version)))
+    if kind.name == "lock-sources":
+        found["sources"] = asked.sources
+    if kind.name == "test-pytorch":
+        found["tests"] = " ".join((asked.test_level, *choice.tests))
+    if kind.changes != "nothing":
+        found["run"] = choice.run_id
+    if kind.changes == "channel" or kind.name == "gate":
+        found["channel"] = profile.stage if kind.name == "stage" else profile.promote or profile.stage
+    return found
+
+
+def _summary(cells: Sequence[Cell]) -> Cell:
+    """After every cell that nothing else waits for."""
+    waited = {need for cell in cells for need in cell.needs}
+    ends = [cell for cell in cells if cell.id not in waited]
+    return Cell(
+        id=SUMMARY.name,
+        kind=SUMMARY.name,
+        job=SUMMARY.job,
+        needs=tuple(cell.id for cell in ends),
+        last=SUMMARY.last,
+        digest=cell_digest(SUMMARY.name, {}, [cell.digest for cell in ends]),
+    )

@@ -1,0 +1,1 @@
+"""What the store says of a run: its plan, and how its cells ended."""

@@ -1,0 +1,1 @@
+"""Workflows of GitHub Actions from the definition: each job is one `rocwright pipeline step`."""

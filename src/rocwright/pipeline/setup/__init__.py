@@ -1,0 +1,1 @@
+"""What set a run off decides what it does: events, labels, changed files, runners, earlier runs."""

@@ -1,0 +1,171 @@
+"""What started a run: the event of GitHub Actions, read once into a value, or the same told by options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from rocwright.errors import InvalidInput, UsageError
+
+Trigger = Literal["pull_request", "push", "schedule", "workflow_dispatch"]
+TRIGGERS: tuple[Trigger, ...] = ("pull_request", "push", "schedule", "workflow_dispatch")
+# Events that carry the same payload, or start a run as another one does.
+_SAME: Mapping[str, Trigger] = {
+    "pull_request_target": "pull_request",
+    "merge_group": "push",
+    "workflow_call": "workflow_dispatch",
+    "repository_dispatch": "workflow_dispatch",
+}
+_NO_COMMIT = "0" * 40
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What started a run.
+
+    `branch` is the one that was pushed to, or that a pull request asks to be merged into. `inputs` are those
+    of a dispatch, empty ones left out. `changed` are paths of the repository, None where nobody knows them:
+    then everything counts as changed. `base` is the commit that the changes are counted from.
+    """
+
+    trigger: Trigger
+    branch: str = ""
+    labels: tuple[str, ...] = ()
+    inputs: dict[str, str] = {}
+    changed: tuple[str, ...] | None = None
+    base: str = ""
+    fork: bool = False
+
+
+def read_event(environment: Mapping[str, str]) -> Event:
+    """The event that `GITHUB_EVENT_NAME` and `GITHUB_EVENT_PATH` tell of; `changed` is not known yet.
+
+    Raises `InvalidInput` for an event that starts no run, or a payload that cannot be read.
+    """
+    name = environment.get("GITHUB_EVENT_NAME", "")
+    trigger = _trigger(name)
+    payload = _payload(environment)
+    pull = _part(payload, "pull_request")
+    branch = environment.get("GITHUB_REF_NAME", "")
+    if trigger == "pull_request":
+        branch = environment.get("GITHUB_BASE_REF", "") or _text(_part(pull, "base"), "ref")
+    labels = pull.get("labels") or []
+    if not isinstance(labels, list):
+        raise _unreadable(environment, "pull_request.labels is no list")
+    return Event(
+        trigger=trigger,
+        branch=branch,
+        labels=tuple(_text(label, "name") for label in labels if isinstance(label, dict)),
+        inputs=_inputs(_part(payload, "inputs")),
+        base=_base(payload, pull),
+        fork=_is_fork(name, pull),
+    )
+
+
+def told_event(
+    trigger: Trigger,
+    *,
+    branch: str = "",
+    labels: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    changed: Sequence[str] | None = None,
+) -> Event:
+    """An event that options tell of; `inputs` are `NAME=VALUE`, `UsageError` is raised for another."""
+    found: dict[str, Any] = {}
+    for text in inputs:
+        name, equals, value = text.partition("=")
+        if not name.strip() or not equals:
+            raise UsageError(f"--input is {text!r}", next_step="write it like build_pytorch=false")
+        if name.strip() in found:
+            raise UsageError(f"--input gives {name.strip()} twice", next_step="give each input once")
+        found[name.strip()] = value
+    if found and trigger != "workflow_dispatch":
+        raise UsageError(f"a {trigger} has no inputs", next_step="add --event workflow_dispatch")
+    return Event(
+        trigger=trigger,
+        branch=branch,
+        labels=tuple(labels),
+        inputs=_inputs(found),
+        changed=None if changed is None else tuple(changed),
+    )
+
+
+def from_fork(environment: Mapping[str, str]) -> bool:
+    """Whether the run is that of a pull request from another repository; False where no event is named.
+
+    Raises `InvalidInput` for a payload that cannot be read.
+    """
+    name = environment.get("GITHUB_EVENT_NAME", "")
+    if _SAME.get(name, name) != "pull_request":
+        return False
+    return _is_fork(name, _part(_payload(environment), "pull_request"))
+
+
+def _is_fork(name: str, pull: Mapping[str, Any]) -> bool:
+    """A repository that is gone, or is not told, counts as another one."""
+    if _SAME.get(name, name) != "pull_request":
+        return False
+    sides = [_text(_part(_part(pull, side), "repo"), "full_name") for side in ("head", "base")]
+    return not sides[0] or sides[0] != sides[1]
+
+
+def _trigger(name: str) -> Trigger:
+    for known in TRIGGERS:
+        if _SAME.get(name, name) == known:
+            return known
+    raise InvalidInput(
+        f"{name!r} is no event that starts a run" if name else "nothing says which event started the run",
+        next_step=f"give --event: {' '.join(TRIGGERS)}",
+    )
+
+
+def _payload(environment: Mapping[str, str]) -> dict[str, Any]:
+    path = environment.get("GITHUB_EVENT_PATH")
+    if not path:
+        return {}
+    try:
+        read = msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise _unreadable(environment, error.strerror or "it is not there") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _unreadable(environment, str(error)) from error
+    if not isinstance(read, dict):
+        raise _unreadable(environment, "it is no object")
+    return read
+
+
+def _unreadable(environment: Mapping[str, str], why: str) -> InvalidInput:
+    path = environment.get("GITHUB_EVENT_PATH", "")
+    return InvalidInput(
+        f"the event {path} cannot be read: {why}",
+        where=path or None,
+        next_step="set GITHUB_EVENT_PATH to the payload of the event",
+    )
+
+
+def _inputs(given: Mapping[str, Any]) -> dict[str, str]:
+    """Inputs as text, as a workflow's expressions have them; empty ones were not given."""
+    found = {}
+    for name, value in given.items():
+        text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value).strip()
+        if text:
+            found[name] = text
+    return found
+
+
+def _base(payload: Mapping[str, Any], pull: Mapping[str, Any]) -> str:
+    """The commit before: of a pull request its base, of a push what the branch was; of a new branch none."""
+    before = _text(_part(pull, "base"), "sha") or _text(payload, "before")
+    return "" if before == _NO_COMMIT else before
+
+
+def _part(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    found = values.get(name)
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,219 @@
+"""The gate's step: what was said of a set, and whether it may go on to the channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+import msgspec
+
+from rocwright.data import load_table
+from rocwright.errors import GateClosed, IntegrityError
+from rocwright.model.channels import Channels
+from rocwright.model.gpu import Families, base_targets, expand
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.runners import Runners
+from rocwright.model.statement import WAIVER, Statement
+from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.records.values import ENDED, Ended, LeftOut
+from rocwright.pipeline.steps.gpu import GpuTested
+from rocwright.pipeline.steps.stage import StagedSet
+from rocwright.pipeline.steps.testing import (
+    GPU_SUITE,
+    HOST_SUITE,
+    ROCM_SUITE,
+    Tested,
+    demo_bypasses,
+    tested_statements,
+)
+from rocwright.store.gate.decide import Decision, Ruling, decide
+from rocwright.store.gate.policy import policy_for
+from rocwright.store.gate.said import (
+    Bypass,
+    Required,
+    Result,
+    SuiteResult,
+    bypass_statement,
+    latest_results,
+    result_statement,
+)
+from rocwright.store.sets.records import read_statements
+
+
+class Gated(msgspec.Struct, frozen=True):
+    """The decision about a set, and the statements that it rests on beside those recorded."""
+
+    set_id: str
+    passed: bool
+    decision: Decision
+    statements: tuple[Statement, ...]
+
+
+def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
+    """`gate`: the channel's rules over everything said of the set. Nothing is changed.
+
+    `needs` are all that has to have a result: a test without one keeps the gate closed, whatever is bypassed.
+    A gate that is closed for want of a GPU is a result where nothing could be published anyhow; it is
+    `GateClosed` where something could, and for every other reason.
+    """
+
+    def act(inputs: Inputs, note: Note) -> Gated:
+        if "stage" not in inputs.values:
+            raise LeftOut(_without_set(inputs))
+        staged = inputs.get("stage", StagedSet)
+        manifest = staged.manifest
+        values = inputs.values.values()
+        silent = _silent(inputs, needs)
+        tested = [value for value in values if isinstance(value, Tested)]
+        machines = [value for value in values if isinstance(value, GpuTested)]
+        for files in (*(one.files for one in tested), *(one.files for one in machines)):
+            require_tested_files(manifest, files)
+        # Waivers may come after staging; the gate weighs those in force today.
+        recorded = read_statements(options.store, set_id(manifest)) if not staged.why else ()
+        statements = (
+            *staged.said,
+            *(item for item in recorded if item.predicate_type == WAIVER),
+            *tested_statements(manifest, tested),
+            *gpu_statements(manifest, machines, silent),
+            *silent_statements(manifest, silent),
+            *_bypasses(options, manifest),
+        )
+        channels = load_table("channels", Channels)
+        policy = policy_for(manifest, channels, channels.named(options.channel or "release"), date.today())
+        decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
+        untested = all(one.passed or one.rule == "untested" for one in decision.rulings)
+        if not decision.promote and (options.publication.channels or not untested):
+            raise GateClosed(
+                f"set {set_id(manifest)[:12]} is not promoted (rule {decision.rule}): {decision.reason}",
+                next_step="resolve what the reason names; a bypass needs a reason and an expiry date",
+            )
+        return Gated(set_id(manifest), decision.promote, decision, statements)
+
+    return Step(
+        id="gate",
+        result=Gated,
+        act=act,
+        needs=needs,
+        rooms=("store/gate", "model", "data"),
+        facts=lambda: {"today": date.today().isoformat(), "channels": options.publication.channels},
+        summary=lambda value: f"{'open' if value.passed else 'closed'}, {value.decision.rule}",
+    )
+
+
+def require_tested_files(manifest: SetManifest, tested: Mapping[str, str]) -> None:
+    """Raise `IntegrityError` unless the wheels that were tested (digests by name) are those of the set."""
+    served = {entry.name: entry.sha256 for entry in manifest.files}
+    other = sorted(name for name, digest in tested.items() if served.get(name) != digest)
+    if other:
+        raise IntegrityError(
+            f"other bytes were tested than the set has: {', '.join(other)}", next_step="run the tests again"
+        )
+
+
+def _without_set(inputs: Inputs) -> str:
+    """Why there is no set: how the step ended that makes it."""
+    ended = inputs.get(ENDED, Ended).cells if ENDED in inputs.values else {}
+    for id_, end in ended.items():
+        if id_.startswith("stage/"):
+            how = {"missing": "was not done", "skipped": "was left out"}.get(end.state, "failed")
+            return f"there is no set to decide about: {id_} {how}{f' ({end.why})' if end.why else ''}"
+    return "there is no set to decide about"
+
+
+def _silent(inputs: Inputs, needs: Sequence[str]) -> list[str]:
+    """Tests that had to have a result and have none: they failed, or nobody did them.
+
+    Those that the plan leaves out are not among `needs`. A report of no suite at all is none, either.
+    """
+    values = inputs.values
+    silent = [name for name in needs if name.startswith("test-") and name not in values]
+    ended = inputs.get(ENDED, Ended).cells if ENDED in values else {}
+    silent += [
+        id_
+        for id_, end in ended.items()
+        if id_.startswith("test-") and end.state in ("failed", "missing") and _kind(id_) not in silent
+    ]
+    silent += [name for name, value in values.items() if isinstance(value, GpuTested) and not value.suites]
+    return list(dict.fromkeys(silent))
+
+
+def _kind(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def silent_statements(manifest: SetManifest, silent: Sequence[str]) -> list[Statement]:
+    """Of installations without a result: one that did well with another installer does not make up for it."""
+    return [
+        result_statement(
+            manifest,
+            SuiteResult(suite, manifest.family, "cancelled", True, detail=f"{name} ended without a report"),
+        )
+        for name in silent
+        if _kind(name) != "test-pytorch"
+        for suite in (ROCM_SUITE, HOST_SUITE)
+    ]
+
+
+def _with_tests(decision: Decision, statements: Sequence[Statement]) -> Decision:
+    """The decision, closed for a test that did not pass even where the channel asks for no test."""
+    if not decision.promote:
+        return decision
+    bad = [
+        f"{name} {one.result}"
+        for name, one in latest_results(item for item in statements if item.about(decision.set_id)).items()
+        if one.runner and one.result != "passed"
+    ]
+    if not bad:
+        return decision
+    ruling = Ruling("tests", False, f"{'; '.join(sorted(bad))}; nothing goes on that fails its tests")
+    rulings = (*(one for one in decision.rulings if one.rule != "tests"), ruling)
+    return msgspec.structs.replace(
+        decision, promote=False, rule="tests", reason=ruling.reason, rulings=rulings
+    )
+
+
+def gpu_statements(
+    manifest: SetManifest, tested: Sequence[GpuTested], silent: Sequence[str]
+) -> list[Statement]:
+    """What tests on GPUs showed, by suite and target.
+
+    A test for which there is a machine and that said nothing is cancelled for every target: that closes the
+    gate, and no bypass opens it.
+    """
+    said: list[SuiteResult] = []
+    for machine in tested:
+        for run in machine.suites:
+            if run.target and run.target not in base_targets(manifest.targets):
+                continue
+            counts = f"{run.verdicts.passed} passed, {run.verdicts.failed} failed on {machine.family}"
+            result: Result = "passed" if run.good else "failed"
+            target = next((one for one in manifest.targets if run.target in base_targets([one])), "")
+            # Of several machines with one GPU the worse result counts.
+            said.append(SuiteResult(run.suite, manifest.family, result, True, detail=counts, target=target))
+    for cell in (name for name in silent if _kind(name) == "test-pytorch"):
+        detail = f"{cell} ended without a report"
+        said += [
+            SuiteResult(GPU_SUITE, manifest.family, "cancelled", True, detail=detail, target=target)
+            for target in manifest.targets or ("",)
+        ]
+    return [result_statement(manifest, one) for one in said]
+
+
+def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
+    """Want of a GPU that is lifted: by the row of a family, or because it is the miniature one."""
+    if options.sources == "miniature":
+        return demo_bypasses(manifest, date.today())
+    table = load_table("families", Families)
+    runners = Runners(table.family)
+    found: list[Statement] = []
+    for family in options.families:
+        row = runners.bypass_of(family, options.platform)
+        if row is None:
+            continue
+        covered = set(base_targets(expand([family], table.families)))
+        for target in manifest.targets:
+            if covered & set(base_targets([target])):
+                required = Required(GPU_SUITE, manifest.family, target)
+                found.append(bypass_statement(manifest, Bypass(required, row.reason, row.until)))
+    return found

@@ -1,0 +1,154 @@
+"""From a cell of a plan to the steps that carry it out on one machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+
+from rocwright.errors import InvalidInput
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.define.kinds import SUMMARY
+from rocwright.pipeline.graph import Step
+from rocwright.pipeline.options import RunOptions, Workspace
+from rocwright.pipeline.records.values import ENDED, Machine, place_of
+from rocwright.pipeline.steps.artifacts import (
+    archives_step,
+    artifacts_step,
+    packages_of_artifacts_step,
+)
+from rocwright.pipeline.steps.checking import check_rocm_step, check_step
+from rocwright.pipeline.steps.gate import gate_step
+from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
+from rocwright.pipeline.steps.merge import merge_step
+from rocwright.pipeline.steps.promote import promote_step
+from rocwright.pipeline.steps.rocm import (
+    prefix_step,
+    rocm_artifacts_step,
+    rocm_packages_step,
+    rocm_source_steps,
+)
+from rocwright.pipeline.steps.sources import checkout_step, lock_sources_step, origin_steps
+from rocwright.pipeline.steps.split import split_step
+from rocwright.pipeline.steps.stage import stage_step
+from rocwright.pipeline.steps.summary import summary_step
+from rocwright.pipeline.steps.taken import taken_packages_step, taken_upload_step
+from rocwright.pipeline.steps.testing import installation_step
+from rocwright.pipeline.steps.torch import build_env_step, build_step, python_headers_step
+from rocwright.pipeline.steps.upload import upload_rocm_step, upload_torch_step
+
+Needs = tuple[str, ...]
+
+_OWN: dict[str, Callable[[RunOptions, Needs], Step]] = {
+    "rocm-artifacts": rocm_artifacts_step,
+    "rocm-packages": rocm_packages_step,
+    "check-rocm": check_rocm_step,
+    "upload-rocm": upload_rocm_step,
+    "lock-sources": lock_sources_step,
+    "check": check_step,
+    "upload-pytorch": upload_torch_step,
+    "test-pip": lambda options, needs: installation_step(options, "pip", needs),
+    "test-uv": lambda options, needs: installation_step(options, "uv", needs),
+    "stage": stage_step,
+    "gate": gate_step,
+    "promote": promote_step,
+    "test-rocm": rocm_test_step,
+    "test-pytorch": pytorch_test_step,
+    "split": split_step,
+    "merge-torch": merge_step,
+}
+# An earlier run's packages take the place of these.
+_TAKEN: dict[str, Callable[[RunOptions, Needs], Step]] = {
+    "rocm-packages": taken_packages_step,
+    "upload-rocm": taken_upload_step,
+}
+
+
+def steps_of_kind(kind: str, options: RunOptions, needs: Iterable[str]) -> list[Step]:
+    """What one kind of cell does at one place, its own step last; `needs` names the results it is given."""
+    given = tuple(needs)
+    if kind.startswith("build-"):
+        project = kind.removeprefix("build-")
+        return [
+            *origin_steps(options),
+            checkout_step(options, project),
+            python_headers_step(options),
+            build_env_step(options),
+            build_step(options, project, given),
+        ]
+    if kind not in _OWN:
+        raise InvalidInput(f"there is no step of the kind {kind!r}", next_step=f"kinds: {' '.join(_OWN)}")
+    if options.rocm.kind == "packages" and kind in _TAKEN:
+        return [_TAKEN[kind](options, given)]
+    if options.rocm.kind == "artifacts" and kind == "rocm-artifacts":
+        return [artifacts_step(options, given)]
+    if options.rocm.kind == "artifacts" and kind == "rocm-packages":
+        return [archives_step(options), packages_of_artifacts_step(options, given)]
+    own = _OWN[kind](options, given)
+    if kind == "rocm-artifacts":
+        return [*rocm_source_steps(options), own]
+    if kind == "rocm-packages":
+        return [*rocm_source_steps(options), prefix_step(options), own]
+    if kind == "lock-sources":
+        return [*origin_steps(options), own]
+    return [own]
+
+
+def steps_of(cell: Cell, plan: Plan, machine: Machine) -> list[Step]:
+    """The steps that `cell` takes on this machine; its own is the last, the others are only local.
+
+    They are given results by `input_names`. Nothing is done or looked at yet.
+    """
+    if cell.kind == SUMMARY.name:
+        return [summary_step(options_of(cell, plan, machine), plan)]
+    left_out = {one.id for one in plan.cells if one.skip}
+    names = [name for name, id_ in input_names(cell, plan).items() if id_ not in left_out]
+    if cell.last:
+        names.append(ENDED)
+    return steps_of_kind(cell.kind, options_of(cell, plan, machine), names)
+
+
+def input_names(cell: Cell, plan: Plan) -> dict[str, str]:
+    """By the name that the steps know a result by: the cell it is of.
+
+    That is the kind, or the id where a cell needs several of one kind.
+    """
+    needed = frozenset(cell.needs)
+    kind_of = {one.id: one.kind for one in plan.cells if one.id in needed}
+    counts = Counter(kind_of.values())
+    return {kind_of[id_] if counts[kind_of[id_]] == 1 else id_: id_ for id_ in cell.needs}
+
+
+def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
+    """The options of a cell's steps."""
+    prefix = machine.work.joinpath(*PurePosixPath(place_of(cell)).parts)
+    rocm = plan.rocm
+    return RunOptions(
+        workspace=Workspace(prefix),
+        cache=machine.cache,
+        targets=tuple(cell.settings.get("targets", "").split()),
+        torch_ref=cell.ref,
+        run_id=plan.run_id,
+        platform=cell.platform or "linux",
+        jobs=machine.jobs,
+        python=cell.python,
+        projects=_projects(cell, plan),
+        group=cell.group,
+        gpu_family=cell.family,
+        tests=cell.settings.get("tests", ""),
+        families=plan.group(cell.group, cell.platform).families if cell.group else (),
+        part=tuple(filter(None, cell.part.split("+"))),
+        sources=plan.sources,
+        rocm=rocm,
+        rocm_prefix=Path(rocm.at) if rocm.kind == "prefix" else None,
+        rocm_version=rocm.version or None,
+        publication=plan.publication,
+        channel=cell.settings.get("channel", ""),
+        objects=machine.store,
+    )
+
+
+def _projects(cell: Cell, plan: Plan) -> tuple[str, ...]:
+    """Those of the family that the run builds on the cell's platform."""
+    wheels = {one.kind for one in plan.cells if one.platform == cell.platform}
+    return tuple(sorted(kind.removeprefix("build-") for kind in wheels if kind.startswith("build-")))

@@ -1,0 +1,87 @@
+"""The last step of a run: how all of its cells ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import msgspec
+
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.records.plans import records
+from rocwright.pipeline.records.values import ENDED, NeedEnd, Record
+from rocwright.pipeline.tell.judge import failed_tests
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """How a run ended; `good` when nothing failed, is missing, or was left out because something else failed.
+
+    `cells` are those that nothing waits for and those that did not end well, by id; `counts` is over all.
+    """
+
+    good: bool
+    cells: dict[str, NeedEnd]
+    counts: dict[str, int] = {}
+
+
+def summary_step(options: RunOptions, plan: Plan) -> Step:
+    """`summary`: reads every record of the run, whatever became of it; changes nothing and never fails."""
+
+    @cache
+    def ends() -> dict[str, NeedEnd]:
+        return ends_of(plan, records(options.store, plan.run_id))
+
+    def act(inputs: Inputs, note: Note) -> RunSummary:
+        return summarized(plan, ends())
+
+    return Step(
+        id="summary",
+        result=RunSummary,
+        act=act,
+        needs=(ENDED,),
+        # The record of a cell that is done again is new, and how it ended may be the same.
+        facts=lambda: {id_: [end.state, end.why] for id_, end in ends().items()},
+        summary=_summary,
+    )
+
+
+def ends_of(plan: Plan, found: Mapping[str, Record]) -> dict[str, NeedEnd]:
+    """How every cell but the summary ended, by id. Tests that did not pass are a failure."""
+    ends: dict[str, NeedEnd] = {}
+    for cell in plan.cells:
+        if cell.kind != "summary":
+            ends[cell.id] = _end(plan, cell, found.get(cell.id))
+    return ends
+
+
+def _end(plan: Plan, cell: Cell, record: Record | None) -> NeedEnd:
+    if record is None:
+        why = plan.left_out(cell)
+        return NeedEnd("skipped", why=why) if why else NeedEnd("missing")
+    if tests := failed_tests(record):
+        return NeedEnd("failed", record.summary, tests)
+    return NeedEnd(record.state, record.summary, "" if record.state == "done" else record.why)
+
+
+def summarized(plan: Plan, ends: Mapping[str, NeedEnd]) -> RunSummary:
+    """Count, and keep what people need to see."""
+    waited = {need for cell in plan.cells if cell.kind != "summary" for need in cell.needs}
+    meant = {cell.id for cell in plan.cells if plan.left_out(cell)}
+    counts: dict[str, int] = {}
+    shown: dict[str, NeedEnd] = {}
+    good = True
+    for id_, end in ends.items():
+        blocked = end.state == "skipped" and id_ not in meant
+        state = "blocked" if blocked else end.state
+        counts[state] = counts.get(state, 0) + 1
+        bad = state in ("failed", "missing", "blocked")
+        good = good and not bad
+        if bad or id_ not in waited:
+            shown[id_] = msgspec.structs.replace(end, state="blocked") if blocked else end
+    return RunSummary(good, shown, counts)
+
+
+def _summary(value: RunSummary) -> str:
+    return ", ".join(f"{count} {state}" for state, count in sorted(value.counts.items())) or "nothing to tell"

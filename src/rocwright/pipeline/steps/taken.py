@@ -1,0 +1,121 @@
+"""Steps of a run that takes an earlier run's ROCm packages: looked up and fetched, nothing is built."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rocwright.data import load_table
+from rocwright.errors import InvalidInput
+from rocwright.model.channels import Channels
+from rocwright.model.manifest import FileEntry
+from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.rocm import packages_summary
+from rocwright.pipeline.steps.upload import UploadedRun
+from rocwright.sdk.build import BuiltPackages, PackageFile
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.runs.download import download
+from rocwright.store.runs.run import Run, external_repo, file_records
+from rocwright.system.files import make_directory, require_space
+
+_LIBRARIES = "rocm-sdk-libraries-"
+_DEVICE = "rocm-sdk-device-"
+
+
+def source_run(options: RunOptions) -> Run:
+    """The run that ROCm is taken from."""
+    own = load_table("channels", Channels).runs.repository
+    return Run(options.rocm.at, options.platform, external_repo(options.rocm.repository, own))
+
+
+def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`rocm-packages` of an earlier run: found by its records, compared with their digests."""
+    folder = options.workspace.rocm_wheels
+
+    def act(_: Inputs, note: Note) -> BuiltPackages:
+        run = source_run(options)
+        prefix = run.prefix("python", options.group or None)
+        entries = find_packages(options.store, run, prefix)
+        require_space(options.workspace.root, sum(one.size for one in entries), purpose="ROCm's packages")
+        make_directory(folder)
+        for entry in entries:
+            note(f"fetching {entry.name}")
+            download(options.store, prefix + entry.name, folder / entry.name, entry.sha256)
+        return describe(entries, folder, options.targets)
+
+    return Step(
+        id="rocm-packages",
+        result=BuiltPackages,
+        act=act,
+        needs=needs,
+        rooms=("store/runs",),
+        facts=lambda: {"run": options.rocm, "platform": options.platform, "group": options.group},
+        outputs=lambda value: tuple(value.paths),
+        summary=lambda value: f"of run {options.rocm.at}: {packages_summary(value)}",
+    )
+
+
+def find_packages(store: ObjectStore, run: Run, prefix: str) -> tuple[FileEntry, ...]:
+    """The records of ROCm's packages in a run; raises `InvalidInput` for a run that has none."""
+    entries = file_records(store, prefix)
+    if not any(entry.project == "rocm" for entry in entries):
+        groups = store.folders(f"{run.folder}python/")
+        has = f"it has packages of: {' '.join(groups)}" if groups else "it has no packages at all"
+        raise InvalidInput(
+            f"run {run.run_id} has no ROCm packages in {prefix}",
+            where=store.url(prefix),
+            next_step=f"{has}; name a run that built them",
+        )
+    return tuple(sorted(entries, key=lambda entry: entry.name))
+
+
+def describe(entries: Sequence[FileEntry], folder: Path, targets: Sequence[str]) -> BuiltPackages:
+    """Packages that lie in `folder` as the step that built them would describe them."""
+    projects = {entry.project: entry for entry in entries}
+    device = sorted(name.removeprefix(_DEVICE) for name in projects if name.startswith(_DEVICE))
+    families = [name.removeprefix(_LIBRARIES) for name in projects if name.startswith(_LIBRARIES)]
+    # Of a set in which all of a library's targets have one package there is no name of a family.
+    family = "multi-arch" if device or not families else families[0]
+    return BuiltPackages(
+        version=projects["rocm"].version,
+        mode="kpack" if device else "legacy",
+        family=family,
+        targets=tuple(device or targets),
+        directory=str(folder),
+        files=tuple(
+            PackageFile(entry.name, entry.sha256, entry.size, _installed(folder / entry.name))
+            for entry in entries
+        ),
+        rpath_edits=0,
+        notes=(),
+    )
+
+
+def _installed(path: Path) -> int:
+    """Bytes of a wheel's files; 0 for an sdist, as where packages are built."""
+    if path.suffix != ".whl":
+        return 0
+    with zipfile.ZipFile(path) as archive:
+        return sum(info.file_size for info in archive.infolist())
+
+
+def taken_upload_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
+    """`upload-rocm` of an earlier run: where its packages lie; nothing is uploaded."""
+
+    def act(inputs: Inputs, note: Note) -> UploadedRun:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        prefix = source_run(options).prefix("python", options.group or None)
+        page = options.store.url(f"{prefix}index.html")
+        return UploadedRun(prefix, page, {file.name: file.sha256 for file in packages.files})
+
+    return Step(
+        id="upload-rocm",
+        result=UploadedRun,
+        act=act,
+        needs=needs,
+        rooms=("store/runs",),
+        facts=lambda: {"run": options.rocm, "platform": options.platform, "group": options.group},
+        summary=lambda value: f"{len(value.files)} files of run {options.rocm.at} in {value.prefix}",
+    )

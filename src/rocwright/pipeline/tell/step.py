@@ -1,0 +1,180 @@
+"""What one cell tells people: Markdown for the summary of its step, and for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.tell.lines import pip_install, wanted
+from rocwright.pipeline.tell.results import (
+    Checks,
+    Ends,
+    Gate,
+    Promoted,
+    Staged,
+    Suite,
+    Tests,
+    Uploaded,
+    gate_of,
+    read,
+)
+from rocwright.pipeline.tell.tested import MINIATURE, Tested, test_report
+from rocwright.system.markdown import cell as text
+from rocwright.system.markdown import code, cut, link, table
+
+_FAILURES = 20
+
+
+def summary_of(cell: Cell, record: Record, plan: Plan) -> tuple[str, ...]:
+    """Lines of Markdown; none for a step of which nobody needs more than its line in the log."""
+    if record.state == "failed":
+        return cut([f"### ❌ {code(cell.id)} failed", "", text(record.why or record.summary), ""])
+    if record.state == "skipped":
+        return (f"⏭️ {code(cell.id)} was left out: {text(record.why or cell.skip)}", "")
+    if record.state == "dry":
+        return (f"🔍 {code(cell.id)} is a dry run: {text(record.why or record.summary)}", "")
+    told = _TOLD.get(cell.kind)
+    return cut(told(cell, record, plan)) if told else ()
+
+
+def _upload(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    uploaded = read(record, Uploaded)
+    pytorch = cell.kind == "upload-pytorch"
+    pages = pages_of(uploaded)
+    line = pip_install(wanted(uploaded.files), cell.platform, find_links=pages, pre=True)
+    mini = [MINIATURE, ""] if pytorch and plan.sources == "miniature" else []
+    return [
+        f"### {link('PyTorch packages' if pytorch else 'ROCm packages', uploaded.find_links)}",
+        "",
+        f"{len(uploaded.files)} files in {code(uploaded.prefix)}.",
+        "",
+        *mini,
+        f"```{'bat' if cell.platform == 'windows' else 'bash'}",
+        *line.split("\n"),
+        "```",
+        "",
+    ]
+
+
+def pages_of(uploaded: Uploaded) -> tuple[str, ...]:
+    """Pages with all that an upload needs: wheels of PyTorch need the ROCm packages besides."""
+    page = uploaded.find_links
+    base = page.partition(uploaded.prefix)[0] if uploaded.prefix else ""
+    if not base or not uploaded.rocm or uploaded.rocm == uploaded.prefix:
+        return (page,)
+    return (page, f"{base}{uploaded.rocm}{page.rpartition('/')[2]}")
+
+
+def _check(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    found = read(record, Checks)
+    head = (
+        f"### {'✅' if not found.errors else '❌'} Checks of {'ROCm' if cell.kind == 'check-rocm' else 'all'}"
+    )
+    lines = [f"{head} packages", "", f"{text(record.summary)}.", ""]
+    if found.findings:
+        lines += ["<details><summary>Findings</summary>", ""]
+        lines += [f"* {text(one)}" for one in found.findings]
+        lines += ["", "</details>", ""]
+    return lines
+
+
+def _tests(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    tests = read(record, Tests)
+    lines = [f"### {code(cell.id)}", ""]
+    if tests.find_links and "torch" in tests.installed:
+        about = Tested(
+            torch=tests.installed["torch"],
+            python=cell.python,
+            family=cell.family or cell.group,
+            ref=cell.ref,
+            platform=cell.platform,
+            find_links=tuple(filter(None, (tests.find_links, tests.rocm))),
+            miniature=plan.sources == "miniature",
+        )
+        lines = test_report(about)
+    suites = tests.every()
+    lines += table(("", "Suite", "On", "Passed", "Failed", "Skipped"), map(_suite, suites)) if suites else []
+    lines += [f"{text(record.summary)}.", ""]
+    failures = [name for one in suites for name in one.verdicts.failures]
+    lines += [f"* {code(name)}" for name in failures[:_FAILURES]]
+    return lines + ([f"* {len(failures) - _FAILURES} more"] if len(failures) > _FAILURES else [])
+
+
+def _suite(one: Suite) -> tuple[str, ...]:
+    found = one.verdicts
+    mark = "❌ failed" if found.failed else "✅ passed" if found.passed else "⏭️ skipped"
+    numbers = (str(found.passed), str(found.failed), str(found.skipped))
+    return (mark if one.complete else "⚠️ no report", text(one.suite), text(one.target) or "host", *numbers)
+
+
+def _stage(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    staged = read(record, Staged)
+    if staged.why:
+        return [f"### Set {code(staged.set_id[:12])} is not staged", "", f"{text(staged.why)}.", ""]
+    name = link(f"Set {staged.set_id[:12]} in staging", staged.index_url)
+    return [f"### {name}", "", f"{text(record.summary)}.", ""]
+
+
+def _gate(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    return gate_lines(gate_of(record))
+
+
+def gate_lines(gate: Gate) -> list[str]:
+    """The decision and what each rule said."""
+    head = "✅ The gate is open" if gate.promote else "⛔ The gate stays closed"
+    rows = [("✅" if one.passed else "⛔", code(one.rule), text(one.reason)) for one in gate.rulings]
+    return [
+        f"### {head}: {text(gate.rule)}",
+        "",
+        text(gate.reason),
+        "",
+        *(table(("", "Rule", "Says"), rows) if rows else []),
+    ]
+
+
+def _promote(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    promoted = read(record, Promoted)
+    if promoted.why:
+        return [f"### Set {code(promoted.set_id[:12])} is not released", "", f"{text(promoted.why)}.", ""]
+    mini = [MINIATURE, ""] if plan.sources == "miniature" else []
+    name = link(f"Set {promoted.set_id[:12]} is released", promoted.index_url)
+    return [f"### {name}", "", *mini, "```bash", promoted.pip_line, "```", ""]
+
+
+def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
+    ends = read(record, Ends)
+    meant = {one.id for one in plan.cells if plan.left_out(one)}
+    # What was left out because something before it failed is no good end.
+    bad = sum(
+        end.state in ("failed", "missing", "blocked") or (end.state == "skipped" and id_ not in meant)
+        for id_, end in ends.cells.items()
+    )
+    total = sum(ends.counts.values()) or len(ends.cells)
+    head = f"❌ {bad} of {total} steps did not end well" if bad else "✅ The run came to its end"
+    rows = [
+        (f"{_MARKS.get(end.state, '')} {end.state}", code(id_), text(end.why or end.summary))
+        for id_, end in sorted(ends.cells.items(), key=lambda item: _ORDER.find(item[1].state))
+    ]
+    mini = [MINIATURE, ""] if plan.sources == "miniature" else []
+    counts = ", ".join(f"{count:,} {state}" for state, count in sorted(ends.counts.items()))
+    mini += [f"{counts}.", ""] if counts else []
+    return [f"## {head}", "", *mini, *table(("", "Step", "Result"), rows)]
+
+
+_ORDER = "failed missing blocked dry skipped done"
+_MARKS = {"failed": "❌", "missing": "⚠️", "blocked": "⛔", "dry": "🔍", "skipped": "⏭️", "done": "✅"}
+_TOLD: dict[str, Callable[[Cell, Record, Plan], list[str]]] = {
+    "check": _check,
+    "check-rocm": _check,
+    "gate": _gate,
+    "promote": _promote,
+    "stage": _stage,
+    "summary": _ends,
+    "test-pip": _tests,
+    "test-pytorch": _tests,
+    "test-rocm": _tests,
+    "test-uv": _tests,
+    "upload-pytorch": _upload,
+    "upload-rocm": _upload,
+}

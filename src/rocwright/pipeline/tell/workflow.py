@@ -1,0 +1,181 @@
+"""What became of a workflow: its jobs judged by one job at the end, which a branch can require."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+
+from rocwright.errors import InvalidData, RocwrightError, Unreachable, UsageError
+from rocwright.store.runs.github import api_address
+from rocwright.system.http import Web
+from rocwright.system.markdown import code, cut, link, table
+
+State = Literal["passed", "left out", "tolerated", "failed", "missing"]
+_MARKS = {"passed": "✅", "left out": "⏭️", "tolerated": "⚠️", "failed": "❌", "missing": "⛔"}
+_TOLD = {
+    "passed": "passed",
+    "left out": "left out",
+    "tolerated": "failed, which it may",
+    "failed": "failed",
+    "missing": "is required, and was left out",
+}
+_LARGEST = 16 << 20
+_PAGES, _PER_PAGE = 10, 100
+_TRUE = ("true", "1", "yes", "on", "y", "t")
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One job: what GitHub calls its result, and what that comes to here."""
+
+    name: str
+    result: str
+    state: State
+
+
+class FailedJob(msgspec.Struct, frozen=True):
+    """A job, perhaps inside of a called workflow, that failed: where its log is."""
+
+    name: str
+    url: str
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Every job of a workflow; `inside` are those that failed, as far as GitHub says which."""
+
+    jobs: tuple[Job, ...]
+    inside: tuple[FailedJob, ...] = ()
+    note: str = ""
+
+    @property
+    def bad(self) -> tuple[Job, ...]:
+        """Jobs that must not have ended so."""
+        return tuple(job for job in self.jobs if job.state in ("failed", "missing"))
+
+
+class _Need(msgspec.Struct, frozen=True):
+    result: str
+    outputs: dict[str, str | None] | None = None
+
+
+def judge_jobs(needs: str, required: Sequence[str] = ()) -> Outcome:
+    """Judge the JSON of a workflow's `needs`: `success` and `skipped` are fine.
+
+    A job with the output `continue_on_error` may fail. A job that is `required` may not be skipped. Raises
+    `InvalidData` for other JSON, `UsageError` for a required job that is none.
+    """
+    try:
+        said = msgspec.json.decode(needs, type=dict[str, _Need])
+    except msgspec.MsgspecError as error:
+        raise InvalidData(
+            f"--needs-json is not what a workflow calls needs: {error}",
+            next_step='give toJSON(needs), such as {"build": {"result": "success"}}',
+        ) from error
+    for name in required:
+        if name not in said:
+            raise UsageError(
+                f"the required job {name!r} is not among the jobs",
+                next_step=f"jobs: {' '.join(said) or 'none'}; name it in the needs of this job, too",
+            )
+    return Outcome(
+        tuple(Job(name, need.result, _state(need, name in required)) for name, need in said.items())
+    )
+
+
+def judge_environment(environment: Mapping[str, str]) -> Outcome | None:
+    """The jobs that the last step of a rendered workflow is told of; None outside of one.
+
+    What a machine that was lost did is in no record, so GitHub's results count, too. Raises as `judge_jobs`.
+    """
+    needs = environment.get("NEEDS_JSON")
+    if not needs:
+        return None
+    outcome = judge_jobs(needs)
+    repository, run_id = (environment.get(f"GITHUB_{name}") for name in ("REPOSITORY", "RUN_ID"))
+    if outcome.bad and repository and run_id:
+        return find_failed(outcome, repository, run_id, environment)
+    return outcome
+
+
+def _state(need: _Need, required: bool) -> State:
+    if need.result == "success":
+        return "passed"
+    if need.result == "skipped":
+        return "missing" if required else "left out"
+    tolerated = str((need.outputs or {}).get("continue_on_error") or "").strip().lower() in _TRUE
+    return "tolerated" if tolerated else "failed"
+
+
+class _RanJob(msgspec.Struct, frozen=True):
+    name: str = ""
+    conclusion: str | None = None
+    html_url: str | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    jobs: tuple[_RanJob, ...] = ()
+
+
+def find_failed(
+    outcome: Outcome, repository: str, run_id: str, environment: Mapping[str, str], web: Web | None = None
+) -> Outcome:
+    """With the failed jobs inside of called workflows, for which GitHub is asked, or a note why not."""
+    found: list[FailedJob] = []
+    page = f"{api_address(environment)}/repos/{quote(repository)}/actions/runs/{quote(run_id)}/jobs"
+    try:
+        with web or Web() as asked:
+            for number in range(1, _PAGES + 1):
+                url = asked.enter(f"{page}?filter=latest&per_page={_PER_PAGE}&page={number}")
+                answer = asked.get(url, limit=_LARGEST, accept="application/vnd.github+json")
+                jobs = _jobs(answer.body)
+                found += [FailedJob(job.name, job.html_url or "") for job in jobs if _failed(job)]
+                if len(jobs) < _PER_PAGE:
+                    break
+    except Unreachable as error:
+        note = f"which jobs failed inside of called workflows is not known: {error.what}"
+        return msgspec.structs.replace(outcome, inside=tuple(found), note=note)
+    return msgspec.structs.replace(outcome, inside=tuple(found))
+
+
+def _jobs(body: bytes) -> tuple[_RanJob, ...]:
+    try:
+        return msgspec.json.decode(body, type=_Answer).jobs
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unreachable(f"the server does not answer as GitHub does ({error})") from error
+
+
+def _failed(job: _RanJob) -> bool:
+    return job.conclusion in ("failure", "timed_out", "cancelled", "startup_failure")
+
+
+def workflow_summary(outcome: Outcome) -> tuple[str, ...]:
+    """Markdown: the outcome, a table of the jobs, links to what failed."""
+    bad = len(outcome.bad)
+    head = (
+        f"❌ {bad} of {len(outcome.jobs)} jobs did not end well" if bad else "✅ All required jobs ended well"
+    )
+    rows = [(f"{_MARKS[job.state]} {_TOLD[job.state]}", code(job.name), job.result) for job in outcome.jobs]
+    lines = [f"## {head}", "", *table(("", "Job", "Result"), rows)]
+    if outcome.inside:
+        lines += ["### What failed", "", *(f"* {link(job.name, job.url)}" for job in outcome.inside), ""]
+    if outcome.note:
+        lines += [outcome.note, ""]
+    return cut(lines)
+
+
+def require_good(outcome: Outcome) -> None:
+    """Raise `RocwrightError` (exit code 1) that names every job that must not have ended so."""
+    if not outcome.bad:
+        return
+    told = ", ".join(f"{job.name} ({_ended(job)})" for job in outcome.bad)
+    urls = [job.url for job in outcome.inside if job.url]
+    raise RocwrightError(
+        f"{len(outcome.bad)} of {len(outcome.jobs)} jobs did not end well: {told}",
+        next_step=f"see {urls[0]}" if urls else "see their logs",
+    )
+
+
+def _ended(job: Job) -> str:
+    return "required, but skipped" if job.state == "missing" else job.result

@@ -1,0 +1,232 @@
+"""The door to web servers: pages, parts of files, whole files; with a bound on everything.
+
+What passes by itself (a lost connection, a busy server) is tried again a few times. A server that does not
+answer, answers too slowly, or sends more than was to be expected ends in a named error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TypeVar
+
+from rocwright.errors import IntegrityError, InvalidInput, Unreachable
+from rocwright.system.files import atomic_write
+from rocwright.system.http_send import Passing, Refused, Sender, shown
+from rocwright.system.remote import PAUSES_S
+
+__all__ = ["Answer", "NoRanges", "Part", "Refused", "Web"]
+
+_T = TypeVar("_T")
+_CHUNK = 1 << 18
+_MOST_WAIT_S = 20.0
+_RANGE = re.compile(r"bytes (?P<first>[0-9]+)-(?P<last>[0-9]+)/(?P<total>[0-9]+)")
+# zlib's word for "gzip or zlib, see which".
+_EITHER = zlib.MAX_WBITS | 32
+
+
+class NoRanges(Unreachable):
+    """A server sends whole files only, and this one is too large for that."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server sent: `url` is where it came from in the end, header names are in lower case."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @property
+    def content_type(self) -> str:
+        """The media type without parameters, in lower case."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bytes of a file from `start` on, and how long all of it is."""
+
+    data: bytes
+    start: int
+    total: int
+
+
+class Web:
+    """Asks web servers; for use by several threads, and as a context manager.
+
+    No single read waits longer than `timeout_s`; what is read into memory is there within `deadline_s`.
+    `pauses` are the seconds before each further try. `received` counts bytes of content.
+    """
+
+    def __init__(
+        self, *, timeout_s: float = 30.0, deadline_s: float = 180.0, pauses: tuple[float, ...] = PAUSES_S
+    ) -> None:
+        self.received = 0
+        self._sender = Sender(timeout_s)
+        self._deadline, self._pauses = deadline_s, pauses
+        self._lock = Lock()
+
+    def __enter__(self) -> Web:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sender.close()
+
+    @property
+    def requests(self) -> int:
+        """How many requests were sent."""
+        return self._sender.requests
+
+    def enter(self, url: str) -> str:
+        """The address without login and fragment; the login is kept for that server, and never shown."""
+        return self._sender.enter(url)
+
+    def get(self, url: str, *, limit: int, accept: str = "*/*", packed: bool = False) -> Answer:
+        """The content of an address, at most `limit` bytes; `packed` lets the server compress it.
+
+        Raises `Unreachable` when it cannot be had (`Refused` with the server's status), `InvalidInput` when
+        it is larger.
+        """
+        headers = {"Accept": accept, "Accept-Encoding": "gzip, deflate" if packed else "identity"}
+        return self._tried("GET", url, headers, limit)
+
+    def size(self, url: str) -> int:
+        """How many bytes a file has, without its content."""
+        try:
+            answer = self._tried("HEAD", url, {"Accept-Encoding": "identity"}, 0)
+            if (length := answer.headers.get("content-length", "")).isdigit():
+                return int(length)
+        except Refused as error:
+            # Some servers, and some signed addresses, know GET only.
+            if error.status not in (403, 405, 501):
+                raise
+        return self.part(url, "0-0", most_whole=0).total
+
+    def part(self, url: str, wanted: str, *, most_whole: int) -> Part:
+        """A part of a file: `wanted` is `first-last`, or `-length` for its end.
+
+        A server that ignores the wish sends the whole file, which is taken up to `most_whole` bytes. Raises
+        `NoRanges` beyond that.
+        """
+        first, _, last = wanted.partition("-")
+        length = int(last) - int(first) + 1 if first else int(last)
+        headers = {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}
+        answer = self._tried("GET", url, headers, length, most_whole=most_whole)
+        if answer.status != 206:
+            return Part(answer.body, 0, len(answer.body))
+        found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
+        where = shown(url)
+        if found is None or len(answer.body) != int(found["last"]) - int(found["first"]) + 1:
+            raise Unreachable(f"{where} sent another part of the file than was asked for", where=where)
+        return Part(answer.body, int(found["first"]), int(found["total"]))
+
+    def save(self, url: str, path: Path, *, sha256: str | None = None) -> str:
+        """Download a file to `path`, which is there whole or not at all; returns its hex sha256.
+
+        Raises `IntegrityError` when it has another digest than `sha256`.
+        """
+
+        def act() -> str:
+            with self._sender.answered("GET", url, {"Accept-Encoding": "identity"}) as (where, response):
+                digest = hashlib.sha256()
+                with atomic_write(path) as stream:
+                    for piece in self._pieces(response):
+                        digest.update(piece)
+                        stream.write(piece)
+                    if sha256 not in (None, digest.hexdigest()):
+                        raise IntegrityError(
+                            f"{path.name} has sha256 {digest.hexdigest()}, its index says {sha256}",
+                            where=shown(where),
+                            next_step="run again; if that does not help, tell whoever runs the index",
+                        )
+                return digest.hexdigest()
+
+        return self._again(act, url)
+
+    def _tried(
+        self, method: str, url: str, headers: Mapping[str, str], limit: int, *, most_whole: int | None = None
+    ) -> Answer:
+        def act() -> Answer:
+            with self._sender.answered(method, url, headers) as (where, response):
+                said = {name.lower(): value for name, value in response.getheaders()}
+                most = limit
+                if most_whole is not None and response.status == 200:
+                    most = most_whole
+                    if response.length is None or response.length > most:
+                        raise NoRanges(
+                            f"{shown(where)} is sent whole only, and is larger than {most:,} bytes",
+                            where=shown(where),
+                            next_step="let it be downloaded: --download",
+                        )
+                if (response.length or 0) > most:
+                    raise _too_large(where, most)
+                pieces = self._pieces(response, end=time.monotonic() + self._deadline)
+                body = _unpacked(pieces, said.get("content-encoding", ""), most, where)
+                return Answer(where, response.status, said, body)
+
+        return self._again(act, url)
+
+    def _again(self, act: Callable[[], _T], url: str) -> _T:
+        """Do it; what may pass is tried again after a pause."""
+        failures = 0
+        while True:
+            try:
+                return act()
+            except Passing as failure:
+                if failures == len(self._pauses):
+                    where = shown(url)
+                    raise Unreachable(
+                        f"{where} cannot be read (tried {failures + 1} times): {failure}",
+                        where=where,
+                        next_step="check the address and the network, then run again",
+                    ) from failure
+                time.sleep(min(_MOST_WAIT_S, max(self._pauses[failures], failure.wait)))
+                failures += 1
+
+    def _pieces(self, response: http.client.HTTPResponse, *, end: float | None = None) -> Iterator[bytes]:
+        """The body as it arrives; raises `Passing` where it ends early or is too slow."""
+        length, done = response.length, 0
+        while piece := response.read1(_CHUNK):
+            done += len(piece)
+            with self._lock:
+                self.received += len(piece)
+            yield piece
+            if end is not None and time.monotonic() > end:
+                raise Passing(f"only {done:,} bytes came within {self._deadline:g} s")
+        if length is not None and done < length:
+            raise Passing(f"it ended after {done:,} of {length:,} bytes")
+
+
+def _unpacked(pieces: Iterator[bytes], encoding: str, limit: int, where: str) -> bytes:
+    """All of a body, unpacked; never more than `limit` bytes of it, however well it was packed."""
+    found = bytearray()
+    unpack = (
+        zlib.decompressobj(_EITHER) if encoding.strip().lower() in ("gzip", "x-gzip", "deflate") else None
+    )
+    try:
+        for piece in pieces:
+            found += piece if unpack is None else unpack.decompress(piece, limit + 1 - len(found))
+            if len(found) > limit:
+                raise _too_large(where, limit)
+    except zlib.error as error:
+        raise Passing(f"it is not packed as {encoding}: {error}") from error
+    if unpack is not None and not unpack.eof:
+        raise Passing("what it sent packed ends early")
+    return bytes(found)
+
+
+def _too_large(where: str, limit: int) -> InvalidInput:
+    what = f"{shown(where)} has more than {limit:,} bytes, which is more than can be right"
+    return InvalidInput(what, where=shown(where))

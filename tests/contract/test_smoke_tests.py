@@ -1,0 +1,75 @@
+"""`pytest -v smoke-tests` and `run_pytorch_smoke_tests.py` as documented; torch is a test double."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unit.gputest.torch_double import HIP_GPUS, write_torch
+
+PYTORCH = Path(__file__).parents[2] / "external-builds/pytorch"
+SCRIPT = PYTORCH / "run_pytorch_smoke_tests.py"
+SMOKE = PYTORCH / "smoke-tests"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    folder = write_torch(tmp_path / "double", HIP_GPUS, ["gfx942", "gfx1100"])
+    hidden = {"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "AMDGPU_FAMILY"}
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**kept, "PYTHONPATH": str(folder)}
+
+
+def call(environ: dict[str, str], cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, SCRIPT, *words], cwd=cwd, env=environ, capture_output=True, text=True
+    )
+
+
+def test_the_documented_line_reaches_pytest_on_each_architecture(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    done = call(environ, tmp_path, "--dry-run", "--json", "--", "--log-cli-level=INFO", "-v")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert [run["run"].split("-")[3] for run in plan] == ["cpu", "gfx942", "gfx1100"]
+    assert all(run["pytest arguments"][-2:] == ["--log-cli-level=INFO", "-v"] for run in plan)
+
+
+def test_the_family_comes_from_the_option_or_the_environment(tmp_path: Path, environ: dict[str, str]) -> None:
+    for words, more in ((("--amdgpu-family=gfx110X-all",), {}), ((), {"AMDGPU_FAMILY": "gfx110X-all"})):
+        done = call({**environ, **more}, tmp_path, "--dry-run", "--json", *words)
+        assert [run["environment"]["HIP_VISIBLE_DEVICES"] for run in json.loads(done.stdout)] == ["", "1"]
+
+
+def test_without_a_gpu_that_fits_the_exit_code_is_1(tmp_path: Path, environ: dict[str, str]) -> None:
+    done = call({**environ, "AMDGPU_FAMILY": "gfx950-dcgpu"}, tmp_path)
+    assert done.returncode == 1
+    assert "no GPU to test on for gfx950-dcgpu" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_smoke_tests_need_nothing_but_torch_and_pytest() -> None:
+    files = sorted(SMOKE.glob("*.py"))
+    assert len(files) > 5
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or "."]
+            else:
+                continue
+            roots = {name.partition(".")[0] for name in names}
+            assert roots <= {*sys.stdlib_module_names, "torch", "pytest"}, path
+
+
+def test_the_smoke_tests_have_a_root_of_their_own() -> None:
+    # Otherwise the settings of whatever repository they lie in would hold for them.
+    assert (SMOKE / "pytest.ini").read_text().startswith("[pytest]")

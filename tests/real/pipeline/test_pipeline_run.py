@@ -1,0 +1,184 @@
+"""The pipeline on real ROCm: a whole run on a laptop, and the same cells each on a machine of its own.
+
+The built family is the miniature one. Machines are work directories that are removed after their cell: what
+the next one needs comes out of the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real.store.servers import Moto, S3Server, running
+from rocwright.store.objects.serve import serving
+
+RUN = "4711"
+
+
+@dataclass
+class Run:
+    """A finished run: its work directory and the records that it printed, by cell."""
+
+    work: Path
+    records: dict[str, dict[str, Any]]
+
+    def of_kind(self, kind: str) -> dict[str, Any]:
+        return next(record for id_, record in self.records.items() if id_.split("/")[0] == kind)
+
+    def value(self, kind: str) -> dict[str, Any]:
+        return self.of_kind(kind)["value"]
+
+
+@pytest.fixture(scope="module")
+def laptop(newcomer, cache) -> Iterator[Run]:
+    """`rocwright pipeline run --profile ci` by somebody without rights, in an empty directory."""
+    work = newcomer.home / "laptop"
+    done = newcomer.rocwright(
+        *("pipeline", "run", "--profile", "ci", "--run-id", RUN, "--json"),
+        *("--work-dir", work, "--cache-dir", cache),
+    )
+    yield Run(work, {record["cell"]: record for record in json.loads(done.stdout)})
+    newcomer.run("rm", "-rf", work)
+
+
+def released(run: Run) -> dict[str, str]:
+    """Digests by name of what stands in the set."""
+    return {file["name"]: file["sha256"] for file in run.value("stage")["manifest"]["files"]}
+
+
+def test_the_whole_chain_runs_on_a_laptop(laptop: Run) -> None:
+    states = {id_.split("/")[0]: record["state"] for id_, record in laptop.records.items()}
+    left_out = {kind for kind, state in states.items() if state != "done"}
+    assert left_out <= {"test-rocm", "test-pytorch"}, "only what needs a GPU"
+    assert all(laptop.of_kind(kind)["why"] for kind in left_out), "and each says why"
+    for kind in ("test-pip", "test-uv"):
+        tested = laptop.value(kind)
+        assert tested["rocm_sdk"]["failed"] == tested["smoke"]["failed"] == 0
+        assert tested["smoke"]["passed"] > 20
+        assert tested["files"] == {name: sha for name, sha in released(laptop).items() if "cp3" in name}
+    assert laptop.value("promote")["why"] == ""
+
+
+def test_what_was_released_is_what_was_built_and_tested(laptop: Run) -> None:
+    for key in laptop.value("promote")["files"]:
+        path = laptop.work / "store" / key
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == released(laptop)[path.name]
+    uploaded = laptop.work / "store" / f"{RUN}-linux" / "pytorch" / "debian12"
+    assert {path.name for path in uploaded.glob("*.whl")} == set(laptop.value("test-pip")["files"])
+
+
+def test_the_release_installs_by_name(laptop: Run, newcomer) -> None:
+    place = newcomer.home / "of-the-laptop"
+    newcomer.run("/usr/bin/python3", "-m", "venv", place)
+    with serving(laptop.work / "store") as url:
+        uv = newcomer.clone / ".venv/bin/uv"
+        index = ["--no-cache-dir", "--no-config", "--index-url", f"{url}v2/debian12/"]
+        newcomer.run(uv, "pip", "install", "--python", place / "bin/python", *index, "torch", "torchvision")
+    said = newcomer.run(place / "bin/python", "-c", "import torch; print(torch.version.hip)").stdout
+    assert said.startswith("5.2.")
+    newcomer.run("rm", "-rf", place)
+
+
+def test_a_second_run_does_nothing_again(laptop: Run, newcomer, cache) -> None:
+    done = newcomer.rocwright(
+        *("pipeline", "run", "--profile", "ci", "--run-id", RUN, "--json"),
+        *("--work-dir", laptop.work, "--cache-dir", cache),
+    )
+    again = {record["cell"]: record for record in json.loads(done.stdout)}
+    built = [id_ for id_ in again if id_.startswith(("build-", "rocm-packages", "test-pip"))]
+    assert len(built) == 7
+    assert {again[id_]["value"]["wall_s"] for id_ in built if id_.startswith("build-")} == {
+        laptop.records[id_]["value"]["wall_s"] for id_ in built if id_.startswith("build-")
+    }
+    assert all("was there" in again[id_]["why"] for id_ in built)
+
+
+def test_device_code_is_split_and_an_earlier_runs_rocm_is_reused(laptop: Run, newcomer, cache) -> None:
+    """One run for both: nothing of ROCm is built, torch is built in two parts, merged and split."""
+    newcomer.run("rm", "-rf", laptop.work / "linux" / "debian12" / "rocm")
+    only = ["rocm-*", "upload-*", "lock-*", "build-*", "merge-*", "split*", "check*", "test-pip*"]
+    done = newcomer.rocwright(
+        *("pipeline", "run", "--profile", "ci", "--run-id", "4712", "--artifact-run-id", RUN, "--json"),
+        *(
+            "--split",
+            "--device-groups",
+            "2",
+            "--projects",
+            "torch",
+            "--work-dir",
+            laptop.work,
+            "--cache-dir",
+            cache,
+        ),
+        *(word for glob in only for word in ("--only", glob)),
+    )
+    run = Run(laptop.work, {record["cell"]: record for record in json.loads(done.stdout)})
+    assert not any(id_.startswith(("rocm-artifacts", "check-rocm")) for id_ in run.records)
+    before, now = laptop.value("rocm-packages")["files"], run.value("rocm-packages")["files"]
+    assert {one["name"]: one["sha256"] for one in before} == {one["name"]: one["sha256"] for one in now}
+    names = set(run.value("test-pip")["files"])
+    device = {name.split("-")[0] for name in names if "_device_" in name}
+    assert {f"amd_torch_device_{target}" for target in ("gfx906", "gfx90a", "gfx1030")} <= device
+    assert f"{RUN}-linux/python/debian12/" == run.value("upload-rocm")["prefix"]
+    assert run.value("test-pip")["smoke"]["failed"] == 0
+    assert run.value("test-pip")["installed"]["amd-torch-device-gfx90a"]
+    # The store stays; 3 GB are not wanted any more.
+    newcomer.run("rm", "-rf", laptop.work / "linux")
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server, str]]:
+    """An empty bucket of a real server."""
+    with running(Moto(tmp_path_factory.mktemp("moto"))) as server:
+        yield server, f"s3://{server.new_bucket()}/some/prefix"
+
+
+def test_every_cell_on_its_own_machine_makes_the_same_release(
+    laptop: Run, bucket: tuple[S3Server, str], cache: Path, tmp_path: Path
+) -> None:
+    """Over an S3 store, and with the profile of nightly releases: the steps are those of CI."""
+    server, address = bucket
+    environment = {**os.environ, **server.environment(), "ROCWRIGHT_STORE": address, "ROCWRIGHT_RUN_ID": RUN}
+
+    def rocwright(*words: object) -> str:
+        argv = [sys.executable, "-m", "rocwright", "pipeline", *map(str, words)]
+        done = subprocess.run(argv, cwd=tmp_path, env=environment, text=True, capture_output=True)
+        assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        return done.stdout
+
+    asked = ["--profile", "nightly", "--sources", "miniature", "--no-split", "--publish"]
+    few = ["--projects", "triton", "torch"]
+    plan = tmp_path / "plan.json"
+    plan.write_text(rocwright("plan", *asked, *few, "--json"))
+    environment["ROCWRIGHT_PLAN"] = str(plan)
+    cells = json.loads(plan.read_text())["cells"]
+    records = {}
+    for number, cell in enumerate(cells):
+        machine = tmp_path / f"machine-{number}"
+        said = rocwright("step", cell["id"], "--work-dir", machine, "--cache-dir", cache, "--json")
+        records[cell["id"]] = json.loads(said)
+        shutil.rmtree(machine, ignore_errors=True)
+    apart = Run(tmp_path, {id_: one[0] if isinstance(one, list) else one for id_, one in records.items()})
+    assert apart.value("promote")["why"] == ""
+    made, whole = released(apart), released(laptop)
+    assert {name.partition("-")[0] for name in whole.keys() - made.keys()} == {
+        "torchvision",
+        "torchaudio",
+        "apex",
+    }
+    assert made == {name: whole[name] for name in made}, "bit for bit"
+    del environment["ROCWRIGHT_PLAN"]
+    ci = json.loads(rocwright("plan", "--profile", "ci", *few, "--json", "--store", laptop.work / "store"))
+    kinds = ("rocm-packages", "build-torch", "check", "test-pip")
+    digests = [{c["kind"]: c["digest"] for c in one if c["kind"] in kinds} for one in (ci["cells"], cells)]
+    assert digests[0] == digests[1], "CI and release take the same steps"

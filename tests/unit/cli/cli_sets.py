@@ -1,0 +1,85 @@
+"""A store in a folder and the commands on its sets, run as a user runs them; small wheels of two projects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oracle.plain_wheel import write_wheel
+from rocwright import cli
+
+SETS = ("mylib", "helper")
+SOURCE = "mylib=0123456789abcdef0123456789abcdef01234567"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def json(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.out)
+        return found
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROCWRIGHT_STORE", raising=False)
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+
+    def run(*words: object) -> Ended:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["set", *map(str, words)])
+        captured = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+def wheels(folder: str, version: str, *, body: str = "") -> Path:
+    """A closed set: helper, and mylib that requires exactly it."""
+    here = Path(folder)
+    local = f"{version}+r1"
+    write_wheel(here, "helper", version, {"helper/__init__.py": body}, tag="py3-none-any")
+    requires = [f"helper=={version}"]
+    write_wheel(here, "mylib", local, {"mylib/__init__.py": ""}, tag="py3-none-any", requires=requires)
+    return here
+
+
+def created(run: Run, version: str = "1.0", *words: object, body: str = "") -> str:
+    """The id of a set that was created."""
+    folder = wheels(f"dist-{version}-{len(body)}", version, body=body)
+    done = run("create", folder, "--family", "fam", "--target", "gfx942", "--source", SOURCE, *words)
+    assert done.code == 0, done.err
+    [digest] = done.lines
+    return digest
+
+
+def kept(folder: Path = Path("store")) -> dict[str, bytes]:
+    """Every file of the store, but who held it when."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "_leases" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def all_tested(run: Run, digest: str) -> None:
+    """All that a release asks for, passed."""
+    for suite in ("rocm-sdk", "smoke-host"):
+        assert run("state", digest, "--suite", suite, "--result", "passed").code == 0
+    done = run("state", digest, "--suite", "smoke-gpu", "--target", "gfx942", "--result", "passed")
+    assert done.code == 0, done.err

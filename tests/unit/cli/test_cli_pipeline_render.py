@@ -1,0 +1,75 @@
+"""`rocwright pipeline render --to slurm|make` at the door: what is written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rocwright import cli
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (
+        "ROCWRIGHT_STORE",
+        "ROCWRIGHT_RUN_ID",
+        "ROCWRIGHT_PLAN",
+        "ROCWRIGHT_SOURCES",
+        "GITHUB_RUN_ID",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def render(*words: str) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["pipeline", "render", *words])
+    return ended.value.code
+
+
+def test_a_run_is_written_once_and_checked(here, capsys):
+    assert render("--to", "slurm", "--output", "out", "--run-id", "s7", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {"plan.json", "submit.sh", "cells/summary.sh"} <= set(found["written"])
+    assert json.loads((here / "out/plan.json").read_text())["run_id"] == "s7"
+    assert render("--to", "slurm", "--output", "out", "--run-id", "s7", "--check") == 0
+    (here / "out/cells/summary.sh").write_text("edited\n")
+    capsys.readouterr()
+    assert render("--to", "slurm", "--output", "out", "--run-id", "s7", "--check") == 1
+    assert "-edited" in capsys.readouterr().out
+
+
+def test_a_table_of_ones_own_counts(here, capsys):
+    (here / "rocwright.toml").write_text('[[slurm.request]]\nids = ["summary"]\npartition = "tiny"\n')
+    assert render("--to", "slurm", "--output", "out") == 0
+    assert "#SBATCH --partition=tiny\n" in (here / "out/cells/summary.sh").read_text()
+
+
+def test_a_makefile_is_written(here, capsys):
+    assert render("--to", "make", "--output", "out") == 0
+    assert capsys.readouterr().out.split() == ["plan.json", "Makefile"]
+
+
+@pytest.mark.parametrize("to", ["slurm", "make"])
+def test_without_a_folder_nothing_is_written(here, capsys, to):
+    assert render("--to", to) == 2
+    assert "give --output FOLDER" in capsys.readouterr().err
+    assert [path.name for path in here.iterdir()] == ["out"]
+
+
+def test_workflows_are_not_of_one_run(here, capsys):
+    assert render("--families", "gfx94X-dcgpu", "--output", "out") == 2
+    assert "give --to slurm or --to make" in capsys.readouterr().err
+    assert not list((here / "out").iterdir())
+
+
+def test_a_run_with_windows_is_refused(here, capsys):
+    assert (
+        render("--to", "slurm", "--output", "out", "--profile", "nightly", "--families", "gfx110X-all") == 2
+    )
+    assert "--platforms linux" in capsys.readouterr().err
+    assert not list((here / "out").iterdir())

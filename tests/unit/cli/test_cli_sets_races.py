@@ -1,0 +1,113 @@
+"""What others do to a store while `rocwright set …` is at work, in the worst moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from cli_sets import Run, all_tested, created, kept, run, wheels
+
+from rocwright.store.channel.lease import PACE, WHOLE_STORE, Pace, leased
+from rocwright.store.channel.log import Event
+from rocwright.store.channel.publish import change
+from rocwright.store.gate.said import SuiteResult, result_statement
+from rocwright.store.layout import file_key
+from rocwright.store.objects.local import LocalStore
+from rocwright.store.sets.records import read_set, save_statement
+from rocwright.system.files import sha256_file
+
+__all__ = ["run"]
+
+Meanwhile = Callable[[str, Callable[[], object]], None]
+
+
+@pytest.fixture
+def before_write(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Do something once, just before the first object is written whose key begins so."""
+    put = LocalStore.put_bytes
+
+    def watch(start: str, act: Callable[[], object]) -> None:
+        waiting = [act]
+
+        def watching(self: LocalStore, key: str, data: bytes, *, overwrite: bool = False) -> None:
+            if key.startswith(start) and waiting:
+                waiting.pop()()
+            put(self, key, data, overwrite=overwrite)
+
+        monkeypatch.setattr(LocalStore, "put_bytes", watching)
+
+    return watch
+
+
+@contextmanager
+def paced(pace: Pace) -> Iterator[None]:
+    token = PACE.set(pace)
+    try:
+        yield
+    finally:
+        PACE.reset(token)
+
+
+def withdrawn(digest: str, prefix: str = "v2/fam/") -> None:
+    event = Event("yank", (digest,), at="2026-11-22T00:00:00Z", reason="wrong results on gfx942")
+    change(LocalStore(Path("store")), prefix, event)
+
+
+def test_files_that_retention_takes_while_a_set_is_made_of_them_are_put_again(
+    run: Run,
+) -> None:
+    """An earlier run left a file that nothing needs any more, and retention has begun to delete it."""
+    folder, store = wheels("dist", "1.0"), LocalStore(Path("store"))
+    helper = next(folder.glob("helper-*"))
+    key = file_key(sha256_file(helper), helper.name)
+    store.put_file(helper, key)
+    deleting = ExitStack()
+    deleting.enter_context(leased(store, WHOLE_STORE))
+    # Decided, but not yet done.
+    deleting.callback(store.delete, key)
+    with deleting, paced(Pace(sleep=lambda seconds: deleting.close())):
+        [digest] = run("create", folder).lines
+    assert store.exists(key)
+    assert run("verify", digest).code == 0
+
+
+def test_a_set_that_is_withdrawn_while_it_is_promoted_again_stays_out(
+    run: Run, before_write: Meanwhile
+) -> None:
+    digest = created(run, "1.0", "--stage")
+    all_tested(run, digest)
+    assert run("promote", digest).code == 0
+    before_write("_leases/v2/fam/", lambda: withdrawn(digest))
+    done = run("promote", digest)
+    assert (done.code, "withdrawn from release: wrong results on gfx942" in done.err) == (10, True)
+    assert run("show", digest, "--json").json["channels"]["release"] == "wrong results on gfx942"
+
+
+def test_a_failure_that_is_stated_while_a_set_is_promoted_counts(run: Run, before_write: Meanwhile) -> None:
+    digest = created(run, "1.0", "--stage")
+    all_tested(run, digest)
+    before = kept()
+
+    def failing() -> None:
+        store = LocalStore(Path("store"))
+        failed = SuiteResult("smoke-gpu", "fam", "failed", True, attempt=2, target="gfx942")
+        save_statement(store, digest, result_statement(read_set(store, digest), failed))
+
+    before_write("_leases/v2/fam/", failing)
+    done = run("promote", digest)
+    assert (done.code, "(rule tests)" in done.err) == (10, True)
+    # Nothing but the result: no page, and nobody who says that it was promoted.
+    assert [key.rpartition("/")[2][:5] for key in kept().keys() - before.keys()] == ["test-"]
+
+
+def test_a_set_that_is_taken_out_of_staging_while_it_is_promoted_is_not_released(
+    run: Run, before_write: Meanwhile
+) -> None:
+    digest = created(run, "1.0", "--stage")
+    all_tested(run, digest)
+    before_write("_leases/v2/fam/", lambda: withdrawn(digest, "v2-staging/fam/"))
+    done = run("promote", digest)
+    assert (done.code, "(rule unstaged)" in done.err) == (10, True)
+    assert not Path("store/v2").exists()

@@ -1,0 +1,218 @@
+"""All cells of a plan here: order, turns at one place, failures, resuming, dry runs; plans in the store."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rocwright.errors import CommandFailed, InvalidData, InvalidInput, UsageError
+from rocwright.model.plan import Cell
+from rocwright.pipeline.cells.act import TAKEN
+from rocwright.pipeline.cells.run import Ran, run_job, run_plan
+from rocwright.pipeline.records.plans import plan_key, read_plan, record_plan, records
+from rocwright.pipeline.records.values import Machine
+from unit.pipeline.cells.toy import IDS, Told, Toy, failure, machine, require_whole, toy_plan
+
+PLAN = toy_plan()
+A, B, C, TESTED, JOIN, PUBLISH, SUMMARY = (
+    "make-a/linux/one",
+    "make-b/linux/one",
+    "make-c/linux/two",
+    "tested/linux/two",
+    "join/linux/three",
+    "publish/linux/three",
+    "summary",
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Machine:
+    return machine(tmp_path, "here", tmp_path / "store")
+
+
+def states(ran: Ran) -> dict[str, str]:
+    return {id_: "cached" if record.why == TAKEN else record.state for id_, record in ran.records.items()}
+
+
+def told(ran: Ran) -> dict[str, str]:
+    return msgspec.json.decode(ran.records[SUMMARY].value, type=Told).states
+
+
+def test_a_run_does_every_cell_after_what_it_needs_and_resumes_for_free(here: Machine) -> None:
+    toy = Toy()
+    ran = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert list(ran.records) == list(IDS)
+    assert states(ran) == {id_: "skipped" if id_ == TESTED else "done" for id_ in IDS}
+    assert told(ran) == {TESTED: "skipped", PUBLISH: "done"}
+    assert set(toy.done) == set(IDS) - {TESTED}
+    assert toy.done.index(A) < toy.done.index(B) < toy.done.index(JOIN) < toy.done.index(PUBLISH)
+    again = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert states(again) == {id_: "skipped" if id_ == TESTED else "cached" for id_ in IDS}
+    assert len(toy.done) == 6
+
+
+def test_a_failure_stops_what_needs_it_and_nothing_else(here: Machine) -> None:
+    toy = Toy()
+    toy.broken = {A: failure("no A"), C: failure("no C")}
+    ran = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert states(ran) == {
+        A: "failed",
+        B: "skipped",
+        C: "failed",
+        TESTED: "skipped",
+        JOIN: "skipped",
+        PUBLISH: "skipped",
+        SUMMARY: "done",
+    }
+    assert ran.records[B].why == f"{A} failed"
+    assert ran.records[TESTED].why == "no runner has such a GPU"
+    assert ran.records[PUBLISH].why == f"{JOIN} was left out"
+    assert list(ran.problems) == [A, C]
+    with pytest.raises(CommandFailed, match="hipcc"):
+        ran.raise_first()
+    assert {id_: record.state for id_, record in records(here.store, "7").items()} == states(ran)
+
+    toy.broken = {}
+    mended = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert not mended.problems
+    assert told(mended) == {TESTED: "skipped", PUBLISH: "done"}
+
+
+def test_one_broken_branch_leaves_the_other_to_be_done(here: Machine) -> None:
+    toy = Toy()
+    toy.broken = {A: failure()}
+    assert states(run_plan(PLAN, here, steps_of=toy.steps_of))[C] == "done"
+
+
+def test_cells_of_one_place_take_turns_and_others_go_on(tmp_path: Path) -> None:
+    cells = tuple(
+        Cell(id=id_, kind=id_.partition("/")[0], job=id_, digest=str(number))
+        for number, id_ in enumerate(("p/one", "q/one", "r/two"))
+    )
+    plan = msgspec.structs.replace(PLAN, cells=cells)
+    toy = Toy()
+    at_work: set[str] = set()
+    seen: list[frozenset[str]] = []
+    together = threading.Barrier(2)
+    lock = threading.Lock()
+
+    def during(cell: Cell) -> None:
+        with lock:
+            at_work.add(cell.id)
+            seen.append(frozenset(at_work))
+        if cell.id in ("p/one", "r/two"):
+            together.wait(timeout=30)
+        with lock:
+            at_work.remove(cell.id)
+
+    toy.during = during
+    ran = run_plan(plan, machine(tmp_path, "here", tmp_path / "store", jobs=3), steps_of=toy.steps_of)
+    assert set(states(ran).values()) == {"done"}
+    assert not any({"p/one", "q/one"} <= one for one in seen)
+    assert any({"p/one", "r/two"} <= one for one in seen)
+
+
+def test_two_runs_over_one_store_share_the_work(tmp_path: Path) -> None:
+    toys = {name: Toy(seconds=0.1) for name in ("left", "right")}
+    ended: dict[str, Ran] = {}
+
+    def work(name: str) -> None:
+        where = machine(tmp_path, name, tmp_path / "store", jobs=1)
+        ended[name] = run_plan(PLAN, where, steps_of=toys[name].steps_of)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in toys]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = toys["left"].done + toys["right"].done
+    assert sorted(done) == sorted(set(IDS) - {TESTED}), "each cell was done by one of them"
+    assert told(ended["left"]) == told(ended["right"]) == {TESTED: "skipped", PUBLISH: "done"}
+
+
+def test_some_cells_with_what_they_need_from_the_records(here: Machine) -> None:
+    toy = Toy()
+    run_plan(PLAN, here, only={A, C}, steps_of=toy.steps_of)
+    assert sorted(toy.done) == [A, C]
+    ran = run_plan(PLAN, here, only={B}, steps_of=toy.steps_of)
+    assert (list(ran.records), toy.done[2:]) == ([B], [B])
+
+
+def test_a_job_does_its_cells_in_order_and_stops_behind_a_failure(here: Machine) -> None:
+    toy = Toy()
+    toy.broken = {B: failure()}
+    cells = [PLAN.cell(id_) for id_ in (A, C, B, JOIN)]
+    ended = [
+        (cell.id, record.state, problem is not None)
+        for cell, record, problem in run_job(PLAN, cells, here, lambda _: None, steps_of=toy.steps_of)
+    ]
+    assert ended == [(A, "done", False), (C, "done", False), (B, "failed", True), (JOIN, "skipped", False)]
+
+
+@pytest.mark.parametrize("fork", [False, True], ids=["asked-for", "fork"])
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(tmp_path: Path, fork: bool) -> None:
+    toy = Toy()
+    plan = toy_plan(upload=not fork)
+    where = machine(tmp_path, "here", tmp_path / "store", dry_run=not fork)
+    ran = run_plan(plan, where, steps_of=toy.steps_of)
+    assert toy.done == []
+    assert states(ran) == {id_: "skipped" if id_ == TESTED else "dry" for id_ in IDS}
+    folder = (tmp_path / "store/7-linux/pytorch/three").as_uri()
+    assert ran.records[PUBLISH].summary == f"would run local, publish; would upload to {folder}/"
+    assert ran.records[A].why == ("the pull request is a fork's" if fork else "only shown (--dry-run)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_slots_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="0 steps at once"):
+        run_plan(PLAN, machine(tmp_path, "here", tmp_path / "store", jobs=0))
+
+
+def test_runs_do_not_mix(here: Machine) -> None:
+    toy = Toy()
+    run_plan(PLAN, here, only={A}, steps_of=toy.steps_of)
+    with pytest.raises(InvalidInput, match=f"needs {A}, which nobody has done in run 8"):
+        run_plan(toy_plan("8"), here, only={B}, steps_of=toy.steps_of).raise_first()
+
+
+def test_one_run_has_one_plan(here: Machine) -> None:
+    record_plan(here.store, PLAN)
+    record_plan(here.store, PLAN)
+    # What may be published, and what people are told, is up to each machine.
+    record_plan(here.store, toy_plan(upload=False, note="said here only"))
+    assert read_plan(here.store, "7") == PLAN
+    with pytest.raises(InvalidInput) as caught:
+        record_plan(here.store, toy_plan(setting="2"))
+    assert caught.value.what == (
+        "run 7 has another plan in this store: make-a/linux/one has the settings "
+        "{'setting': '1'}, here {'setting': '2'}"
+    )
+    with pytest.raises(InvalidInput, match="it also has summary"):
+        record_plan(here.store, msgspec.structs.replace(PLAN, cells=PLAN.cells[:-1]))
+    with pytest.raises(InvalidInput, match='its profile is "ci", here "nightly"'):
+        record_plan(here.store, msgspec.structs.replace(PLAN, profile="nightly"))
+
+
+def test_a_plan_that_is_not_there_or_damaged_is_named(here: Machine, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="the store has no plan of run 7"):
+        read_plan(here.store, "7")
+    here.store.put_bytes(plan_key("7"), b'{"schema": 1}')
+    with pytest.raises(InvalidData, match="profile"):
+        read_plan(here.store, "7")
+
+
+@pytest.mark.parametrize("run_id", ["", "a/b", "../x", "_x", "objects", "a b", "-x"])
+def test_a_run_id_stays_in_its_folder(run_id: str) -> None:
+    with pytest.raises(InvalidInput, match="is no run id"):
+        plan_key(run_id)
+
+
+def test_files_of_a_finished_run_are_whole(here: Machine) -> None:
+    toy = Toy()
+    run_plan(PLAN, here, steps_of=toy.steps_of)
+    published = list((here.work.parent.parent / "store/published/7").iterdir())
+    assert [path.name for path in published] == ["join.txt"]
+    assert require_whole(published[0]) == require_whole(here.work / "linux/three/join.txt")
