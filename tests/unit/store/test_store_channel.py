@@ -273,6 +273,27 @@ def test_a_holder_is_named_to_those_who_wait_in_vain(store: LocalStore) -> None:
     assert store.list("_leases/") == ()
 
 
+def test_a_holder_that_ends_while_it_is_asked_for_its_name_is_no_error(store: LocalStore) -> None:
+    class Ends(LocalStore):
+        """The lease of the other one goes in the moment before it is read."""
+
+        def read(self, key: str) -> bytes:
+            self.delete(left)
+            return super().read(key)
+
+    left = f"_leases/{PREFIX}other.json"
+    store.put_bytes(left, b"{}")
+    token = PACE.set(Clock().pace(patience=-1))
+    try:
+        named = pytest.raises(ChannelBusy, match="is being changed by one publisher after the other")
+        with named, leased(Ends(store.root), PREFIX):
+            pass
+        with leased(store, PREFIX):
+            pass
+    finally:
+        PACE.reset(token)
+
+
 def test_what_a_dead_publisher_left_expires_by_the_clock_of_the_store(store: LocalStore) -> None:
     class Ago(LocalStore):
         """A folder whose clock says that what is there came three minutes ago."""

@@ -4,6 +4,8 @@ import errno
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -160,6 +162,36 @@ def test_a_list_survives_what_others_remove_meanwhile(tmp_path: Path) -> None:
             writer.result()
     assert [one.key for one in store.list("")] == ["stays"]
     assert [path.name for path in tmp_path.iterdir()] == ["stays"], "and no partial file stays behind"
+
+
+def test_what_others_remove_while_it_is_read_is_absent_or_whole(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put_bytes("churn/b", b"whole")
+    # Another process: threads of this one would take turns, and rarely in the middle.
+    link, gone = str(tmp_path / "churn/b"), str(tmp_path / "churn/a")
+    churn = f"import os\nwhile True:\n    os.link({link!r}, {gone!r})\n    os.unlink({gone!r})\n"
+    reads = (store.read, store.digest, lambda key: store.read_range(key, 0, 5))
+    seen = set()
+    with subprocess.Popen([sys.executable, "-c", churn]) as other:
+        try:
+            for number in range(30_000):
+                try:
+                    seen.add(reads[number % 3]("churn/a"))
+                except InvalidInput as absent:
+                    seen.add(absent.what)
+            assert other.poll() is None
+        finally:
+            other.kill()
+    store.delete("churn/a")
+    whole = {b"whole", hashlib.sha256(b"whole").hexdigest()}
+    assert seen == whole | {"the store has no object churn/a"}
+    for act in (
+        lambda: store.copy("churn/a", "c"),
+        lambda: store.read("churn"),
+        lambda: store.read("churn/b/c"),
+    ):
+        with pytest.raises(InvalidInput, match="no object churn"):
+            act()
 
 
 def test_a_disk_that_fails_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

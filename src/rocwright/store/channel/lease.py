@@ -29,7 +29,7 @@ from datetime import datetime
 
 import msgspec
 
-from rocwright.errors import ChannelBusy
+from rocwright.errors import ChannelBusy, InvalidInput
 from rocwright.model.manifest import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
@@ -181,10 +181,10 @@ def _named(scope: str) -> str:
 def _who(store: ObjectStore, holder: Stored) -> str:
     """For a message only: the holder may end while we ask."""
     since = holder.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
-    if not store.exists(holder.key):
-        return "one publisher after the other"
     try:
         by = msgspec.json.decode(store.read(holder.key), type=_Holder).by
+    except InvalidInput:
+        return "one publisher after the other"
     except msgspec.MsgspecError:
         by = ""
     return f"{by or 'another publisher'}, at work at {since}"

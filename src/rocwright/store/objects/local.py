@@ -40,11 +40,16 @@ class LocalStore:
     def _path(self, key: str) -> Path:
         return self.root / check_key(key)
 
-    def _existing(self, key: str) -> Path:
-        path = self._path(key)
-        if not path.is_file():
-            raise InvalidInput(f"the store has no object {key}", where=self.root)
-        return path
+    @contextlib.contextmanager
+    def _existing(self, key: str) -> Iterator[Path]:
+        """The file of an object, which others may remove at any moment before it is open."""
+        try:
+            yield self._path(key)
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise self._absent(key) from None
+
+    def _absent(self, key: str) -> InvalidInput:
+        return InvalidInput(f"the store has no object {key}", where=self.root)
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
@@ -72,15 +77,19 @@ class LocalStore:
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`; a hard link where possible."""
-        self._put(self._existing(source), key, _link_or_copy)
+        path = self._path(source)
+        if not path.is_file():
+            raise self._absent(source)
+        self._put(path, key, _link_or_copy)
 
     def read(self, key: str) -> bytes:
         """See `ObjectStore.read`."""
-        return self._existing(key).read_bytes()
+        with self._existing(key) as path:
+            return path.read_bytes()
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """See `ObjectStore.read_range`."""
-        with self._existing(key).open("rb") as stream:
+        with self._existing(key) as path, path.open("rb") as stream:
             stream.seek(start)
             return stream.read(max(length, 0))
 
@@ -136,7 +145,8 @@ class LocalStore:
 
     def digest(self, key: str) -> str:
         """See `ObjectStore.digest`."""
-        return files.sha256_file(self._existing(key))
+        with self._existing(key) as path:
+            return files.sha256_file(path)
 
     def url(self, key: str) -> str:
         """Below the public address of the store; a `file://` URL where it has none."""
