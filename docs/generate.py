@@ -32,10 +32,12 @@ from rocwright.check.rules.base import Rule, SetRule
 from rocwright.check.run import OWN_RULES
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
+from rocwright.cli.examples import examples
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
 from rocwright.model.channels import Channels
 from rocwright.model.device_files import DeviceFiles
+from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
@@ -167,6 +169,7 @@ def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]
 def render_cli() -> str:
     """Every command: how it is called, what it does, its arguments and options."""
     parts: list[str] = []
+    lines = examples()
     for words, command in commands(app):
         function = command.default_command
         description, helps = _prose(function.__doc__ or "")
@@ -181,6 +184,8 @@ def render_cli() -> str:
         usage += [f"{item.names[0]} {_type_word(item.hint)}" for item in options if item.required]
         usage += ["[OPTIONS]"] if any(not item.required for item in options) else []
         parts.append(f"## {' '.join(words)}\n\n```text\n{' '.join(usage)}\n```\n\n{description}\n")
+        shown = "".join(f"$ {line}\n" for line in lines.get(" ".join(words[1:]), ()))
+        parts.append(f"```console\n{shown}```\n")
         if placed:
             rows = [(code(item.names[0]), helps.get(item.field_info.name, "")) for item in placed]
             parts.append(table(("Argument", "Meaning"), rows))
@@ -542,6 +547,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-slurm": lambda: _schema(SlurmTable),
     "data-landing": lambda: _schema(LandingTable),
     "data-reversion": lambda: _schema(ReversionTable),
+    "data-examples": lambda: _schema(ExampleTable),
     "data-triggers": lambda: _schema(Triggers),
     "family-rows": render_family_rows,
 }

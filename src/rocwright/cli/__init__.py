@@ -21,7 +21,7 @@ app = App(
     # `guarded` says it; cyclopts would end without a word.
     suppress_keyboard_interrupt=False,
 )
-_COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify", "install-rocm")
+_COMMANDS = ("demo", "build", "check", "checkout", "completion", "doctor", "hipify", "install-rocm")
 _GROUPS = ("kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
 # What Python or pytest would take for something else has another name as a module.
 _MODULES = {"test": "gputest"}
@@ -53,8 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
 
     def act() -> None:
-        if arguments is None and (group := asked_group(sys.argv[1:])) is not None:
+        words = sys.argv[1:] if arguments is None else arguments
+        if arguments is None and (group := asked_group(words)) is not None:
             load_commands(group)
+        if "--help" in words or "-h" in words:
+            # Only help needs it.
+            from rocwright.cli.examples import add_examples
+
+            add_examples(app, words)
         try:
             app(arguments, exit_on_error=False)
         except CycloptsError:
