@@ -18,7 +18,7 @@ BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 
-.PHONY: help install demo test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline screenshots clean
+.PHONY: help install demo test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -78,6 +78,9 @@ bench-store: $(VENV)/.dev  ## measure the store: pages of 20,000 files, wheels w
 bench-gputest: $(VENV)/.dev  ## measure what isolated tests cost beside pytest-xdist, and lost processes on a torch (GPUTEST_ARGS="--torch PYTHON")
 	@$(BIN)/python benchmarks/gputest.py $(WORK)-gputest $(GPUTEST_ARGS)
 
+bench-user: $(VENV)/.dev demo  ## measure what a user with one GPU pays: bytes on the wire and on disk, requests, time
+	@$(BIN)/python benchmarks/user.py $(WORK) $(WORK)-user
+
 bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release takes (PIPELINE_ARGS=...)
 	@$(BIN)/python benchmarks/pipeline.py $(PIPELINE_ARGS)
 
@@ -88,7 +91,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with
 	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py
 
 clean:  ## remove what the commands made, but not downloaded packages
-	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest docs/_build
+	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user docs/_build
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
