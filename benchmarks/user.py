@@ -1,12 +1,12 @@
 """What a user with one GPU pays for PyTorch: bytes on the wire and on disk, requests, wall time.
 
-``python benchmarks/user.py DEMO WORK`` takes what `rocwright demo` left in DEMO: its real ROCm and its miniature
-PyTorch family. Both are split by GPU, published as one set, and installed by uv and pip from that index over
-loopback HTTP into fresh environments, with empty caches: for one target, for all, with what builds need, and as
-the demo's own packages are (device code inside). Prints one JSON object.
+``python benchmarks/user.py DEMO WORK`` takes what `rocwright demo` left in DEMO: its real ROCm and its
+miniature PyTorch family. Both are split by GPU, published as one set, and installed by uv and pip from that
+index over loopback HTTP into fresh environments, with empty caches: for one target, for all, and with what
+builds need. Prints one JSON object.
 
-The bytes of ROCm are real; those of torch are the miniature's. The wall time is that of this machine without a
-network in between.
+The bytes of ROCm are real; those of torch are the miniature's. The wall time is that of this machine, without
+a network in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rocwright.store.objects.serve import serving
 
 BIN = Path(sys.executable).parent
 TARGET = "gfx90a"
-# Torch for one of three GPUs must cost less than this part of torch for all three; ROCm for six weighs 174 MB.
+# Torch for one of three GPUs must cost less than this part of torch for all three.
 GOAL = 0.9
 
 
