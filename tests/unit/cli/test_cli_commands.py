@@ -279,14 +279,10 @@ def test_a_command_whose_streams_are_closed_ends_well(tmp_path: Path, closed: st
     assert "Traceback" not in done.stderr
 
 
-# With the signals as a terminal gives them: tests may run under nohup, or in the background of a shell.
 WAITING = """
-import signal, time
+import time
 from pathlib import Path
 from rocwright import cli
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 @cli.app.command
 def wait():
