@@ -1,7 +1,7 @@
 """For all tests: signals as a terminal gives them.
 
-What a shell starts in the background, or under nohup, ignores Ctrl-C or the end of the terminal, and so do its
-children: commands that a test interrupts would go on for ever.
+What a shell starts in the background, or under nohup, ignores Ctrl-C or the end of the terminal, and so do
+its children: commands that a test interrupts would go on for ever.
 """
 
 from __future__ import annotations
