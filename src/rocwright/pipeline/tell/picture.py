@@ -12,7 +12,7 @@ from rocwright.pipeline.tell.state import STATES, CellState, State
 
 # Above so many jobs, those of one name and platform are one box.
 _SINGLE = 40
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 198, 46, 28, 14, 6
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 188, 46, 20, 14, 6
 # Characters that fit into a box.
 _FITS = 27
 MARKS: dict[State, str] = {
