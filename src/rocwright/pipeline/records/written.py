@@ -18,7 +18,7 @@ from rocwright.model.plan import Cell
 from rocwright.pipeline.records.values import SCHEMA, Record
 from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import is_key
-from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
 Say = Callable[[str], None]
 # Fewer cells than this are asked for one by one.
@@ -52,10 +52,11 @@ def done_key(run_id: str, cell: str, inputs: str) -> str:
 
 def read_record(store: ObjectStore, key: str, cell: str, say: Say) -> Record | None:
     """The record at a key; None where none is. One that is damaged or another cell's counts as none."""
-    if not store.exists(key):
+    data = read_there(store, key)
+    if data is None:
         return None
     try:
-        record = msgspec.json.decode(store.read(key), type=Record)
+        record = msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
         say(f"warning: {key} cannot be read ({error}); it counts as not there")
         return None

@@ -29,7 +29,7 @@ from datetime import datetime
 
 import msgspec
 
-from rocwright.errors import ChannelBusy, InvalidInput
+from rocwright.errors import ChannelBusy, NoObject
 from rocwright.model.manifest import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
@@ -183,7 +183,7 @@ def _who(store: ObjectStore, holder: Stored) -> str:
     since = holder.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         by = msgspec.json.decode(store.read(holder.key), type=_Holder).by
-    except InvalidInput:
+    except NoObject:
         return "one publisher after the other"
     except msgspec.MsgspecError:
         by = ""
