@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 _lock = threading.Lock()
-_ready: set[type] = set()
+_ready: set[type[object]] = set()
 
 
 def ready_for_threads() -> None:
@@ -19,14 +19,14 @@ def ready_for_threads() -> None:
     fault (msgspec 0.22): the second one takes what the first has not filled in yet.
     """
     with _lock:
-        for one in set(_below(msgspec.Struct)) - _ready:
+        for one in {*_below(msgspec.Struct)} - _ready:
             # One that refers to what is not defined yet is met later.
             with contextlib.suppress(NameError, TypeError):
                 msgspec.json.Decoder(one)
                 _ready.add(one)
 
 
-def _below(base: type) -> Iterator[type]:
+def _below(base: type[object]) -> Iterator[type[object]]:
     for one in base.__subclasses__():
         yield one
         yield from _below(one)
