@@ -13,7 +13,8 @@
     │   ├── InvalidPrefix               3   a directory that is no ROCm
     │   ├── InvalidData                 3   a TOML table or JSON document: file, line, field
     │   ├── InvalidPin                  3   related_commits, triton.txt
-    │   └── InvalidPatch                3   a patch that cannot be read, or does not apply
+    │   ├── InvalidPatch                3   a patch that cannot be read, or does not apply
+    │   └── NoObject                    3   a store has nothing under this key
     ├── MissingTool                     4   apt, git, a compiler … is not there
     ├── Unreachable                     5   a mirror, repository or index did not answer
     │   └── NotOffered                  5   a repository answers, but hands this commit out to nobody
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidWheel",
     "MissingTool",
     "NoGpu",
+    "NoObject",
     "NoSpace",
     "NotOffered",
     "NotReady",
@@ -139,6 +141,10 @@ class InvalidPin(InvalidInput):
 
 class InvalidPatch(InvalidInput):
     """A patch cannot be read, or does not fit the sources; the checkout is as it was."""
+
+
+class NoObject(InvalidInput):
+    """A store has nothing under this key, or not any more."""
 
 
 class MissingTool(RocwrightError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from types import FrameType
 from cyclopts import App, CycloptsError
 
 from rocwright import __version__
-from rocwright.errors import Interrupted, InvalidInput, RocwrightError, UsageError
+from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError, UsageError
 from rocwright.system import console
 
 app = App(
@@ -25,6 +26,17 @@ _COMMANDS = ("demo", "build", "check", "checkout", "completion", "doctor", "hipi
 _GROUPS = ("kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
 # What Python or pytest would take for something else has another name as a module.
 _MODULES = {"test": "gputest"}
+# What a file system says of a path that somebody named, or of itself. That a file is not there is told where
+# it is read; here it would be a defect.
+_REFUSALS = (
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EROFS,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EIO,
+    errno.EEXIST,
+)
 # By name, so that a command imports what it needs and nothing of the others.
 for _name in _COMMANDS:
     _module = _name.replace("-", "_")
@@ -87,17 +99,6 @@ def guarded(act: Callable[[], None]) -> None:
     except RocwrightError as problem:
         console.error(problem)
         sys.exit(problem.exit_code)
-    except PermissionError as refused:
-        # Even looking whether a file is there needs the right to enter its directory: any path can end so.
-        if refused.filename is None:
-            raise
-        console.error(
-            InvalidInput(
-                f"you have no right to use {refused.filename}",
-                next_step="get it (look at the directories above it, too), or name another path",
-            )
-        )
-        sys.exit(InvalidInput.exit_code)
     except KeyboardInterrupt:
         console.error(Interrupted("interrupted"))
         sys.exit(Interrupted.exit_code)
@@ -105,6 +106,38 @@ def guarded(act: Callable[[], None]) -> None:
         # The reader of our output went away (| head); that is no error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except (OSError, RuntimeError) as refused:
+        told = _of_the_disk(refused)
+        if told is None:
+            raise
+        console.error(told)
+        sys.exit(told.exit_code)
+
+
+def _of_the_disk(refused: OSError | RuntimeError) -> RocwrightError | None:
+    """The user's error for what a file system refused; None for what is a defect of this tool."""
+    if isinstance(refused, RuntimeError):
+        # What Python before 3.13 makes of ELOOP where a path is resolved.
+        if "Symlink loop" not in str(refused):
+            return None
+        return InvalidInput(str(refused), next_step="remove the link, or name another path")
+    if refused.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = refused.filename or "a disk (a temporary directory is one, too)"
+        return NoSpace(f"no space left on {where}", next_step="free some space and run again")
+    if refused.filename is None:
+        return None
+    if isinstance(refused, PermissionError):
+        # Even looking whether a file is there needs the right to enter its directory: any path can end so.
+        return InvalidInput(
+            f"you have no right to use {refused.filename}",
+            next_step="get it (look at the directories above it, too), or name another path",
+        )
+    if refused.errno not in _REFUSALS:
+        return None
+    return InvalidInput(
+        f"{refused.filename} cannot be used: {refused.strerror}",
+        next_step="look at it and at the directories above it, or name another path",
+    )
 
 
 def _as_interrupt(signum: int, frame: FrameType | None) -> None:

@@ -23,6 +23,7 @@ from rocwright.system import console, process
 from rocwright.system.console import Progress
 from rocwright.system.files import write_text
 from rocwright.system.marked import end_marked
+from rocwright.system.structs import ready_for_threads
 
 _at_work = 0
 _lock = threading.Lock()
@@ -72,6 +73,7 @@ def run(
     if jobs < 1:
         raise UsageError(f"{jobs} steps at once would never end", next_step="give --jobs 1 or more")
     began = time.monotonic()
+    ready_for_threads()
     display = progress or Progress(total=len(graph.steps), quiet=True)
     values: dict[str, msgspec.Struct] = dict(given or {})
     records: dict[str, StepRecord] = {}

@@ -22,6 +22,7 @@ from rocwright.sources.tree.state import Head
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.work.aside import REFUSE, Kept, Work
 from rocwright.system.git import Git
+from rocwright.system.structs import ready_for_threads
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -240,6 +241,7 @@ def _run(
     """Results and failures by project, in the order of the tasks."""
     errors: dict[str, RocwrightError] = {}
     prepared: dict[str, Prepared] = {}
+    ready_for_threads()
     pool = ThreadPoolExecutor(max_workers=side_by_side, thread_name_prefix="rocwright-sources")
     try:
         futures: dict[str, Future[Prepared]] = {name: pool.submit(task) for name, task in tasks.items()}

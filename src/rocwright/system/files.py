@@ -7,16 +7,17 @@ import errno
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from rocwright.errors import IntegrityError, InvalidInput, NoSpace, RocwrightError
+from rocwright.system.partial import PARTIAL as PARTIAL
+from rocwright.system.partial import opened_partial
 
 CHUNK = 1 << 20
-# Marks a file or directory that is being written; never taken for a whole one, removed on the next run.
-PARTIAL = ".partial"
 
 
 def sha256_file(path: Path) -> str:
@@ -43,20 +44,27 @@ def verify_sha256(path: Path, expected: str) -> None:
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside, then rename: readers see the old file or the whole new one, never a half.
 
-    Raises `NoSpace` when the disk is full; the partial file is removed.
+    Several may write one file: each fills one of its own, and the last one stands. Raises `NoSpace` when the
+    disk is full; the partial file is removed.
     """
-    partial = path.with_name(path.name + PARTIAL)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as stream:
-            yield stream
-            stream.flush()
-        partial.replace(path)
-    except BaseException as error:
-        _discard(partial)
-        if isinstance(error, OSError):
-            raise disk_error(error, path) from error
-        raise
+        with opened_partial(path) as (partial, stream):
+            try:
+                yield stream
+                stream.flush()
+                if sys.platform == "win32":  # pragma: no cover
+                    # What is open cannot be renamed there.
+                    stream.close()
+                partial.replace(path)
+            except BaseException:
+                # The error that brought us here is the one to report, not that of a last write.
+                with contextlib.suppress(OSError):
+                    stream.close()
+                _discard(partial)
+                raise
+    except OSError as error:
+        raise disk_error(error, path) from error
 
 
 def write_text(path: Path, text: str) -> None:

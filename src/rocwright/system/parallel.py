@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from threading import Condition
 from typing import Generic, TypeVar
 
+from rocwright.system.structs import ready_for_threads
+
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -27,6 +29,7 @@ def in_order(
     holds from then on, as many as before where it is None. An outcome is handed out as soon as it is the
     next one, while further work goes on. The first error stops everything.
     """
+    ready_for_threads()
     flight: _InFlight[_T, _R] = _InFlight(work, weigh, threads, window)
     try:
         for item, weight in items:

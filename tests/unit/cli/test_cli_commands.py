@@ -210,6 +210,7 @@ CODES = {
     "ChannelBusy": 13,
     "SuiteFailed": 1,
     "NoGpu": 1,
+    "NoObject": 3,
     "Interrupted": 130,
 }
 

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.errors import ChannelBusy, IntegrityError, InvalidData, InvalidInput
+from rocwright.errors import (
+    ChannelBusy,
+    ContractBroken,
+    IntegrityError,
+    InvalidData,
+    InvalidInput,
+    Unreachable,
+)
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store.channel.history import history_of
 from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
@@ -20,6 +27,7 @@ from rocwright.store.channel.order import current_of
 from rocwright.store.channel.publish import list_set, write_view
 from rocwright.store.channel.withdraw import repair, rollback, withdraw
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool.describe import describe_files
 from rocwright.store.sets.stage import record_set
 
@@ -271,6 +279,30 @@ def test_a_holder_is_named_to_those_who_wait_in_vain(store: LocalStore) -> None:
     finally:
         PACE.reset(token)
     assert store.list("_leases/") == ()
+
+
+def test_who_cannot_list_leaves_no_lease_that_others_wait_for(store: LocalStore) -> None:
+    class Unlisted(LocalStore):
+        def list(self, prefix: str) -> tuple[Stored, ...]:
+            raise Unreachable("the store did not list")
+
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="did not list"), leased(Unlisted(store.root), PREFIX):
+            pass
+    assert store.list("_leases/") == ()
+    with leased(store, PREFIX):
+        pass
+
+
+def test_what_went_wrong_is_told_and_not_that_the_lease_could_not_be_given_back(store: LocalStore) -> None:
+    class ReadOnly(LocalStore):
+        def delete(self, key: str) -> None:
+            raise InvalidInput("cannot write: Read-only file system")
+
+    with pytest.raises(ContractBroken, match="the reason"), leased(ReadOnly(store.root), PREFIX):
+        raise ContractBroken("the reason")
+    with pytest.raises(InvalidInput, match="Read-only"), leased(ReadOnly(store.root), "v2/other/"):
+        pass
 
 
 def test_a_holder_that_ends_while_it_is_asked_for_its_name_is_no_error(store: LocalStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocwright.errors import InvalidInput, Unreachable
+from rocwright.errors import InvalidInput, NoObject, Unreachable
 from rocwright.store.objects.failures import can_pass, code_of, named
 
 PLACE = "s3://bucket/p"
@@ -45,7 +45,7 @@ def reported(status: int, code: str, *, query: str = "") -> Exception:
         (reported(429, "TooManyRequests"), "write", Unreachable, "did not write k: 429 TooManyRequests"),
         (RuntimeError("error sending request: connection refused"), "read", Unreachable, "no answer"),
         (RuntimeError("inner: InvalidCertificate(UnknownIssuer)"), "list", Unreachable, "set AWS_CA_BUNDLE"),
-        (FileNotFoundError("not found: status code: 404 Not Found"), "read", InvalidInput, "has no object k"),
+        (FileNotFoundError("not found: status code: 404 Not Found"), "read", NoObject, "has no object k"),
         (
             RuntimeError("Error performing PUT http://169.254.169.254/latest/api/token in 1s - HTTP error"),
             "list",

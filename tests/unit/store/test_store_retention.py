@@ -16,6 +16,7 @@ from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.channel.log import read_state
 from rocwright.store.channel.publish import list_set
 from rocwright.store.objects.local import LocalStore
@@ -24,7 +25,7 @@ from rocwright.store.pool.describe import describe_files
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
 from rocwright.store.retention.plan import plan_gc
 from rocwright.store.retention.sweep import collect
-from rocwright.store.sets.records import read_set
+from rocwright.store.sets.records import read_listed, read_set, save_receipt, save_set
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"
@@ -189,6 +190,43 @@ def test_the_plan_changes_nothing(
         key for key in before if key.endswith(".whl")
     }
     assert {one.key for one in store.list("")} == before
+
+
+def test_a_pin_that_somebody_removes_while_it_is_read_is_none(tmp_path: Path) -> None:
+    class Unpinned(LocalStore):
+        """Whoever removes the pin is faster than whoever has just listed it."""
+
+        def list(self, prefix: str) -> tuple[Stored, ...]:
+            found = super().list(prefix)
+            self.delete("pins/goes.json")
+            return found
+
+    store = Unpinned(tmp_path)
+    for name in ("goes", "stays"):
+        store.put_bytes(f"pins/{name}.json", msgspec.json.encode(Pin("0" * 64, at=AT)))
+    assert list(read_pins(store)) == ["stays"]
+
+
+def test_a_set_whose_files_come_in_while_it_is_read_is_listed_as_complete(
+    tmp_path: Path, make_wheel: Callable[..., Path]
+) -> None:
+    store = LocalStore(tmp_path / "store")
+    wheel = make_wheel("one", "1")
+    manifest = new_set(family="fam", targets=[], platform="linux", files=describe_files([wheel]), sources={})
+    digest = save_set(store, manifest).split("/")[1]
+    save_locations(store, digest, Locations({wheel.name: "https://example.org/one.whl"}))
+
+    class Arrives(LocalStore):
+        """The files come in after we have found no receipt, and before we ask where else they are."""
+
+        def read(self, key: str) -> bytes:
+            if key.endswith("/locations.json"):
+                save_receipt(store, manifest, AT)
+                store.delete(key)
+            return super().read(key)
+
+    found = read_listed(Arrives(store.root), digest)
+    assert (found.uploaded, dict(found.elsewhere)) == (AT, {})
 
 
 def test_pins_and_youth_hold_a_set(

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,35 @@ def test_a_leftover_of_a_killed_run_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file.partial").write_bytes(b"leftover that is longer")
     files.write_text(tmp_path / "file", "short\n")
     assert (tmp_path / "file").read_bytes() == b"short\n"
+    assert names(tmp_path) == ["file"]
+
+
+def test_several_write_one_file_at_once_and_readers_see_whole_ones(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    whole = {bytes([letter]) * 100_000 for letter in b"abcd"}
+
+    def write(data: bytes) -> None:
+        for _ in range(60):
+            with files.atomic_write(path) as stream:
+                for start in range(0, len(data), 10_000):
+                    stream.write(data[start : start + 10_000])
+                    stream.flush()
+            assert path.read_bytes() in whole
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, data) for data in whole]:
+            done.result()
+    assert names(tmp_path) == ["file"]
+
+
+def test_who_writes_while_another_one_does_waits_for_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with files.atomic_write(path) as slow:
+        slow.write(b"of the slow one, which takes its time")
+        slow.flush()
+        files.write_text(path, "of the fast one")
+        assert path.read_text() == "of the fast one"
+    assert path.read_text() == "of the slow one, which takes its time"
     assert names(tmp_path) == ["file"]
 
 

@@ -21,6 +21,7 @@ from rocwright.check.install.plan import InstallPlan, plan_install
 from rocwright.check.install.stand_ins import write_stand_in
 from rocwright.errors import InvalidInput
 from rocwright.system.files import remove_tree, require_space
+from rocwright.system.structs import ready_for_threads
 
 # Files of an index, where to lay it out → the index, for as long as the block runs.
 Serve = Callable[[Sequence[Path], Path], AbstractContextManager[Index]]
@@ -103,6 +104,7 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
         with serve(files, folder / installer) as index:
             return install(plan, installer, index, work, python=python, log=own)
 
+    ready_for_threads()
     try:
         with ThreadPoolExecutor(max_workers=len(INSTALLERS)) as pool:
             return list(pool.map(try_it, INSTALLERS))

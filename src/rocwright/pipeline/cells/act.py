@@ -148,7 +148,11 @@ class _Work:
         except Exception as error:
             wall, why = time.monotonic() - began, shown_error(error)
             failed = _record(self.cell, self.inputs, "failed", why=why, wall_s=wall)
-            write_record(self.machine.store, self.plan.run_id, failed)
+            try:
+                write_record(self.machine.store, self.plan.run_id, failed)
+            except RocwrightError as refused:
+                # Why the step failed is what to tell, not that the store is full, too.
+                self.note(f"warning: that {self.cell.id} failed is not in the store: {refused.what}")
             raise
         record = _record(
             self.cell, self.inputs, "done", value=value, summary=summary, wall_s=time.monotonic() - began

@@ -113,9 +113,13 @@ def _lost(machine: Machine, output: Output) -> str:
     note = machine.work / _OWN / "store" / f"{_name(output.key)}.json"
     if _still(note, path, output.sha256):
         return ""
-    if sha256_file(path) != output.sha256:
-        return f"{output.key} has other bytes than when it was recorded"
-    _write_note(note, path, output.sha256)
+    try:
+        if sha256_file(path) != output.sha256:
+            return f"{output.key} has other bytes than when it was recorded"
+        _write_note(note, path, output.sha256)
+    except FileNotFoundError:
+        # Others take out what is damaged, too.
+        return f"{output.key} is not in the store any more"
     return ""
 
 
@@ -168,20 +172,25 @@ def _here(machine: Machine, output: Output) -> bool:
     path = _target(machine, output)
     if _still(_note_of(machine, output), path, output.sha256):
         return True
-    if output.tree or not path.is_file() or path.stat().st_size != output.size:
+    try:
+        if output.tree or not path.is_file() or path.stat().st_size != output.size:
+            return False
+        if sha256_file(path) != output.sha256:
+            return False
+        _note(machine, output, path)
+    except FileNotFoundError:
+        # Another cell of this place puts it there anew.
         return False
-    if sha256_file(path) != output.sha256:
-        return False
-    _note(machine, output, path)
     return True
 
 
 def _still(note: Path, path: Path, sha256: str) -> bool:
     try:
         known = msgspec.json.decode(note.read_bytes(), type=_Known)
-    except (OSError, msgspec.DecodeError):
+        return known.sha256 == sha256 and still_left(path, known.left) is not None
+    except (OSError, msgspec.DecodeError, InvalidInput):
+        # No note; or another run or thread puts another tree there while we look.
         return False
-    return known.sha256 == sha256 and still_left(path, known.left) is not None
 
 
 def _note(machine: Machine, output: Output, path: Path) -> None:

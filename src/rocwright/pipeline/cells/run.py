@@ -16,6 +16,7 @@ from rocwright.pipeline.cells.inputs import StepsOf
 from rocwright.pipeline.records.values import Machine, Record, place_of
 from rocwright.system import process
 from rocwright.system.console import Progress
+from rocwright.system.structs import ready_for_threads
 
 # A cell that somebody else does is looked at again after these seconds, and then less and less often.
 _FIRST_LOOK_S = 0.3
@@ -140,6 +141,7 @@ def run_plan(
         raise UsageError(f"{machine.jobs} steps at once would never end", next_step="give --jobs 1 or more")
     cells: Sequence[Cell] = [cell for cell in plan.cells if only is None or cell.id in only]
     began = time.monotonic()
+    ready_for_threads()
     display = progress or Progress(total=len(cells), quiet=True)
     run = _Run(plan, machine, display, steps_of, [_Waiting(cell) for cell in cells])
     with display.shown():

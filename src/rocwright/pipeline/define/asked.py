@@ -15,6 +15,7 @@ from rocwright.model.plan import Choice, Group, Rocm, TestLevel
 from rocwright.model.profile import PYTHON, Profile, Sources, Tier
 from rocwright.model.project import PLATFORMS
 from rocwright.pipeline.define.known import Known, Projects
+from rocwright.pipeline.define.run_id import require_run_id
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
@@ -89,10 +90,7 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> Asked:
 
 
 def _check(choice: Choice) -> None:
-    if _PART.fullmatch(choice.run_id) is None:
-        raise UsageError(
-            f"{choice.run_id!r} is no id of a run", next_step="write letters, digits and . _ - in --run-id"
-        )
+    require_run_id(choice.run_id)
     for name, values in (
         ("--platforms", choice.platforms),
         ("--python-versions", choice.pythons),

@@ -9,7 +9,7 @@ from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import Plan, parse_plan
 from rocwright.pipeline.records.values import Record
 from rocwright.pipeline.records.written import all_records, run_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system import console
 
 
@@ -50,13 +50,14 @@ def has_plan(store: ObjectStore, run_id: str) -> bool:
 def read_plan(store: ObjectStore, run_id: str) -> Plan:
     """The plan of a run; raises `InvalidInput` where none is recorded, `InvalidData` for a damaged one."""
     key = plan_key(run_id)
-    if not store.exists(key):
+    data = read_there(store, key)
+    if data is None:
         raise InvalidInput(
             f"the store has no plan of run {run_id}",
             where=store.url(key),
             next_step="give --run-id or --plan; pipeline run and pipeline setup record the plan",
         )
-    return parse_plan(store.read(key), where=store.url(key))
+    return parse_plan(data, where=store.url(key))
 
 
 def records(store: ObjectStore, run_id: str) -> dict[str, Record]:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError
 from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import Cell
+from rocwright.pipeline.define.run_id import require_run_id
 from rocwright.pipeline.records.values import SCHEMA, Record
 from rocwright.store.channel.lease import PIPELINE
-from rocwright.store.layout import is_key
-from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 
 Say = Callable[[str], None]
 # Fewer cells than this are asked for one by one.
@@ -28,11 +28,7 @@ _ENDING = ".json"
 
 def run_prefix(run_id: str) -> str:
     """Where a run keeps its plan and records, ending with `/`; raises `InvalidInput` for no run id."""
-    if "/" in run_id or run_id.startswith("_") or not is_key(PIPELINE + run_id) or run_id == "objects":
-        raise InvalidInput(
-            f"{run_id!r} is no run id", next_step="give --run-id letters, digits, dots, dashes, underscores"
-        )
-    return f"{PIPELINE}{run_id}/"
+    return f"{PIPELINE}{require_run_id(run_id)}/"
 
 
 def _folder(run_id: str, cell: str) -> str:
@@ -52,10 +48,11 @@ def done_key(run_id: str, cell: str, inputs: str) -> str:
 
 def read_record(store: ObjectStore, key: str, cell: str, say: Say) -> Record | None:
     """The record at a key; None where none is. One that is damaged or another cell's counts as none."""
-    if not store.exists(key):
+    data = read_there(store, key)
+    if data is None:
         return None
     try:
-        record = msgspec.json.decode(store.read(key), type=Record)
+        record = msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
         say(f"warning: {key} cannot be read ({error}); it counts as not there")
         return None

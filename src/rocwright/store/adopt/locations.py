@@ -11,7 +11,7 @@ import msgspec
 from rocwright.errors import InvalidData
 from rocwright.model.manifest import canonical_json
 from rocwright.store.layout import set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
 _SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
@@ -35,10 +35,12 @@ def save_locations(store: ObjectStore, set_digest: str, locations: Locations) ->
 def read_locations(store: ObjectStore, set_digest: str) -> Locations:
     """Where the files of a set are, as far as they are not in the store."""
     key = locations_key(set_digest)
-    if not store.exists(key):
+    # They go when the files come in.
+    data = read_there(store, key)
+    if data is None:
         return Locations()
     try:
-        return msgspec.json.decode(store.read(key), type=Locations)
+        return msgspec.json.decode(data, type=Locations)
     except msgspec.MsgspecError as error:
         raise InvalidData(f"{key} does not say where files are: {error}", where=key) from error
 

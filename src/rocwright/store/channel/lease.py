@@ -22,14 +22,14 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
-from rocwright.errors import ChannelBusy, InvalidInput
+from rocwright.errors import ChannelBusy, NoObject, RocwrightError
 from rocwright.model.manifest import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
@@ -120,8 +120,12 @@ def leased(store: ObjectStore, scope: str, *, by: str = "") -> Iterator[Lease]:
     lease = _acquire(store, scope, by, PACE.get())
     try:
         yield lease
-    finally:
-        store.delete(lease.key)
+    except BaseException:
+        # What went wrong is to be told, not that the store does not take this, either.
+        with suppress(RocwrightError):
+            store.delete(lease.key)
+        raise
+    store.delete(lease.key)
 
 
 def _acquire(store: ObjectStore, scope: str, by: str, pace: Pace) -> Lease:
@@ -146,15 +150,22 @@ def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, St
     """A lease of our own, and who else has one that counts."""
     key = f"{LEASES}{scope}{secrets.token_hex(16)}.json"
     began = pace.clock()
-    store.put_bytes(key, canonical_json(_Holder(by)))
-    found = {one.key: one for one in store.list(LEASES)}
-    mine = found.pop(key, None)
-    if mine is None:
-        raise ChannelBusy(
-            f"{key} was written and is not in the listing of the store",
-            where=key,
-            next_step="use a store that shows at once what was written to it",
-        )
+    try:
+        store.put_bytes(key, canonical_json(_Holder(by)))
+        found = {one.key: one for one in store.list(LEASES)}
+        mine = found.pop(key, None)
+        if mine is None:
+            raise ChannelBusy(
+                f"{key} was written and is not in the listing of the store",
+                where=key,
+                next_step="use a store that shows at once what was written to it",
+            )
+    except BaseException:
+        # Perhaps it is there although the answer was lost; nobody is to wait for it. What went wrong is to be
+        # told, not that this does, too.
+        with suppress(RocwrightError):
+            store.delete(key)
+        raise
     others = [one for one in found.values() if _conflict(one.key, scope)]
     alive = [one for one in others if not _expired(one, mine, pace.ttl)]
     if not alive:
@@ -183,7 +194,7 @@ def _who(store: ObjectStore, holder: Stored) -> str:
     since = holder.modified.strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
         by = msgspec.json.decode(store.read(holder.key), type=_Holder).by
-    except InvalidInput:
+    except NoObject:
         return "one publisher after the other"
     except msgspec.MsgspecError:
         by = ""

@@ -25,7 +25,7 @@ from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import page_keys
 from rocwright.store.index.seals import SealedView, sealed_view
 from rocwright.store.index.write import write_pages
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.pool.put import wanted_objects
 from rocwright.store.sets.records import read_listed
 
@@ -163,8 +163,7 @@ def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, vie
 
 
 def _is_there(store: ObjectStore, key: str, pages: Mapping[str, bytes]) -> bool:
-    there = store.read(key) if store.exists(key) else None
-    return there == pages.get(key)
+    return read_there(store, key) == pages.get(key)
 
 
 class _Sets:

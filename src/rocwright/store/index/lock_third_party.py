@@ -17,7 +17,7 @@ from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import for_target, lock_set, quoted
 from rocwright.store.layout import metadata_key
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system import process
 from rocwright.system.redact import without_login
 from rocwright.system.venv import uv_command
@@ -88,13 +88,14 @@ def oldest_python(manifest: SetManifest) -> str:
 
 def _requirements(store: ObjectStore, entry: FileEntry) -> Iterator[Requirement]:
     key = metadata_key(entry.sha256, entry.name)
-    if not store.exists(key):
+    data = read_there(store, key)
+    if data is None:
         raise InvalidInput(
             f"the store has no METADATA of {entry.name}, so what it requires is not known",
             where=key,
             next_step="adopt the set again with --download, so that its files are in the store",
         )
-    headers = HeaderParser().parsestr(store.read(key).decode("utf-8", "replace"))
+    headers = HeaderParser().parsestr(data.decode("utf-8", "replace"))
     for line in headers.get_all("Requires-Dist", []):
         try:
             yield Requirement(line)

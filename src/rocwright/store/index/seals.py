@@ -24,7 +24,7 @@ from rocwright.store.index.pages import (
     project_keys,
     view_pages,
 )
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 
 class SealedView(NamedTuple):
@@ -51,8 +51,10 @@ def sealed_view(
     for project in hoped:
         html_key, json_key = project_keys(prefix, project)
         if there.issuperset((html_key, json_key)):
-            html = store.read(html_key)
-            if _seal(origins[project], _sha256(html), store.digest(json_key)) == seals[project]:
+            html, json = read_there(store, html_key), read_there(store, json_key)
+            if html is None or json is None:
+                continue
+            if _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]:
                 lines[project] = flat_lines(project, html)
     files = listed_files(sets.values(), where=prefix, without=lines.keys())
     order = dependency_order(entry for one in sets.values() for entry in one.manifest.files)

@@ -18,7 +18,7 @@ from rocwright.store.index.lock import lock_name, lock_set, lock_targets, versio
 from rocwright.store.index.lock_third_party import lock_third_party
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 CONSTRAINTS = "constraints.txt"
 UV_SNIPPET = "uv.toml"
@@ -43,7 +43,7 @@ def publish_set_pages(
     brought = not one.elsewhere and locations_key(digest) in there
     written = []
     for key, page in set_pages(one, base_url or _base_url(store, prefix), third_party or {}).items():
-        if key not in there or (brought and store.read(key) != page):
+        if key not in there or (brought and read_there(store, key) != page):
             store.put_bytes(key, page, overwrite=key in there)
             written.append(key)
     if brought:

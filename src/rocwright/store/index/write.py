@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 _PAGE = re.compile(
     rf"(?:{re.escape(JSON_PAGES)})?(?:[a-z0-9][a-z0-9-]*/)?index\.html|{re.escape(FLAT_PAGE)}", re.ASCII
@@ -45,7 +45,7 @@ def write_pages(
             if key in found:
                 store.delete(key)
                 changed.append(key)
-        elif found.get(key) != len(page) or store.read(key) != page:
+        elif found.get(key) != len(page) or read_there(store, key) != page:
             store.put_bytes(key, page, overwrite=True)
             changed.append(key)
     return tuple(changed)

@@ -17,7 +17,7 @@ from rocwright.store.landing.lines import index_of, pip_line, require_address, u
 from rocwright.store.landing.offers import Offer, offers_of
 from rocwright.store.landing.page import landing_page
 from rocwright.store.layout import channel_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
 
 LANDING_SCHEMA = "rocwright.landing/1"
@@ -67,7 +67,7 @@ def write_landing(
     while (logs := _logs(store, channel)) != seen:
         seen = logs
         pages = _from_logs(store, channel, logs, base, table)
-        changed = [key for key, data in pages.items() if not store.exists(key) or store.read(key) != data]
+        changed = [key for key, data in pages.items() if read_there(store, key) != data]
         for key in changed:
             store.put_bytes(key, pages[key], overwrite=True)
         written |= dict.fromkeys(changed)
@@ -113,7 +113,8 @@ def _from_logs(
 
 def _earlier(store: ObjectStore, key: str) -> _Earlier | None:
     try:
-        found = msgspec.json.decode(store.read(key), type=_Earlier) if store.exists(key) else None
+        data = read_there(store, key)
+        found = msgspec.json.decode(data, type=_Earlier) if data is not None else None
     except msgspec.MsgspecError:
         # Of another version, or spoiled: it is no source of facts, only saves reading them again.
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from rocwright.errors import InvalidInput, RocwrightError, Unreachable
+from rocwright.errors import InvalidInput, NoObject, RocwrightError, Unreachable
 
 Act = Literal["read", "write", "list", "delete"]
 _RIGHTS: dict[Act, str] = {
@@ -84,7 +84,7 @@ def named(error: Exception, place: str, key: str, act: Act) -> RocwrightError:
     if status in (301, 307) or "incorrectly configured region" in text:
         return InvalidInput(f"the bucket of {place} lies in another region", next_step="set AWS_REGION to it")
     if isinstance(error, FileNotFoundError):
-        return InvalidInput(f"the store has no object {key}", where=place)
+        return NoObject(f"the store has no object {key}", where=place)
     if not can_pass(error):
         return InvalidInput(f"{place} refuses to {act} {key or 'it'} ({what})")
     return Unreachable(

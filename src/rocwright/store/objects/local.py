@@ -7,13 +7,14 @@ import hashlib
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import quote
 
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError, InvalidInput, NoObject
 from rocwright.store.layout import check_key, is_key
 from rocwright.store.objects.protocol import Stored
 from rocwright.system import files
@@ -48,39 +49,70 @@ class LocalStore:
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             raise self._absent(key) from None
 
-    def _absent(self, key: str) -> InvalidInput:
-        return InvalidInput(f"the store has no object {key}", where=self.root)
+    def _absent(self, key: str) -> NoObject:
+        return NoObject(f"the store has no object {key}", where=self.root)
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
-        self._put(source, key, shutil.copyfile)
+        gone = InvalidInput(f"{source.name} does not exist, so it cannot be stored", where=source)
+        self._put(source, key, shutil.copyfile, gone)
 
-    def _put(self, source: Path, key: str, fill: Callable[[Path, Path], object]) -> None:
+    def _put(self, source: Path, key: str, fill: Callable[[Path, Path], object], gone: InvalidInput) -> None:
+        """`gone` is raised where the source is not there, or not any more."""
         path = self._path(key)
-        if not source.is_file():
-            raise InvalidInput(f"{source.name} does not exist, so it cannot be stored", where=source)
-        if not path.exists():
+
+        def write() -> bool:
             _remove_left(path)
-            if _write(path, lambda partial: fill(source, partial), create=True):
+            return _write(path, lambda partial: fill(source, partial), create=True)
+
+        def same() -> bool:
+            # Two names of one file need no reading.
+            return _same_file(path, source) or self._has(path, files.sha256_file(source), key)
+
+        try:
+            if not source.is_file():
+                raise gone
+            self._create(path, key, write, same)
+        except (FileNotFoundError, InvalidInput):
+            if source.is_file():
+                raise
+            raise gone from None
+
+    def _create(self, path: Path, key: str, write: Callable[[], bool], same: Callable[[], bool]) -> None:
+        """Have an object: by `write` where none is, else `same` compares; others may remove it meanwhile."""
+        for _ in range(_ATTEMPTS):
+            if (not path.exists() and write()) or same():
                 return
-        if not path.samefile(source):
-            require_same(files.sha256_file(path), files.sha256_file(source), key)
+        raise IntegrityError(
+            f"{key} is removed again and again while it is written", where=self.root, next_step="run again"
+        )
+
+    def _has(self, path: Path, digest: str, key: str) -> bool:
+        """Whether an object is there, which then has to be of this digest."""
+        try:
+            there = files.sha256_file(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise files.disk_error(error, path) from error
+        require_same(there, digest, key)
+        return True
 
     def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
         """See `ObjectStore.put_bytes`."""
         path = self._path(key)
-        if (overwrite or not path.exists()) and _write(
-            path, lambda partial: _fill(partial, data), create=not overwrite
-        ):
-            return
-        require_same(files.sha256_file(path), hashlib.sha256(data).hexdigest(), key)
+
+        def write() -> bool:
+            return _write(path, lambda partial: _fill(partial, data), create=not overwrite)
+
+        if overwrite:
+            write()
+        else:
+            self._create(path, key, write, lambda: self._has(path, hashlib.sha256(data).hexdigest(), key))
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`; a hard link where possible."""
-        path = self._path(source)
-        if not path.is_file():
-            raise self._absent(source)
-        self._put(path, key, _link_or_copy)
+        self._put(self._path(source), key, _link_or_copy, self._absent(source))
 
     def read(self, key: str) -> bytes:
         """See `ObjectStore.read`."""
@@ -97,9 +129,10 @@ class LocalStore:
         """See `ObjectStore.stat`."""
         path = self._path(key)
         try:
-            return _stored(key, path.stat()) if path.is_file() else None
-        except FileNotFoundError:
+            facts = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        return _stored(key, facts) if stat.S_ISREG(facts.st_mode) else None
 
     def exists(self, key: str) -> bool:
         """See `ObjectStore.exists`."""
@@ -133,6 +166,9 @@ class LocalStore:
         path = self._path(key)
         try:
             path.unlink(missing_ok=True)
+        except NotADirectoryError:
+            # Below what is itself an object there is nothing.
+            return
         except OSError as error:
             raise files.disk_error(error, path) from error
         for folder in path.parents:
@@ -225,6 +261,13 @@ def _settle(partial: Path, path: Path, *, create: bool) -> bool:
     return True
 
 
+def _same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
 def _fill(partial: Path, data: bytes) -> None:
     with partial.open("wb") as stream:
         stream.write(data)
@@ -241,10 +284,14 @@ def _link_or_copy(source: Path, partial: Path) -> None:
 
 def _remove_left(path: Path) -> None:
     """Remove what writers of this file left that were killed a day ago."""
-    for partial in path.parent.glob(f"{path.name}.*{files.PARTIAL}"):
-        with contextlib.suppress(OSError):
-            if time.time() - partial.lstat().st_ctime > _LEFT_AFTER_S:
-                partial.unlink()
+    # The folder may not be there, or go while it is listed.
+    with contextlib.suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if not (entry.name.startswith(f"{path.name}.") and entry.name.endswith(files.PARTIAL)):
+                continue
+            with contextlib.suppress(OSError):
+                if time.time() - entry.stat(follow_symlinks=False).st_ctime > _LEFT_AFTER_S:
+                    Path(entry.path).unlink()
 
 
 def _stored(key: str, facts: os.stat_result) -> Stored:

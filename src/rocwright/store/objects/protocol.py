@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from rocwright.errors import NoObject
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -23,7 +25,10 @@ class Stored:
 
 
 class ObjectStore(Protocol):
-    """Keys and bytes. Every method raises `InvalidInput` for a malformed key or an absent object.
+    """Keys and bytes. Methods raise `InvalidInput` for a malformed key, `NoObject` for an absent object.
+
+    Others may write and delete at any moment: what `exists`, `stat` or `list` said may be wrong when the
+    next method is called. Who reads what may go asks `read_there`.
 
     What a client is told about an object (Content-Type, Cache-Control) follows from its key:
     `rocwright.store.objects.headers`.
@@ -64,3 +69,11 @@ class ObjectStore(Protocol):
 
     def url(self, key: str) -> str:
         """Where a client finds `key` (or a prefix ending with `/`)."""
+
+
+def read_there(store: ObjectStore, key: str) -> bytes | None:
+    """The bytes of `key`; None when it is not there, or goes while it is asked for."""
+    try:
+        return store.read(key)
+    except NoObject:
+        return None

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError, InvalidInput, NoObject
 from rocwright.store.layout import check_key
 from rocwright.store.objects.client import AT_ONCE, NO_RETRY, PART, Bucket
 from rocwright.store.objects.failures import Act, can_pass, code_of, named
@@ -207,8 +207,8 @@ class RemoteStore:
         self._existing(key)
         return b""
 
-    def _missing(self, key: str) -> InvalidInput:
-        return InvalidInput(f"the store has no object {key}", where=self.place)
+    def _missing(self, key: str) -> NoObject:
+        return NoObject(f"the store has no object {key}", where=self.place)
 
     def _attributes(self, key: str, digest: str) -> dict[str, str]:
         headers = headers_for(key, self._max_age)
@@ -285,7 +285,11 @@ class RemoteStore:
                 next_step="run again",
             )
         if there != size or recorded is None:
-            recorded = self.digest(key)
+            try:
+                recorded = self.digest(key)
+            except NoObject:
+                # Removed by somebody while we looked.
+                return False
         require_same(recorded, digest, key)
         return True
 

@@ -10,7 +10,7 @@ from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.manifest import canonical_json
 from rocwright.store.channel.lease import WHOLE_STORE, leased
 from rocwright.store.channel.publish import require_files
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
 
 PINS = "pins/"
@@ -33,8 +33,12 @@ def read_pins(store: ObjectStore) -> dict[str, Pin]:
     found = {}
     for stored in store.list(PINS):
         name = stored.key.removeprefix(PINS).removesuffix(".json")
+        # Whoever removes a pin waits for nobody.
+        data = read_there(store, stored.key)
+        if data is None:
+            continue
         try:
-            found[name] = msgspec.json.decode(store.read(stored.key), type=Pin)
+            found[name] = msgspec.json.decode(data, type=Pin)
         except msgspec.MsgspecError as error:
             raise InvalidData(f"{stored.key} is no pin: {error}", where=stored.key) from error
     return found

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from rocwright.errors import GateClosed, IntegrityError
+from rocwright.errors import GateClosed, IntegrityError, NoObject
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import PROMOTION, RECEIPT, Statement, about_set, statement_id
@@ -147,11 +147,12 @@ def _verify_files(store: ObjectStore, manifest: SetManifest) -> None:
         if entry.name in elsewhere:
             continue
         for key, sha256 in wanted_objects(entry).items():
-            if not store.exists(key):
+            try:
+                found = store.digest(key)
+            except NoObject:
                 raise IntegrityError(
                     f"{key} is not staged", where=key, next_step="stage the set again, then promote it"
-                )
-            found = store.digest(key)
+                ) from None
             if found != sha256:
                 raise IntegrityError(
                     f"{key} has sha256 {found}, the tested file has {sha256}",

@@ -116,5 +116,8 @@ def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = Non
     if uploaded is not None:
         return ListedSet(manifest, uploaded=uploaded, yanked=yanked)
     places = read_locations(store, set_digest)
+    if not places.files:
+        # They go as soon as the receipt is there: perhaps between the two looks.
+        uploaded = received(read_statements(store, set_digest, RECEIPT))
     sidecars = frozenset(places.sidecars)
-    return ListedSet(manifest, yanked=yanked, elsewhere=places.files, sidecars=sidecars)
+    return ListedSet(manifest, uploaded=uploaded, yanked=yanked, elsewhere=places.files, sidecars=sidecars)

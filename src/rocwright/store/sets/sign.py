@@ -20,7 +20,7 @@ from rocwright.errors import GateClosed, IntegrityError, InvalidInput, MissingTo
 from rocwright.model.channels import Channel
 from rocwright.model.manifest import SetManifest, canonical_json, set_id
 from rocwright.store.layout import set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -77,8 +77,9 @@ def signers(store: ObjectStore, manifest: SetManifest, keys: Sequence[str]) -> t
     found = []
     for public in dict.fromkeys(keys):
         key = f"{_folder(set_id(manifest))}{key_id(public)}.json"
-        if store.exists(key):
-            _verify(store.read(key), manifest, public, where=key)
+        data = read_there(store, key)
+        if data is not None:
+            _verify(data, manifest, public, where=key)
             found.append(public)
     return tuple(found)
 

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
+from rocwright.pipeline.cells import outputs
 from rocwright.pipeline.cells.act import TAKEN, act
 from rocwright.pipeline.records.plans import records
 from rocwright.pipeline.records.values import Machine, Record
 from rocwright.pipeline.records.written import record_key, write_record
+from rocwright.system import left
 from unit.pipeline.cells.toy import Made, Toy, failure, machine, require_tree, require_whole, toy_plan
 
 PLAN = toy_plan()
@@ -123,6 +125,47 @@ def test_files_that_the_store_lost_are_made_again(
     do(toy, here, B)
     require_whole(here.work / "linux/one/make-a.txt")
     require_tree(here.work / "linux/one/make-a-tree")
+
+
+def test_what_others_remove_from_the_store_while_it_is_compared_is_made_again(
+    toy: Toy, here: Machine, there: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes = tmp_path / "store" / do(toy, here, A).outputs[0].key
+    read = outputs.sha256_file
+
+    def late(path: Path) -> str:
+        if path == goes and toy.done == [A]:
+            goes.unlink()
+        return read(path)
+
+    monkeypatch.setattr(outputs, "sha256_file", late)
+    said: list[str] = []
+    do(toy, there, A, said)
+    assert toy.done == [A, A]
+    assert [line for line in said if "warning" in line] == [
+        f"warning: {goes.relative_to(tmp_path / 'store')} is not in the store any more: {A} is done again"
+    ]
+
+
+def test_a_tree_that_another_run_replaces_while_it_is_looked_at_is_fetched(
+    toy: Toy, here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do(toy, here, A)
+    tree = here.work / "linux/one/make-a-tree"
+    look = left.fingerprint
+
+    def late(path: Path) -> str:
+        """What the walk over a tree meets whose directories go meanwhile."""
+        monkeypatch.setattr(left, "fingerprint", look)
+        if path != tree:
+            monkeypatch.setattr(left, "fingerprint", late)
+            return look(path)
+        raise InvalidInput(f"cannot list {tree}/inside: No such file or directory")
+
+    monkeypatch.setattr(left, "fingerprint", late)
+    do(toy, here, B)
+    assert toy.done == [A, B]
+    require_tree(tree)
 
 
 def test_what_lies_here_already_is_sent_again_where_the_store_lost_it(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from rocwright.errors import CommandFailed, InvalidData, InvalidInput, UsageError
+from rocwright.errors import CommandFailed, InvalidData, InvalidInput, NoSpace, UsageError
 from rocwright.model.plan import Cell
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
 from rocwright.pipeline.records.plans import plan_key, read_plan, record_plan, records
 from rocwright.pipeline.records.values import Machine
+from rocwright.store.objects import local
 from unit.pipeline.cells.toy import IDS, Told, Toy, failure, machine, require_whole, toy_plan
 
 PLAN = toy_plan()
@@ -79,6 +83,56 @@ def test_a_failure_stops_what_needs_it_and_nothing_else(here: Machine) -> None:
     mended = run_plan(PLAN, here, steps_of=toy.steps_of)
     assert not mended.problems
     assert told(mended) == {TESTED: "skipped", PUBLISH: "done"}
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "told_of"),
+    [
+        (errno.ENOSPC, NoSpace, "no space left"),
+        (errno.EDQUOT, NoSpace, "no space left"),
+        (errno.EROFS, InvalidInput, "Read-only file system"),
+        (errno.EACCES, InvalidInput, "Permission denied"),
+    ],
+    ids=["full", "over its quota", "read-only", "forbidden"],
+)
+@pytest.mark.parametrize("after", ["objects", "cells"])
+def test_a_store_that_takes_nothing_more_is_told_and_the_run_resumes(
+    here: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    kind: type[Exception],
+    told_of: str,
+    after: str,
+) -> None:
+    """From the first file of a step on, or from the first record: it took the leases before that."""
+    write = local._into_folder
+    full = True
+
+    def written(partial: Path, fill: Callable[[Path], object]) -> None:
+        if full and f"/_pipeline/{'objects' if after == 'objects' else '7/cells'}/" in partial.as_posix():
+            # What a disk that gets full leaves is a part of the file.
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(b"half")
+            raise OSError(number, os.strerror(number))
+        write(partial, fill)
+
+    monkeypatch.setattr(local, "_into_folder", written)
+    toy = Toy()
+    toy.broken = {C: failure("no C")}
+    ran = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert isinstance(ran.problems[A], kind) and told_of in str(ran.problems[A])
+    # Why a step failed is told, whether or not that could be recorded.
+    assert isinstance(ran.problems[C], CommandFailed)
+    store = here.work.parent.parent / "store"
+    left = [path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file()]
+    assert [path for path in left if "partial" in path or "lease" in path] == []
+    done = [path for path in left if path.endswith(".json") and path.count(".") == 1 and SUMMARY not in path]
+    assert done == []
+
+    full, toy.broken = False, {}
+    again = run_plan(PLAN, here, steps_of=toy.steps_of)
+    assert states(again) == {id_: "skipped" if id_ == TESTED else "done" for id_ in IDS}
+    assert toy.done.count(A) == 1, "what was made is not made again, only stored"
 
 
 def test_one_broken_branch_leaves_the_other_to_be_done(here: Machine) -> None:
@@ -204,7 +258,9 @@ def test_a_plan_that_is_not_there_or_damaged_is_named(here: Machine, tmp_path: P
         read_plan(here.store, "7")
 
 
-@pytest.mark.parametrize("run_id", ["", "a/b", "../x", "_x", "objects", "a b", "-x"])
+@pytest.mark.parametrize(
+    "run_id", ["", "a/b", "../x", "a..b", "_x", "objects", "a b", "-x", "a+b", "a.partial", "a" * 129]
+)
 def test_a_run_id_stays_in_its_folder(run_id: str) -> None:
     with pytest.raises(InvalidInput, match="is no run id"):
         plan_key(run_id)

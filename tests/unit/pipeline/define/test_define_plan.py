@@ -149,6 +149,8 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
     [
         ({"families": ["one-al"]}, "'one-al' is no known family or target"),
         ({"families": ["one-all"], "tested": ["nope"]}, "'nope' is no known family"),
+        ({"run_id": "../x"}, "is no run id"),
+        ({"run_id": ""}, "is no run id"),
         ({"families": ["one-all"], "tested": ["two-all"]}, "two-all, which is not built"),
         ({"families": ["one-all", "one-all"]}, "--families gives one-all twice"),
         ({"platforms": ["macos"]}, "there is no platform 'macos'"),
@@ -163,8 +165,6 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
         ({"device_groups": 0}, "--device-groups is 0"),
         ({"group": "g"}, "--group g names a group of no families"),
         ({"group": "a/b", "families": ["one-all"]}, "'a/b' is no name of a group"),
-        ({"run_id": "../x"}, "is no id of a run"),
-        ({"run_id": ""}, "is no id of a run"),
         ({"build_pytorch": False, "refs": ["main"]}, "--no-pytorch .* and --pytorch-git-refs"),
         ({"build_pytorch": False, "projects": ["torch"]}, "--no-pytorch .* and --projects"),
         ({"build_pytorch": False, "split": True}, "--no-pytorch .* and --split"),
