@@ -16,7 +16,7 @@ BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 
-.PHONY: help install demo test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline screenshots clean
+.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -25,6 +25,9 @@ install: $(VENV)/.ready  ## create .venv with the rocwright command
 
 demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
 	@$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
+
+detect-wheel: $(VENV)/.ready  ## the GPU detector as a wheel of its own, into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist runtime/detect
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(TESTS)
