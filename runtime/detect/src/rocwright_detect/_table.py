@@ -204,6 +204,8 @@ NAMES = '''\
 731f:cb|AMD Radeon RX 5600 OEM
 7360:41|AMD Radeon Pro 5600M
 7360:c3|AMD Radeon Pro V520
+7362:c1|AMD Radeon Pro V540
+7362:c3|AMD Radeon Pro V520
 7340:c1|AMD Radeon RX 5500M
 7340:c3|AMD Radeon RX 5300M
 7340:c5|AMD Radeon RX 5500 XT
@@ -212,6 +214,7 @@ NAMES = '''\
 7340:cf|AMD Radeon RX 5300
 7341:00|AMD Radeon Pro W5500
 7347:00|AMD Radeon Pro W5500M
+73a1:00|AMD Radeon Pro V620
 73a3:00|AMD Radeon Pro W6800
 73a5:c0|AMD Radeon RX 6950 XT
 73ae:00|AMD Radeon Pro V620 MxGPU
@@ -226,6 +229,7 @@ NAMES = '''\
 73df:d5 e5|AMD Radeon RX 6750 GRE 12GB
 73df:d7|AMD TDC-235
 73df:df ff|AMD Radeon RX 6700
+73e0:00|AMD Radeon RX 6600M
 73e1:00|AMD Radeon Pro W6600M
 73e3:00|AMD Radeon Pro W6600
 73ef:c0|AMD Radeon RX 6800S
