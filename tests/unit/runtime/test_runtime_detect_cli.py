@@ -94,7 +94,8 @@ def test_the_snippet_for_uv_takes_everything_of_rocm_from_the_index(detect, mach
         *("rocm", "rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-device-gfx942"),
         *("amd-torch-device-gfx942", "amd-torchvision-device-gfx942"),
     }
-    assert set(snippet["tool"]["uv"]["constraint-dependencies"]) == set(sources)
+    # Without a version uv 0.13 takes no notice of a constraint.
+    assert set(snippet["tool"]["uv"]["constraint-dependencies"]) == {f"{name}>=0" for name in sources}
     assert "prerelease" not in snippet["tool"]["uv"]
 
 
@@ -115,7 +116,7 @@ def test_the_lines_for_an_index_with_a_directory_for_each_family(detect, machine
         "one environment holds one family; for gfx1200:",
     ]
     assert 'prerelease = "allow"' in done.stdout
-    assert '    "rocm-sdk-libraries-gfx120x-all",' in done.stdout
+    assert '    "rocm-sdk-libraries-gfx120x-all>=0",' in done.stdout
 
 
 @pytest.mark.parametrize(

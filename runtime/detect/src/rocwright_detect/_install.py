@@ -77,7 +77,7 @@ def _pyproject(words, targets, address, kind, pre, platform):
     """A part of a pyproject.toml; only the projects named in it are taken from the index, and from no other.
 
     uv takes a source for direct dependencies; named as a constraint, too, it holds for whatever requires the
-    project.
+    project. It takes no notice of a constraint without a version, so there is one that all satisfy.
     """
     if kind == "multi-arch":
         owned = ["rocm-sdk-libraries"]
@@ -95,7 +95,7 @@ def _pyproject(words, targets, address, kind, pre, platform):
         "[tool.uv]",
         *(['prerelease = "allow"'] if pre else []),
         "constraint-dependencies = [",
-        *(f'    "{project}",' for project in projects),
+        *(f'    "{project}>=0",' for project in projects),
         "]",
         "",
         "[[tool.uv.index]]",
