@@ -567,8 +567,8 @@ def render_detect_table() -> str:
     return detect_table.render_table(load_table("gpus", GpuTable), load_table("families", Families))
 
 
-# Files that are generated whole, below the root of the checkout.
-FILES = {f"runtime/{detect_table.PATH}": render_detect_table}
+# Files that are generated whole.
+FILES = {DOCS.parent / "runtime" / detect_table.PATH: render_detect_table}
 
 
 def wanted_files() -> Iterator[tuple[Path, str, str]]:
@@ -576,8 +576,7 @@ def wanted_files() -> Iterator[tuple[Path, str, str]]:
     for page in pages():
         text = page.read_text(encoding="utf-8")
         yield page, text, regenerate(text)
-    for name, render in FILES.items():
-        path = DOCS.parent / name
+    for path, render in FILES.items():
         yield path, path.read_text(encoding="utf-8") if path.exists() else "", render()
 
 

@@ -1,4 +1,4 @@
-"""The detector's own wheel, built by pip: small, needs nothing, runs where it is installed; its lines hold."""
+"""The detector's own wheel, built by pip: small, needs nothing, runs where installed; its lines hold."""
 
 from __future__ import annotations
 

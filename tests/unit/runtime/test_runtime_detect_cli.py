@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -186,7 +187,7 @@ def test_standard_input_in_place_of_a_file(detect) -> None:
 
 def test_targets_that_somebody_names(detect, machine: Machine) -> None:
     machine.gpu(row("744c"))
-    done = detect("--target", "gfx942,gfx90a:xnack+", "--target", "gfx942", "--json")
+    done = detect("--target", "GFX942,gfx90a:xnack+", "--target", "gfx942", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["targets"], report["source"]) == (0, ["gfx942", "gfx90a"], "asked")
     done = detect("--target", "gfx1109")
@@ -244,3 +245,13 @@ def test_json_says_all_that_people_read(detect, machine: Machine) -> None:
         "install": [],
         "exit_status": 0,
     }
+
+
+def test_every_call_in_the_documentation_is_understood(detect, tmp_path: Path) -> None:
+    pages = [fake_machine.ROOT / "docs/how-to/detect-gpu.md", fake_machine.ROOT / "runtime/detect/README.md"]
+    lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    calls = [shlex.split(line)[2:] for line in lines if line.startswith("$ rocwright-detect")]
+    assert len(calls) >= 4
+    (tmp_path / "gpus.txt").touch()
+    for words in calls:
+        assert detect(*words, cwd=tmp_path).returncode != 2, words

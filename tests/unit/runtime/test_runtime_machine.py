@@ -218,3 +218,10 @@ def test_other_systems_are_not_guessed_about(look, machine: Machine) -> None:
     report = look(str(machine.root), "darwin", environ={})
     assert report["gpus"] == []
     assert "not on darwin" in report["problems"][0]
+
+
+def test_a_name_of_the_driver_is_shown_as_text(look, machine: Machine) -> None:
+    """A chip that the table has not keeps the driver's name; what is no text in it is left out."""
+    machine.gpu(Row(130000, "7fff", "00", "gfx1300", None, None))
+    (machine.nodes / "3/name").write_bytes(b"navi\x1b[31m5\n")
+    assert seen(look, machine)["gpus"][0]["chip"] == "navi[31m5"

@@ -67,7 +67,7 @@ def _wanted(words):
         "notes": [],
     }
     report["gpus"] = []
-    for target in dict.fromkeys(word for one in words for word in one.replace(",", " ").split()):
+    for target in dict.fromkeys(word for one in words for word in one.lower().replace(",", " ").split()):
         gpu = dict.fromkeys(("name", "chip", "integrated", "device_id", "revision", "location"))
         found = base(target) in known
         gpu.update(index=len(report["gpus"]), target=base(target) if found else None)

@@ -89,7 +89,8 @@ def _by_kfd(gpu, root):
     device = gpu["device_id"][2:]
     revision = _pci.revision_at(gpu["location"], root)
     found = _by_id({"device": device, "revision": revision, "location": gpu["location"]})
-    return dict(found, target=gpu["target"], chip=found["chip"] or gpu["name"], near=[])
+    name = "".join(filter(str.isprintable, gpu["name"] or ""))
+    return dict(found, target=gpu["target"], chip=found["chip"] or name or None, near=[])
 
 
 def _by_id(gpu):
