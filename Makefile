@@ -16,7 +16,7 @@ BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 
-.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline screenshots clean
+.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-detect screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -81,6 +81,9 @@ bench-gputest: $(VENV)/.dev  ## measure what isolated tests cost beside pytest-x
 
 bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release takes (PIPELINE_ARGS=...)
 	@$(BIN)/python benchmarks/pipeline.py $(PIPELINE_ARGS)
+
+bench-detect: $(VENV)/.ready  ## measure how long the detector of GPUs takes, installed from its wheel (DETECT_ARGS=...)
+	@$(BIN)/python benchmarks/detect.py $(DETECT_ARGS)
 
 faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdict, and what it costs (FAULTS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)

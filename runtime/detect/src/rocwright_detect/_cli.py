@@ -1,7 +1,6 @@
 """`rocwright-detect`: print the GPUs of this machine and the lines that install PyTorch for them."""
 
 import argparse
-import json
 
 from ._answer import answer, show, text_of
 from ._install import KINDS
@@ -24,6 +23,8 @@ def main(arguments=None):
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if options.json:
+        import json
+
         print(json.dumps(report, indent=2))
     else:
         show(report)
@@ -33,6 +34,8 @@ def main(arguments=None):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="rocwright-detect",
+        # Without a width argparse asks for the terminal's, by modules that take longer to load than all else.
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
         description="AMD GPUs of this machine, and the lines that install PyTorch for them.",
         epilog="exit status: 0 all identified, 1 no GPU, 2 usage, 3 a GPU is not known or has no packages",
     )

@@ -98,8 +98,15 @@ def _device(directory):
 
 def _hex(path, digits):
     """The number in a file such as `vendor`, as so many lowercase hex digits."""
-    with open(path, encoding="ascii", errors="replace") as stream:
-        text = stream.read().strip()
+    # A machine has hundreds of such files; the streams of `open` would take most of the time.
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        text = os.read(handle, 64).decode("ascii", "replace").strip()
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(handle)
     match = re.fullmatch(rf"0x([0-9a-fA-F]{{{digits}}})", text)
     if match is None:
         raise ValueError(f"its file {os.path.basename(path)} says {text[:20]!r}")
