@@ -123,13 +123,13 @@ def answer(
 ) -> Answer:
     """All GPUs of this machine, known by name, and the lines that install torch for them from `index`.
 
-    Raises `UsageError` for options that make no sense, `InvalidInput` for a file that cannot be read.
+    Raises `UsageError` for options that make no sense and for a file that cannot be read.
     """
     module = _answers()
     try:
         text = None if from_windows is None else module.text_of(str(from_windows))
     except OSError as error:
-        raise InvalidInput(f"{from_windows} cannot be read: {error.strerror}", where=from_windows) from error
+        raise UsageError(f"{from_windows} cannot be read: {error.strerror}", where=from_windows) from error
     try:
         found = module.answer(str(root), text, list(targets), index, kind, torch, pre)
     except ValueError as error:

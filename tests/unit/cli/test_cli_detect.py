@@ -89,7 +89,7 @@ def test_what_windows_printed(tmp_path: Path) -> None:
         (("--index", "ftp:nowhere"), 2, "is no address of an index"),
         (("--index", INDEX, "--kind", "both"), 2, "kind"),
         (("--target", "gfx1109"), 3, "near it are: gfx1100 gfx1101 gfx1102 gfx1103"),
-        (("--from-windows", "absent.txt"), 3, "absent.txt cannot be read: No such file"),
+        (("--from-windows", "absent.txt"), 2, "absent.txt cannot be read: No such file"),
     ],
 )
 def test_mistakes(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:

@@ -205,6 +205,9 @@ def test_targets_that_somebody_names(detect, machine: Machine) -> None:
         (("--index", INDEX, "--torch", "new;rm"), "is no version of torch"),
         (("--from-windows", "/no/such/file"), "No such file"),
         (("--from-windows", "-", "--target", "gfx90a"), "give one of them"),
+        (("--index", ""), "is no address of an index"),
+        (("--target", ","), "--target names none"),
+        (("--root", "/no/such/directory"), "there is no directory /no/such/directory"),
         (("--no-such-option",), "unrecognized arguments"),
     ],
 )
@@ -213,6 +216,22 @@ def test_options_that_make_no_sense_are_2(detect, words: tuple[str, ...], said: 
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert "usage: rocwright-detect" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(site: Path, machine: Machine) -> None:
+    machine.gpu(row("744c"))
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "rocwright_detect", "--root", str(machine.root)],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_json_says_all_that_people_read(detect, machine: Machine) -> None:

@@ -85,6 +85,17 @@ def test_equal_gpus_are_told_apart_by_their_instances_and_an_id_said_twice_is_on
     assert len(pci.windows(f"PNPDeviceID : {XTX}\nDeviceID : {XTX.lower()}\n")) == 1
 
 
+def test_what_an_adapter_is_compatible_with_is_no_further_adapter(pci: ModuleType) -> None:
+    """As `pnputil /enum-devices /ids` prints it."""
+    ids = (
+        r"PCI\VEN_1002&DEV_744C&SUBSYS_0E3B1002",
+        r"PCI\VEN_1002&DEV_744C&CC_030000",
+        r"PCI\VEN_1002&DEV_744C",
+    )
+    text = "\n".join([f"Instance ID: {XTX}", "Hardware IDs:", *ids, f"Instance ID: {RAPHAEL}"])
+    assert [gpu["device"] for gpu in pci.windows(text)] == ["744c", "164e"]
+
+
 def test_ids_without_instance_or_revision(pci: ModuleType) -> None:
     (gpu,) = pci.windows(r"MatchingDeviceId: pci\ven_1002&dev_7550")
     assert (gpu["device"], gpu["revision"]) == ("7550", None)

@@ -1,5 +1,6 @@
 """The answer: this machine's GPUs (or wished-for targets) with the lines for them, and how it is printed."""
 
+import os
 import sys
 
 from . import _known, _pci
@@ -17,17 +18,19 @@ def answer(root="/", text=None, targets=(), index=None, kind=None, torch=None, p
     that nothing is published for, with advice); `install` (see `lines`); `exit_status`, 0 when every GPU is
     identified and, with `index`, served, 1 when there is none, 3 otherwise.
     """
-    if index:
+    if index is not None:
         checked(index, torch)
-    elif torch or pre or kind:
+    elif torch is not None or pre or kind:
         raise ValueError("--torch, --pre and --kind say what to install: give --index, too")
     if targets and text is not None:
         raise ValueError("--target and --from-windows both say which GPUs: give one of them")
+    if not os.path.isdir(root):
+        raise ValueError(f"--root: there is no directory {root}")
     report = _wanted(targets) if targets else look(root=root, text=text)
     platform = "windows" if report["platform"] == "windows" else "linux"
     report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
     report["unserved"], report["install"] = [], []
-    if index:
+    if index is not None:
         report["unserved"] = [
             {"target": target, "advice": _known.advice(target, platform)}
             for target in report["targets"]
@@ -67,7 +70,10 @@ def _wanted(words):
         "notes": [],
     }
     report["gpus"] = []
-    for target in dict.fromkeys(word for one in words for word in one.lower().replace(",", " ").split()):
+    named = dict.fromkeys(word for one in words for word in one.lower().replace(",", " ").split())
+    if not named:
+        raise ValueError("--target names none; give one like gfx1100")
+    for target in named:
         gpu = dict.fromkeys(("name", "chip", "integrated", "device_id", "revision", "location"))
         found = base(target) in known
         gpu.update(index=len(report["gpus"]), target=base(target) if found else None)

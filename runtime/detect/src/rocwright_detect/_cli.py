@@ -1,6 +1,8 @@
 """`rocwright-detect`: print the GPUs of this machine and the lines that install PyTorch for them."""
 
 import argparse
+import os
+import sys
 
 from ._answer import answer, show, text_of
 from ._install import KINDS
@@ -22,12 +24,17 @@ def main(arguments=None):
         )
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    if options.json:
-        import json
+    try:
+        if options.json:
+            import json
 
-        print(json.dumps(report, indent=2))
-    else:
-        show(report)
+            print(json.dumps(report, indent=2))
+        else:
+            show(report)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (| head); that is no error, and Python shall not find out again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return report["exit_status"]
 
 

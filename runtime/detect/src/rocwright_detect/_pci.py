@@ -54,16 +54,18 @@ def windows(text):
     """The AMD display adapters in text that holds their PnP device ids, in the text's order.
 
     Takes whatever holds them: list, table or JSON of `Get-CimInstance Win32_VideoController`, the output of
-    `pnputil /enum-devices /class Display`, ids alone. An adapter whose whole id comes again is the same one.
+    `pnputil /enum-devices /class Display`, ids alone. An adapter whose whole id comes again is the same one;
+    where there are whole ids, those without an instance are what the adapters are compatible with.
     """
     # Windows PowerShell's JSON writes & as \u0026 and \ as \\.
     text = text.replace("\\u0026", "&").replace("\\\\", "\\")
-    gpus, seen = [], set()
-    for match in _PNP.finditer(text):
-        whole = match.group(0).upper()
-        if match["vendor"] != VENDOR or (match["instance"] and whole in seen):
-            continue
-        seen.add(whole)
+    found = [match for match in _PNP.finditer(text) if match["vendor"] == VENDOR]
+    whole = {}
+    for match in found:
+        if match["instance"]:
+            whole.setdefault(match.group(0).upper(), match)
+    gpus = []
+    for match in list(whole.values()) or found:
         revision = match["revision"]
         gpus.append(
             {
