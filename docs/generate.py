@@ -564,7 +564,13 @@ def pages() -> list[Path]:
 
 def render_detect_table() -> str:
     """The table of the detector's own wheel."""
-    return detect_table.render_table(load_table("gpus", GpuTable), load_table("families", Families))
+    recipes = load_table("recipes", RecipeTable).recipe
+    return detect_table.render_table(
+        load_table("gpus", GpuTable),
+        load_table("families", Families),
+        load_table("landing", LandingTable).product[0],
+        {row.project for row in recipes if row.device_code},
+    )
 
 
 # Files that are generated whole.

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from test_cli_commands import run
 
+from rocwright.store.landing.lines import pip_line, uv_line
+from rocwright.store.landing.offers import Offer
 from rocwright.system.files import shipped_directory
 
 INDEX = "https://packages.example.org/rocm/"
@@ -49,6 +51,30 @@ def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
         in lines
     )
     assert "1002:7fff at 0000:04:00.0" in done.stderr
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool) -> None:
+    offer = Offer(
+        family="",
+        set="",
+        uploaded=None,
+        product="torch",
+        version="2.9.0",
+        targets=("gfx942",),
+        per_target=True,
+        platform="linux-x86_64",
+        pythons=("3.12",),
+        requirements=("torch[device-TARGET]==2.9.0", "torchvision[device-TARGET]", "torchaudio"),
+        prereleases=pre,
+        outside=(),
+        pinned=False,
+        current=True,
+    )
+    words = ["--target", "gfx942", "--index", INDEX, "--torch", "2.9.0", *(["--pre"] if pre else [])]
+    (one,) = json.loads(run("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
+    assert one["pip"] == pip_line(offer, INDEX, "gfx942")
+    assert one["uv"] == uv_line(offer, INDEX, "gfx942")
 
 
 def test_json_is_that_of_the_wheel(root: Path, tmp_path: Path) -> None:

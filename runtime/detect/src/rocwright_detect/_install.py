@@ -3,11 +3,10 @@
 import re
 
 from . import _known
+from ._table import PROJECTS
 
 KINDS = ("multi-arch", "family")
-# With device code of their own, and without.
-SPLIT = ("torch", "torchvision")
-WHOLE = ("torchaudio",)
+TORCH = PROJECTS[0][0]
 # What these need from the same index, under names that other indexes may use as well.
 BESIDE = ("rocm", "rocm-sdk-core", "triton")
 # What goes into a command line unquoted, in any shell.
@@ -46,9 +45,11 @@ def lines(targets, index, kind="multi-arch", torch=None, pre=False, platform="li
 
 
 def _entry(targets, address, kind, torch, pre, platform):
-    extras = "[" + ",".join("device-" + target for target in targets) + "]" if kind == "multi-arch" else ""
-    pin = _pin(torch) if torch else ""
-    words = [f"{name}{extras}{pin if name == 'torch' else ''}" for name in SPLIT] + list(WHOLE)
+    extras = "[" + ",".join("device-" + target for target in targets) + "]"
+    words = []
+    for name, split in PROJECTS:
+        word = name + extras if split and kind == "multi-arch" else name
+        words.append(word + _pin(torch) if torch and name == TORCH else word)
     pre = pre or bool(torch and re.search(r"[0-9](a|b|rc)[0-9]|\.dev", torch))
     # Brackets and stars mean something to shells; double quotes to all of them the same.
     quoted = " ".join(f'"{word}"' if re.search(r"[\[*]", word) else word for word in words)
@@ -82,10 +83,10 @@ def _pyproject(words, targets, address, kind, pre, platform):
     if kind == "multi-arch":
         owned = ["rocm-sdk-libraries"]
         owned += [f"rocm-sdk-device-{target}" for target in targets]
-        owned += [f"amd-{name}-device-{target}" for name in SPLIT for target in targets]
+        owned += [f"amd-{name}-device-{target}" for name, split in PROJECTS if split for target in targets]
     else:
         owned = ["rocm-sdk-libraries-" + _known.family_for(targets[0], platform).lower()]
-    projects = [*SPLIT, *WHOLE, *BESIDE, *owned]
+    projects = [*(name for name, _ in PROJECTS), *BESIDE, *owned]
     text = [
         "[project]",
         "dependencies = [",
