@@ -18,7 +18,7 @@ BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 
-.PHONY: help install demo test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user screenshots clean
+.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -27,6 +27,9 @@ install: $(VENV)/.ready  ## create .venv with the rocwright command
 
 demo: $(VENV)/.ready  ## real ROCm in, installed and tested wheels out
 	@$(BIN)/rocwright demo --work-dir $(WORK) $(ARGS)
+
+detect-wheel: $(VENV)/.ready  ## the GPU detector as a wheel of its own, into dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist runtime/detect
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(SLOWEST) $(TESTS)
@@ -83,6 +86,9 @@ bench-user: $(VENV)/.dev demo  ## measure what a user with one GPU pays: bytes o
 
 bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release takes (PIPELINE_ARGS=...)
 	@$(BIN)/python benchmarks/pipeline.py $(PIPELINE_ARGS)
+
+bench-detect: $(VENV)/.ready  ## measure how long the detector of GPUs takes, installed from its wheel (DETECT_ARGS=...)
+	@$(BIN)/python benchmarks/detect.py $(DETECT_ARGS)
 
 faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdict, and what it costs (FAULTS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)

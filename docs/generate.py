@@ -1,5 +1,7 @@
 """Write the parts of the documentation that follow from the code: commands, errors, tables, rules.
 
+It writes the files as well that follow from the tables of facts and ship without them.
+
 ``python docs/generate.py`` replaces, in every page, the text between ``<!-- generated: NAME -->`` and
 ``<!-- end -->``; everything else is written by hand. ``--check`` changes nothing and exits with 1 when a page
 is stale, naming it.
@@ -33,12 +35,14 @@ from rocwright.check.run import OWN_RULES
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.cli.examples import examples
+from rocwright.compat import detect_table
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
 from rocwright.model.channels import Channels
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families
+from rocwright.model.gpus import GpuTable
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.machines import Machines
@@ -546,6 +550,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-signatures": lambda: _schema(SignatureTable),
     "data-slurm": lambda: _schema(SlurmTable),
     "data-landing": lambda: _schema(LandingTable),
+    "data-gpus": lambda: _schema(GpuTable),
     "data-reversion": lambda: _schema(ReversionTable),
     "data-examples": lambda: _schema(ExampleTable),
     "data-triggers": lambda: _schema(Triggers),
@@ -563,15 +568,37 @@ def pages() -> list[Path]:
     return sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 
 
+def render_detect_table() -> str:
+    """The table of the detector's own wheel."""
+    recipes = load_table("recipes", RecipeTable).recipe
+    return detect_table.render_table(
+        load_table("gpus", GpuTable),
+        load_table("families", Families),
+        load_table("landing", LandingTable).product[0],
+        {row.project for row in recipes if row.device_code},
+    )
+
+
+# Files that are generated whole.
+FILES = {DOCS.parent / "runtime" / detect_table.PATH: render_detect_table}
+
+
+def wanted_files() -> Iterator[tuple[Path, str, str]]:
+    """Every page and generated file with its text as it is and as it should be."""
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        yield page, text, regenerate(text)
+    for path, render in FILES.items():
+        yield path, path.read_text(encoding="utf-8") if path.exists() else "", render()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 when all pages are current (afterwards, without ``--check``), 1 for stale ones."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 for a stale page")
     check: bool = parser.parse_args(arguments).check
     stale = 0
-    for page in pages():
-        text = page.read_text(encoding="utf-8")
-        wanted = regenerate(text)
+    for page, text, wanted in wanted_files():
         if wanted == text:
             continue
         stale += 1

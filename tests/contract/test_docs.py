@@ -135,6 +135,22 @@ def test_a_stale_page_is_named_and_left_alone(
     assert generate.main(["--check"]) == 0
 
 
+def test_a_stale_file_is_named_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "table.py"
+    monkeypatch.setattr(generate, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(generate, "FILES", {file: lambda: "new\n"})
+    for old in (None, "old\n"):
+        if old is not None:
+            file.write_text(old, encoding="utf-8")
+        assert generate.main(["--check"]) == 1
+        assert "table.py is stale" in capsys.readouterr().err
+        assert file.exists() == (old is not None)
+    assert generate.main([]) == 0
+    assert file.read_text(encoding="utf-8") == "new\n"
+
+
 def test_exit_codes_are_those_drawn_in_the_tree() -> None:
     page = (DOCS / "reference/errors.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (?:&nbsp;)*`(\w+)` \|", page, re.MULTILINE)

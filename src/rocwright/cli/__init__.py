@@ -22,7 +22,7 @@ app = App(
     # `guarded` says it; cyclopts would end without a word.
     suppress_keyboard_interrupt=False,
 )
-_COMMANDS = ("demo", "build", "check", "checkout", "completion", "doctor", "hipify", "install-rocm")
+_COMMANDS = ("demo", "build", "check", "checkout", "completion", "detect", "doctor", "hipify", "install-rocm")
 _GROUPS = ("kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
 # What Python or pytest would take for something else has another name as a module.
 _MODULES = {"test": "gputest"}

@@ -1,18 +1,23 @@
-"""The GPU detector that ships in the `rocm` package, called from here: one detector, not two."""
+"""The GPU detector that ships in `rocm` and as `rocwright-detect`, called from here: one, not two."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.files import shipped_directory
 
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+# Not the name of the wheel, which may be installed beside rocwright in another version.
+_PACKAGE = "_rocwright_runtime_detect"
 
 
 class Gpu(msgspec.Struct, frozen=True):
@@ -30,18 +35,111 @@ class Detected(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
+def _load(name: str, path: Path, **places: Any) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path, **places)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InvalidInput("the GPU detector cannot be loaded", where=path, next_step="reinstall rocwright")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 @cache
 def _module() -> ModuleType:
     path = shipped_directory("runtime") / "rocm" / "src" / "rocm_sdk" / "_detect.py"
-    spec = importlib.util.spec_from_file_location("rocwright_runtime_detect", path)
-    if spec is None or spec.loader is None:
-        raise InvalidInput("the GPU detector cannot be loaded", where=path, next_step="reinstall rocwright")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return _load(f"{_PACKAGE}._detect", path)
+
+
+@cache
+def _answers() -> ModuleType:
+    """The module of the wheel that answers; its package gets `_detect` from where it lies."""
+    _module()
+    directory = shipped_directory("runtime") / "detect" / "src" / "rocwright_detect"
+    _load(_PACKAGE, directory / "__init__.py", submodule_search_locations=[str(directory)])
+    return importlib.import_module(f"{_PACKAGE}._answer")
 
 
 def detect(nodes: Path = KFD_NODES) -> Detected:
     """The GPUs of this machine; empty without an AMD GPU or its kernel driver."""
     gpus, problems = _module().scan(str(nodes))
     return Detected(tuple(Gpu(gpu["index"], gpu["node"], gpu["target"]) for gpu in gpus), tuple(problems))
+
+
+class FoundGpu(msgspec.Struct, frozen=True):
+    """A GPU and what is known of it; without a `target` it is not identified, `near` are those beside."""
+
+    index: int
+    target: str | None
+    name: str | None
+    chip: str | None
+    integrated: bool | None
+    device_id: str | None
+    revision: str | None
+    location: str | None
+    near: tuple[str, ...] = ()
+
+
+class Unserved(msgspec.Struct, frozen=True):
+    """A target that no packages are published for, with what is near it."""
+
+    target: str
+    advice: str
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """What installs torch for some targets from one index: with pip, with uv, by a pyproject.toml."""
+
+    targets: tuple[str, ...] = msgspec.field(name="for")
+    index: str
+    pip: str
+    uv: str
+    pyproject: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What `rocwright-detect` answers; see `answer` in `runtime/detect`."""
+
+    platform: str
+    source: str | None
+    gpus: tuple[FoundGpu, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    targets: tuple[str, ...]
+    unserved: tuple[Unserved, ...]
+    install: tuple[Lines, ...]
+    exit_status: int
+
+
+def answer(
+    *,
+    root: Path = Path("/"),
+    from_windows: Path | None = None,
+    targets: Sequence[str] = (),
+    index: str | None = None,
+    kind: str | None = None,
+    torch: str | None = None,
+    pre: bool = False,
+) -> Answer:
+    """All GPUs of this machine, known by name, and the lines that install torch for them from `index`.
+
+    Raises `UsageError` for options that make no sense and for a file that cannot be read.
+    """
+    module = _answers()
+    try:
+        text = None if from_windows is None else module.text_of(str(from_windows))
+    except OSError as error:
+        raise UsageError(f"{from_windows} cannot be read: {error.strerror}", where=from_windows) from error
+    try:
+        found = module.answer(str(root), text, list(targets), index, kind, torch, pre)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return msgspec.convert(found, Answer)
+
+
+def shown(found: Answer) -> tuple[list[str], list[str]]:
+    """The answer for people: lines of data (GPUs, what installs), and lines of talk."""
+    out: list[str] = []
+    err: list[str] = []
+    _answers().show(msgspec.to_builtins(found), out.append, err.append)
+    return out, err

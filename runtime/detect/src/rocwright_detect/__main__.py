@@ -1,0 +1,7 @@
+"""`python -m rocwright_detect`."""
+
+import sys
+
+from ._cli import main
+
+sys.exit(main())

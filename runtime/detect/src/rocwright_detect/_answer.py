@@ -1,0 +1,121 @@
+"""The answer: this machine's GPUs (or wished-for targets) with the lines for them, and how it is printed."""
+
+import os
+import sys
+
+from . import _known, _pci
+from ._detect import base, near
+from ._install import KINDS, checked, lines
+from ._machine import look
+
+FOUND, NONE, USAGE, UNKNOWN = 0, 1, 2, 3
+
+
+def answer(root="/", text=None, targets=(), index=None, kind=None, torch=None, pre=False):
+    """The whole answer, as `--json` prints it; `ValueError` for options that make no sense.
+
+    What `look` found, or a report on `targets` that somebody names instead, and: `targets`; `unserved` (those
+    that nothing is published for, with advice); `install` (see `lines`); `exit_status`, 0 when every GPU is
+    identified and, with `index`, served, 1 when there is none, 3 otherwise.
+    """
+    if index is not None:
+        checked(index, torch)
+    elif torch is not None or pre or kind:
+        raise ValueError("--torch, --pre and --kind say what to install: give --index, too")
+    if targets and text is not None:
+        raise ValueError("--target and --from-windows both say which GPUs: give one of them")
+    if not os.path.isdir(root):
+        raise ValueError(f"--root: there is no directory {root}")
+    report = _wanted(targets) if targets else look(root=root, text=text)
+    platform = "windows" if report["platform"] == "windows" else "linux"
+    report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
+    report["unserved"], report["install"] = [], []
+    if index is not None:
+        report["unserved"] = [
+            {"target": target, "advice": _known.advice(target, platform)}
+            for target in report["targets"]
+            if _known.family_for(target, platform) is None
+        ]
+        report["install"] = lines(report["targets"], index, kind or KINDS[0], torch, pre, platform)
+    report["exit_status"] = _status(report)
+    return report
+
+
+def text_of(path):
+    """The text of a file that Windows wrote, `-` being standard input; None without a path."""
+    if path is None:
+        return None
+    if path == "-":
+        return _pci.decoded(sys.stdin.buffer.read())
+    with open(path, "rb") as stream:
+        return _pci.decoded(stream.read())
+
+
+def _status(report):
+    if any(gpu["target"] is None for gpu in report["gpus"]) or report["unserved"]:
+        return UNKNOWN
+    if report["gpus"]:
+        return FOUND
+    # Something may be there that could not be looked at.
+    return UNKNOWN if report["problems"] else NONE
+
+
+def _wanted(words):
+    """A report on targets that somebody names instead of this machine's."""
+    known = sorted({target for _, target, _, _ in _known.CHIPS} | set(_known.published("linux")))
+    report = {
+        "platform": sys.platform.replace("win32", "windows"),
+        "source": "asked",
+        "problems": [],
+        "notes": [],
+    }
+    report["gpus"] = []
+    named = dict.fromkeys(word for one in words for word in one.lower().replace(",", " ").split())
+    if not named:
+        raise ValueError("--target names none; give one like gfx1100")
+    for target in named:
+        gpu = dict.fromkeys(("name", "chip", "integrated", "device_id", "revision", "location"))
+        found = base(target) in known
+        gpu.update(index=len(report["gpus"]), target=base(target) if found else None)
+        gpu["near"] = [] if found else near(target, known)
+        report["gpus"].append(gpu)
+        if not found:
+            close = " ".join(gpu["near"])
+            report["problems"].append(
+                f"{target} is no known target" + (f"; near it are: {close}" if close else "")
+            )
+    return report
+
+
+def show(report, out=print, err=None):
+    """Print the answer for people: GPUs and lines with `out`, all else with `err` (default: to stderr)."""
+    err = err or (lambda line: print(line, file=sys.stderr))
+    for gpu in report["gpus"]:
+        out(row(gpu))
+    for gpu in report["gpus"]:
+        if gpu["target"] is None and gpu["device_id"]:
+            err(unknown(gpu))
+    for line in [*report["problems"], *report["notes"], *(one["advice"] for one in report["unserved"])]:
+        err(line)
+    if not report["gpus"] and not report["problems"]:
+        err("no AMD GPU is visible here")
+    for one in report["install"]:
+        if len(report["install"]) > 1:
+            err("one environment holds one family; for " + " ".join(one["for"]) + ":")
+        for line in ("", one["pip"], one["uv"], "", one["pyproject"].rstrip("\n")):
+            out(line)
+
+
+def row(gpu):
+    """A GPU in one line: index, target, name, where it is."""
+    name = gpu["name"] or gpu["chip"] or gpu["device_id"] or ""
+    parts = [str(gpu["index"]), gpu["target"] or "unknown", name, gpu["location"] or ""]
+    return "  ".join(part for part in parts if part)
+
+
+def unknown(gpu):
+    """Why a GPU has no target, and what to do."""
+    line = f"PCI id {_known.VENDOR}:{gpu['device_id'][2:]} is not in the table, so its target is not known"
+    if gpu["near"]:
+        line += f"; ids beside it are of: {' '.join(gpu['near'])}"
+    return line + ". If you know it: --target"

@@ -1,0 +1,65 @@
+"""`rocwright-detect`: print the GPUs of this machine and the lines that install PyTorch for them."""
+
+import argparse
+import os
+import sys
+
+from ._answer import answer, show, text_of
+from ._install import KINDS
+
+
+def main(arguments=None):
+    """Exit status: 0 every GPU is identified (and served, with --index), 1 none, 2 usage, 3 one is not."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        report = answer(
+            root=options.root,
+            text=text_of(options.from_windows),
+            targets=options.target or (),
+            index=options.index,
+            kind=options.kind,
+            torch=options.torch,
+            pre=options.pre,
+        )
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    try:
+        if options.json:
+            import json
+
+            print(json.dumps(report, indent=2))
+        else:
+            show(report)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (| head); that is no error, and Python shall not find out again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return report["exit_status"]
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="rocwright-detect",
+        # Without a width argparse asks for the terminal's, by modules that take longer to load than all else.
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+        description="AMD GPUs of this machine, and the lines that install PyTorch for them.",
+        epilog="exit status: 0 all identified, 1 no GPU, 2 usage, 3 a GPU is not known or has no packages",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--index", metavar="URL", help="print what installs torch from this index")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        help="multi-arch (default): an extra for each target; family: a directory for each family",
+    )
+    parser.add_argument("--torch", metavar="VERSION", help="this version: 2.9 or 2.9.0")
+    parser.add_argument("--pre", action="store_true", help="the index holds pre-releases (nightlies)")
+    parser.add_argument(
+        "--target", action="append", metavar="TARGET", help="for this target instead of this machine's GPUs"
+    )
+    parser.add_argument(
+        "--from-windows", metavar="FILE", help="text with PnP device ids of display adapters (- is stdin)"
+    )
+    parser.add_argument("--root", default="/", metavar="DIR", help="look at the /sys and /dev below DIR")
+    return parser

@@ -1,0 +1,141 @@
+"""`rocwright detect`: the detector of the wheel through rocwright's own door."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from test_cli_commands import run
+
+from rocwright.store.landing.lines import pip_line, uv_line
+from rocwright.store.landing.offers import Offer
+from rocwright.system.files import shipped_directory
+
+INDEX = "https://packages.example.org/rocm/"
+
+
+def put(root: Path, path: str, text: str) -> None:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A machine with an MI300X (the driver's 90402) and, on the bus alone, a card that nobody knows."""
+    root = tmp_path / "root"
+    nodes = "sys/class/kfd/kfd/topology/nodes"
+    put(root, f"{nodes}/0/properties", "simd_count 0\ngfx_target_version 0\n")
+    # 29857 is 0x74a1, 768 is bus 3.
+    put(
+        root,
+        f"{nodes}/1/properties",
+        "simd_count 1216\ngfx_target_version 90402\ndevice_id 29857\nlocation_id 768\n",
+    )
+    for address, device in (("0000:03:00.0", "74a1"), ("0000:04:00.0", "7fff")):
+        for name, value in (("vendor", "1002"), ("device", device), ("class", "120000"), ("revision", "00")):
+            put(root, f"sys/bus/pci/devices/{address}/{name}", f"0x{value}\n")
+    put(root, "dev/kfd", "")
+    return root
+
+
+def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
+    done = run("detect", "--root", root, "--index", INDEX, cwd=tmp_path)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "0  gfx942  AMD Instinct MI300X  0000:03:00.0"
+    assert (
+        f'pip install --index-url {INDEX} "torch[device-gfx942]" "torchvision[device-gfx942]" torchaudio'
+        in lines
+    )
+    assert "1002:7fff at 0000:04:00.0" in done.stderr
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool) -> None:
+    offer = Offer(
+        family="",
+        set="",
+        uploaded=None,
+        product="torch",
+        version="2.9.0",
+        targets=("gfx942",),
+        per_target=True,
+        platform="linux-x86_64",
+        pythons=("3.12",),
+        requirements=("torch[device-TARGET]==2.9.0", "torchvision[device-TARGET]", "torchaudio"),
+        prereleases=pre,
+        outside=(),
+        pinned=False,
+        current=True,
+    )
+    words = ["--target", "gfx942", "--index", INDEX, "--torch", "2.9.0", *(["--pre"] if pre else [])]
+    (one,) = json.loads(run("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
+    assert one["pip"] == pip_line(offer, INDEX, "gfx942")
+    assert one["uv"] == uv_line(offer, INDEX, "gfx942")
+
+
+def test_json_is_that_of_the_wheel(root: Path, tmp_path: Path) -> None:
+    done = run("detect", "--root", root, "--index", INDEX, "--kind", "family", "--json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert done.returncode == report["exit_status"] == 0
+    assert (report["gpus"][0]["name"], report["source"]) == ("AMD Instinct MI300X", "kfd")
+    (one,) = report["install"]
+    assert (one["for"], one["index"]) == (["gfx942"], f"{INDEX}gfx94X-dcgpu/")
+
+
+def test_without_driver_the_unknown_card_is_3(root: Path, tmp_path: Path) -> None:
+    shutil.rmtree(root / "sys/class")
+    done = run("detect", "--root", root, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "PCI id 1002:7fff is not in the table" in done.stderr
+    assert "InvalidInput" in done.stderr
+
+
+def test_no_gpu_is_1(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run("detect", "--root", tmp_path / "empty", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error (NoGpu): no AMD GPU is visible here")
+
+
+def test_what_windows_printed(tmp_path: Path) -> None:
+    file = tmp_path / "gpus.txt"
+    file.write_bytes("PNPDeviceID : PCI\\VEN_1002&DEV_7590&SUBSYS_24251849&REV_C0\\6&1\r\n".encode("utf-16"))
+    done = run("detect", "--from-windows", file, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0  gfx1200  AMD Radeon RX 9060 XT\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--torch", "2.9"), 2, "give --index, too"),
+        (("--index", "ftp:nowhere"), 2, "is no address of an index"),
+        (("--index", INDEX, "--kind", "both"), 2, "kind"),
+        (("--target", "gfx1109"), 3, "near it are: gfx1100 gfx1101 gfx1102 gfx1103"),
+        (("--from-windows", "absent.txt"), 2, "absent.txt cannot be read: No such file"),
+    ],
+)
+def test_mistakes(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+    done = run("detect", *words, cwd=tmp_path)
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_a_part_of_the_detector_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rocwright.compat import detector
+
+    copy = tmp_path / "runtime"
+    shutil.copytree(shipped_directory("runtime") / "rocm", copy / "rocm")
+    monkeypatch.setattr(detector, "shipped_directory", lambda name: copy)
+    detector._answers.cache_clear()
+    try:
+        with pytest.raises(detector.InvalidInput, match="detector cannot be loaded"):
+            detector.answer()
+    finally:
+        detector._answers.cache_clear()
+        detector._module.cache_clear()
