@@ -109,11 +109,15 @@ def test_pins_and_snippet_name_every_project() -> None:
 
 
 def test_a_set_with_two_versions_of_a_project_has_no_lock() -> None:
-    """Adopted ones are like that; what is not pinned still comes from this index alone."""
-    pages = pages_of(a_set(*TORCH, entry("torch-2.8-py3-none-any.whl", "e"), ROCM))
+    """Adopted ones are like that; what is not pinned still comes from this index alone.
+
+    uv binds an index to what others require only where a version stands with the name.
+    """
+    older = entry("torch-2.8.0a0+rocm7.1-py3-none-any.whl", "e")
+    pages = pages_of(a_set(*TORCH, older, ROCM))
     assert not [name for name in pages if "pylock" in name or "constraints" in name]
     snippet = loads(pages["uv.toml"])["tool"]["uv"]
-    assert snippet["constraint-dependencies"] == ["rocm==7.1", "torch"]
+    assert snippet["constraint-dependencies"] == ["rocm==7.1", "torch>=2.8.0a0"]
 
 
 def test_pages_of_a_set_say_nothing_of_what_channels_do() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from packaging.version import Version
+
 from rocwright.errors import InvalidInput
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.adopt.locations import locations_key
@@ -136,4 +138,7 @@ explicit = true
 
 
 def _pin(project: str, said: list[str]) -> str:
-    return f"{project}=={said[0]}" if len(said) == 1 else project
+    """The version of a project; of several, from the lowest on: without a version uv binds no index to a name."""
+    if len(said) == 1:
+        return f"{project}=={said[0]}"
+    return f"{project}>={min(map(Version, said)).public}"
