@@ -138,7 +138,7 @@ explicit = true
 
 
 def _pin(project: str, said: list[str]) -> str:
-    """The version of a project; of several, from the lowest on: without a version uv binds no index to a name."""
+    """The version of a project; of several, from the lowest on: uv binds no index to a name without one."""
     if len(said) == 1:
         return f"{project}=={said[0]}"
     return f"{project}>={min(map(Version, said)).public}"
