@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ _SIDE = 64
 
 def steps_of_call(torch: Any, device: str, name: str) -> list[Step]:
     """The steps of the exercise of this name."""
-    make = {**_CALLS, **LAYERS}.get(name)
+    make: Callable[[Any, str], list[Step]] | None = {**_CALLS, **LAYERS}.get(name)
     if make is None:
         raise Absent(f"this script has no exercise {name}")
     return make(torch, device)
@@ -249,9 +248,8 @@ def _collective(torch: Any, device: str) -> list[Step]:
         if not distributed.is_available():
             raise Absent("this torch has no torch.distributed")
         with tempfile.TemporaryDirectory() as folder:
-            distributed.init_process_group(
-                backend, init_method=f"file://{os.path.join(folder, 'store')}", rank=0, world_size=1  # noqa: PTH118
-            )
+            store = f"file://{folder}/store"
+            distributed.init_process_group(backend, init_method=store, rank=0, world_size=1)
             try:
                 values = torch.arange(4.0, device=device)
                 distributed.all_reduce(values)

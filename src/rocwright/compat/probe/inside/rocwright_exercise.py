@@ -18,11 +18,11 @@ _LONGEST = 1000
 _KERNELS = 40
 
 
-class Absent(Exception):  # noqa: N818 - nothing went wrong
+class Absent(Exception):
     """What the exercise is about is not in this torch."""
 
 
-class Skipped(Exception):  # noqa: N818
+class Skipped(Exception):
     """A step that says nothing here, and why."""
 
 
@@ -95,21 +95,24 @@ class Session:
         self._mapped.update(now)
         self._line.say("end", state=state, error=error, mapped=[now[name] for name in fresh])
 
-    def _steps(self, row: dict[str, Any]) -> Iterable[Step]:
+    def _steps(self, row: dict[str, Any]) -> list[Step]:
         kind, _, name = row["id"].partition(":")
+        steps: list[Step]
         if kind == "dtype":
             from rocwright_types import steps_of
 
-            return steps_of(self._torch, self._device, row["names"], row["kind"])
-        if kind == "flag":
+            steps = steps_of(self._torch, self._device, row["names"], row["kind"])
+        elif kind == "flag":
             from rocwright_flags import steps_of_flag
 
-            return steps_of_flag(self._torch, self._device, row["flag"])
-        from rocwright_calls import steps_of_call
+            steps = steps_of_flag(self._torch, self._device, row["flag"])
+        else:
+            from rocwright_calls import steps_of_call
 
-        steps = list(steps_of_call(self._torch, self._device, name))
-        if self._profile:
-            steps.append(("kernels", lambda: self._kernels([act for _, act in steps[:-1]])))
+            steps = steps_of_call(self._torch, self._device, name)
+            if self._profile:
+                acts = [act for _, act in steps]
+                steps.append(("kernels", lambda: self._kernels(acts)))
         return steps
 
     def _step(self, name: str, act: Callable[[], Any]) -> None:
@@ -145,5 +148,5 @@ class Session:
         return [name[:200] for name in sorted(kernels)][:_KERNELS]
 
 
-class Stop(Exception):  # noqa: N818
+class Stop(Exception):
     """The steps behind build on the one that failed."""

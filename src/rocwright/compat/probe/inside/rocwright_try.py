@@ -1,4 +1,4 @@
-"""Try what an installed torch can do, one exercise after the other; needs the standard library and torch alone.
+"""Try what an installed torch can do, exercise by exercise; needs the standard library and torch alone.
 
     python rocwright_try.py TABLE [--device auto|cuda|cpu] [--timeout S] [--out FILE] [--json]
 
@@ -40,7 +40,8 @@ def read_table(path: str) -> dict[str, Any]:
         import tomllib
     except ImportError:
         sys.exit(f"{path}: TOML needs Python 3.11 or newer; give the table as JSON")
-    return tomllib.loads(data.decode())
+    held: dict[str, Any] = tomllib.loads(data.decode())
+    return held
 
 
 def exercises(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -49,7 +50,9 @@ def exercises(table: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for row in table["dtype"]:
         kind = kinds[row["kind"]]
-        found.append({"id": f"dtype:{row['name']}", "names": [row["name"], *row.get("also", [])], "kind": kind})
+        found.append(
+            {"id": f"dtype:{row['name']}", "names": [row["name"], *row.get("also", [])], "kind": kind}
+        )
     found += [{"id": f"call:{row['name']}"} for row in table["exercise"]]
     found += [{"id": f"flag:{row['name']}", "flag": row} for row in table["flag"]]
     return found
@@ -93,7 +96,7 @@ class Worker:
 
     def __init__(self, todo: list[dict[str, Any]], asked: str, profile: bool, log: str) -> None:
         self.log = log
-        open(log, "ab").close()  # noqa: PTH123, SIM115
+        open(log, "ab").close()  # noqa: PTH123
         reader, writer = os.pipe()
         parent = os.getpid()
         sys.stdout.flush()
@@ -257,6 +260,8 @@ class Course:
 
     def _end(self, row: dict[str, Any], output: str = "") -> None:
         row["seconds"] = round(time.monotonic() - self._since, 3)
+        if row["state"] != "done":
+            print(f"{row['id']}: {row['state']}: {row['error']}", file=sys.stderr, flush=True)
         if output:
             row["output"] = output
         self.known["exercises"].append(row)
