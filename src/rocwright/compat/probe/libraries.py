@@ -22,7 +22,7 @@ def judge_library(
 ) -> LibraryResult:
     """One library. On a torch without ROCm none is claimed, whatever its functions showed."""
     if not torch.hip:
-        return _result(row, "not a ROCm torch", "open", detail=f"torch {torch.version} is {torch.kind}")
+        return LibraryResult(row.name, "", "not a ROCm torch", "not claimed", exercises=row.exercises)
     fitting = [re.compile(file_pattern(stem, windows=False), re.IGNORECASE) for stem in row.stems]
 
     def fits(path: str) -> bool:
@@ -37,32 +37,17 @@ def judge_library(
         name for call in calls.values() for name in call.kernels if any(part in name for part in row.kernels)
     ]
     found, outcome, detail = _found(row, answers, calls, files=files, kernels=kernels)
-    return _result(
-        row,
-        found,
-        outcome,
+    return LibraryResult(
+        name=row.name,
+        claim="not reached by torch" if row.reached == "no" else row.reached,
+        found=found,
+        outcome=outcome,
         detail=detail,
+        exercises=row.exercises,
         files=tuple(dict.fromkeys(files)),
         needed_by=tuple(one.file for one in held if any(fits(name) for name in one.needed)),
         since="import" if at_import else next(iter(later), ""),
         kernels=tuple(dict.fromkeys(kernels)),
-    )
-
-
-def _result(
-    row: LibraryClaim,
-    found: LibraryFound,
-    outcome: Outcome,
-    *,
-    detail: str = "",
-    files: tuple[str, ...] = (),
-    needed_by: tuple[str, ...] = (),
-    since: str = "",
-    kernels: tuple[str, ...] = (),
-) -> LibraryResult:
-    claim = "not reached by torch" if row.reached == "no" else row.reached
-    return LibraryResult(
-        row.name, claim, found, outcome, detail, row.exercises, files, needed_by, since, kernels
     )
 
 

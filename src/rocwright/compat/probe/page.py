@@ -18,6 +18,7 @@ _OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "less": ("✗", "failed"),
     "more": ("+", "KNOWN"),
     "open": ("?", "no-report"),
+    "not claimed": ("–", "quiet"),
 }
 _GOOD = ("works", "not for this device")
 _STEPS = {"ok": "✓", "failed": "✗", "skipped": "–"}
@@ -59,11 +60,14 @@ def _about(report: Probe) -> list[tuple[str, str]]:
 def _tiles(report: Probe) -> str:
     working = sum(row.found == "works" for row in report.dtypes)
     shown = sum(row.outcome == "as claimed" for row in report.libraries)
+    claimed = sum(row.outcome != "not claimed" for row in report.libraries)
     calls = sum(row.found == "works" for row in report.calls)
     return page.tiles(
         [
             (f"{working} / {len(report.dtypes)}", "data types work", ""),
-            (f"{shown} / {len(report.libraries)}", "libraries as claimed", ""),
+            (f"{shown} / {claimed}", "libraries as claimed", "")
+            if claimed
+            else ("–", "not a ROCm torch", ""),
             (f"{calls} / {len(report.calls)}", "groups of functions work", ""),
             (str(len(report.failed)), "less than claimed", "NEW" if report.failed else ""),
             (str(report.restarts), "processes lost", "NEW" if report.restarts else ""),
@@ -82,18 +86,15 @@ def _cells(*texts: str) -> str:
 
 def _steps(steps: Iterable[Step]) -> str:
     """Each step with its mark; the words of one that failed follow."""
-    return ", ".join(
-        f"{_STEPS[one.state]} {escape(one.name)}" for one in steps if one.name not in ("kernels", "differs")
-    )
+    shown = (one for one in steps if one.name != "kernels")
+    return ", ".join(f"{_STEPS[one.state]}&nbsp;{escape(one.name)}" for one in shown)
 
 
-def _why(detail: str, more: Sequence[str] = ()) -> str:
-    found = escape(detail)
-    items = "".join(f"<li>{escape(one)}</li>" for one in more)
-    return (
-        f"{found}<details><summary>not asked for, and not there</summary><ul>{items}</ul></details>"
-        if items
-        else found
+def _why(detail: str, beyond: Sequence[str]) -> str:
+    """Why it is less than claimed, then what was not asked for and failed as well."""
+    return "<br>".join(
+        [escape(detail)] * bool(detail)
+        + [f'<span class="quiet">besides, {escape(one)}</span>' for one in beyond]
     )
 
 

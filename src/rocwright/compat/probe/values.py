@@ -11,7 +11,7 @@ from rocwright.model.probe import Exercised, ProbedDevice, Step
 # Of the JSON that `rocwright compat probe --json` prints.
 SCHEMA = 1
 # How what was found stands to what is claimed; `open`: this torch, or this machine, cannot show it.
-Outcome = Literal["as claimed", "less", "more", "open"]
+Outcome = Literal["as claimed", "less", "more", "open", "not claimed"]
 DtypeFound = Literal["works", "creates only", "fails", "crashes", "hangs", "not in this torch", "not run"]
 LibraryFound = Literal[
     "works", "mapped", "fails", "not in this process", "not reached by torch", "not seen", "not a ROCm torch"

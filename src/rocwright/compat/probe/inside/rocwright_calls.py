@@ -6,9 +6,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from rocwright_exercise import Absent, Skipped, Step
+from rocwright_exercise import Absent, Skipped, Step, expect
 from rocwright_layers import LAYERS
-from rocwright_types import expect
 
 _SIDE = 64
 

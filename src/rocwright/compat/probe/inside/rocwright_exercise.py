@@ -39,6 +39,12 @@ class Line:
             data = data[os.write(self._descriptor, data) :]
 
 
+def expect(found: Any, wanted: Any) -> None:
+    """Raises `ValueError` where a result is not what it must be."""
+    if found != wanted:
+        raise ValueError(f"gave {str(found)[:200]}, not {str(wanted)[:200]}")
+
+
 def told(error: BaseException) -> str:
     """An exception in a line: its type and the first line of its words."""
     words = str(error).strip().splitlines() or [""]
@@ -67,6 +73,10 @@ def work(descriptor: int, todo: Iterable[dict[str, Any]], asked: str, *, profile
     session = Session(line, torch, device, profile=profile)
     for row in todo:
         session.do(row)
+        problem = session.spoiled()
+        if problem:
+            line.say("spoiled", error=problem)
+            return
 
 
 class Session:
@@ -76,11 +86,12 @@ class Session:
         self._line, self._torch, self._device = line, torch, device
         self._profile = profile and device == "cuda"
         self._mapped = set(mapped())
+        self._failed = False
 
     def do(self, row: dict[str, Any]) -> None:
         """One exercise: each of its steps, until one fails that the others build on."""
         self._line.say("begin", id=row["id"])
-        state, error = "done", ""
+        state, error, self._failed = "done", "", False
         try:
             for name, act in self._steps(row):
                 self._step(name, act)
@@ -89,11 +100,22 @@ class Session:
         except Stop:
             pass
         except Exception as problem:
-            state, error = "failed", told(problem)
+            state, error, self._failed = "failed", told(problem), True
         now = mapped()
         fresh = sorted(set(now) - self._mapped)
         self._mapped.update(now)
         self._line.say("end", state=state, error=error, mapped=[now[name] for name in fresh])
+
+    def spoiled(self) -> str:
+        """What the GPU answers after a failure to a sum that cannot fail: some errors stay with the process."""
+        if not self._failed or self._device == "cpu":
+            return ""
+        try:
+            expect((self._torch.ones(1, device=self._device) + 1).tolist(), [2.0])
+            self._torch.cuda.synchronize()
+        except Exception as problem:
+            return told(problem)
+        return ""
 
     def _steps(self, row: dict[str, Any]) -> list[Step]:
         kind, _, name = row["id"].partition(":")
@@ -128,7 +150,7 @@ class Session:
         except Skipped as why:
             state, error = "skipped", str(why)
         except Exception as problem:
-            state, error = "failed", told(problem)
+            state, error, self._failed = "failed", told(problem), True
         self._line.say("stepped", name=name, state=state, error=error, value=value)
         if state == "failed" and name in ("create", "to device"):
             raise Stop

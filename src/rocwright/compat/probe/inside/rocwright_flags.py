@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocwright_exercise import Absent, Skipped, Step
-from rocwright_types import expect
+from rocwright_exercise import Absent, Skipped, Step, expect
 
 # A long sum, which the libraries cut into parts: their partial sums are what the flags are about.
 _OUTER, _INNER = 64, 65_536

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rocwright_exercise import Skipped, Step
-from rocwright_types import expect
+from rocwright_exercise import Skipped, Step, expect
 
 
 def _all(found: Any, wanted: float, off: float = 1e-3) -> None:

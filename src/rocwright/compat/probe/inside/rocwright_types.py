@@ -5,17 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rocwright_exercise import Absent, Skipped, Step
+from rocwright_exercise import Absent, Skipped, Step, expect
 
 # Exact in every data type, the four bits of quint4x2 and the three of float8_e5m2's significand included.
 _VALUES = (1, 2, 3, 4, 0, 1, 2, 3)
 _SIDE = 16
-
-
-def expect(found: Any, wanted: Any) -> None:
-    """Raises `ValueError` where a result is not what it must be."""
-    if found != wanted:
-        raise ValueError(f"gave {str(found)[:200]}, not {str(wanted)[:200]}")
 
 
 def steps_of(torch: Any, device: str, names: list[str], kind: dict[str, Any]) -> list[Step]:
