@@ -120,8 +120,9 @@ def require_torch(answers: Answers, python: Path | str) -> None:
     if imported.state != "ok" or answers.torch is None:
         words = {"crashed": "the import crashed", "hung": "the import hung"}
         why = ": ".join(filter(None, (words.get(imported.state, ""), imported.error)))
-        last = [line.strip() for line in imported.output.splitlines() if line.strip()][-3:]
-        told = "; ".join(line for line in last if line not in imported.error and imported.error not in line)
+        # What it printed last, without where Python was: that does not fit in a line.
+        printed = imported.output.partition("Fatal Python error")[0].splitlines() or [""]
+        told = printed[-1].strip() if imported.state in words else ""
         raise TorchBroken(
             f"torch cannot be imported by {python}: {why or 'its process ended early'}"
             + (f" ({told})" if told else ""),

@@ -90,7 +90,7 @@ class Session:
 
     def do(self, row: dict[str, Any]) -> None:
         """One exercise: each of its steps, until one fails that the others build on."""
-        self._line.say("begin", id=row["id"])
+        self._line.say("begin", id=row["id"], at=os.fstat(2).st_size)
         state, error, self._failed = "done", "", False
         try:
             for name, act in self._steps(row):
@@ -107,7 +107,7 @@ class Session:
         self._line.say("end", state=state, error=error, mapped=[now[name] for name in fresh])
 
     def spoiled(self) -> str:
-        """What the GPU answers after a failure to a sum that cannot fail: some errors stay with the process."""
+        """What the GPU answers after a failure to a sum that cannot fail: some errors stay for good."""
         if not self._failed or self._device == "cpu":
             return ""
         try:
