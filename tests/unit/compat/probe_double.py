@@ -1,7 +1,7 @@
 """A test double of torch: tensors as lists of numbers, and data types that end the process, hang or fail.
 
 What goes wrong is said by the environment variable DOUBLE_TORCH, as JSON: `{"float16": "segfault"}` names
-what a data type does when a tensor of it is made, `{"import": …}` what the import does; `"gpus": n` gives GPUs.
+what a data type does when a tensor of it is made, `{"import": …}` what the import does, `"gpus": n` its GPUs.
 """
 
 from __future__ import annotations
