@@ -1,12 +1,10 @@
-"""The page of a probe in a real browser: asks nobody, small screens, the picture of it."""
+"""The page of a probe in a real browser: it asks nobody and fits small screens."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from selenium import webdriver
@@ -19,8 +17,6 @@ from rocwright.model.probe import Step
 from unit.compat.probe_answers import TABLE, answers, exercised
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-# Where `make screenshots` wants the picture of the documentation.
-PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +86,3 @@ def test_nothing_is_cut_off_on_a_screen_of_320_pixels(browser: webdriver.Chrome,
     for summary in browser.find_elements(By.CSS_SELECTOR, "summary"):
         browser.execute_script("arguments[0].parentElement.open = true", summary)
     assert browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]") == [320, 320]
-
-
-def test_the_picture_in_the_documentation_is_of_this_page(
-    browser: webdriver.Chrome, page: str, tmp_path: Path
-) -> None:
-    browser.get(page)
-    picture = Path(PICTURES or tmp_path) / "probe.png"
-    assert browser.save_screenshot(str(picture))
-    assert 10_000 < picture.stat().st_size < 400_000

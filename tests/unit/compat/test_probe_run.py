@@ -64,19 +64,20 @@ def test_a_sound_torch_does_what_is_claimed(double: Callable[..., None]) -> None
 
 
 @pytest.mark.parametrize(
-    ("fault", "verdict", "why"),
+    ("name", "fault", "verdict", "why"),
     [
-        ("segfault", "crashes", "in create: the process ended by signal SIGSEGV"),
-        ("exit", "crashes", "in create: the process ended with exit code 0"),
-        ("hang", "hangs", "in create: not done after 2 seconds"),
-        ("raise", "fails", "create: RuntimeError: not here"),
+        # The first, one between, and the last one.
+        ("float16", "segfault", "crashes", "in create: the process ended by signal SIGSEGV"),
+        ("bfloat16", "segfault", "crashes", "in create: the process ended by signal SIGSEGV"),
+        ("uint16", "segfault", "crashes", "in create: the process ended by signal SIGSEGV"),
+        ("float16", "exit", "crashes", "in create: the process ended with exit code 0"),
+        ("uint16", "hang", "hangs", "in create: not done after 2 seconds"),
+        ("bfloat16", "raise", "fails", "create: RuntimeError: not here"),
     ],
 )
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "uint16"])
 def test_a_fault_costs_one_row(
-    double: Callable[..., None], fault: str, verdict: str, why: str, name: str
+    double: Callable[..., None], name: str, fault: str, verdict: str, why: str
 ) -> None:
-    """The first, one between, and the last one."""
     double(**{name: fault})
     report = probe(Path(sys.executable), table(), limit_s=2.0)
     assert found(report) == SOUND | {name: verdict}
@@ -143,6 +144,41 @@ def test_a_gpu_that_answers_no_more_is_left_to_a_new_process(double: Callable[..
     )
     assert (report.environment.device, report.restarts) == ("cuda", 1)
     assert [one.target for one in report.environment.devices] == ["gfx942:sramecc+"]
+
+
+CALLS = """
+flag = []
+library = []
+[[exercise]]
+name = "fft"
+calls = ["torch.fft.fft"]
+[[exercise]]
+name = "random"
+calls = ["torch.rand"]
+"""
+
+
+def test_kernels_are_those_that_the_profiler_saw_on_the_gpu(double: Callable[..., None]) -> None:
+    double(gpus=1, hip="7.1")
+    report = probe(Path(sys.executable), table(CALLS))
+    assert [row.kernels for row in report.calls] == [("a_kernel",), ("a_kernel",)]
+    # The double's transforms are none, and it has no numbers at random.
+    assert [row.found for row in report.calls] == ["fails", "fails"]
+
+
+@pytest.mark.parametrize("fault", ["segfault", "hang", "raise"])
+def test_a_profiler_that_fails_is_no_failure_of_the_functions(
+    double: Callable[..., None], fault: str
+) -> None:
+    double(gpus=1, hip="7.1", profiler=fault)
+    report = probe(Path(sys.executable), table(CALLS), limit_s=2.0)
+    assert [(row.found, row.kernels) for row in report.calls] == [("fails", ()), ("fails", ())]
+    assert all("profiler" not in row.detail and "process" not in row.detail for row in report.calls)
+    # Lost once, it is not asked again.
+    assert report.restarts == (0 if fault == "raise" else 1)
+    asked = [any(step.name == "kernels" for step in row.steps) for row in report.calls]
+    assert asked == ([True, True] if fault == "raise" else [False, False])
+    assert found(report) == SOUND
 
 
 def test_flags_are_read_and_set(double: Callable[..., None]) -> None:
