@@ -47,13 +47,15 @@ class LibraryClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One of ROCm's libraries, and how torch gets at it.
 
     `stems` are names of its files without `lib` and `.so`; `kernels` parts of the names of its kernels, where
-    those tell it; `exercises` reach it. A library with `optional` is not in every torch, and that says why.
+    those tell it; `marks` parts of mangled names that its templates leave in a library. `exercises` reach it.
+    A library with `optional` is not in every torch, and that says why.
     """
 
     name: str
     reached: Literal["linked", "compiled in", "no"]
     stems: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
     exercises: tuple[str, ...] = ()
     optional: str = ""
     note: str = ""

@@ -43,5 +43,18 @@ def test_device_code_is_told_by_its_targets(tmp_path: Path) -> None:
     assert (one.device_code, one.targets) == ("inside", ("gfx1100", "gfx90a:xnack-"))
 
 
+def test_templates_are_known_by_their_names(tmp_path: Path) -> None:
+    """Mangled as by the Itanium C++ ABI: a namespace's name follows its length."""
+    (tmp_path / "names.c").write_text(
+        'const char *const names[] = {"_ZN7rocprim6detail15sort_kernelILj1EEEvv", "_ZN6thrustice"};\n'
+    )
+    path = tmp_path / "torch" / "lib" / "libtorch_hip.so"
+    path.parent.mkdir(parents=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, tmp_path / "names.c"], check=True)
+    marks = {"hipCUB": [b"6hipcub", b"7rocprim"], "rocWMMA": [b"7rocwmma"]}
+    assert [one.marks for one in look(tmp_path / "torch", marks)] == [("hipCUB",)]
+    assert [one.marks for one in look(tmp_path / "torch")] == [()]
+
+
 def test_no_torch_is_no_library(tmp_path: Path) -> None:
     assert look(tmp_path) == ()

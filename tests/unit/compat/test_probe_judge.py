@@ -50,6 +50,17 @@ def test_what_torch_needs_is_said_by_its_own_files() -> None:
     assert rows["hipFFT"].needed_by == ()
 
 
+def test_templates_are_compiled_in_where_torch_holds_their_names() -> None:
+    held = (HeldLibrary("lib/libtorch_hip.so", 1, marks=("rocThrust", "rocWMMA")),)
+    found = libraries(judge(answers(), TABLE, held))
+    assert found["rocThrust"] == ("compiled in", "as claimed")
+    assert found["rocWMMA"] == ("compiled in", "more"), "nobody says that torch uses it"
+    # Kernels say more than names do, and nothing less.
+    assert found["hipCUB"] == ("works", "as claimed")
+    assert found["Composable Kernel"] == ("not seen", "open")
+    assert libraries(judge(answers(device="cpu"), TABLE, held))["rocThrust"] == ("compiled in", "open")
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [

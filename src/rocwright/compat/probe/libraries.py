@@ -36,7 +36,8 @@ def judge_library(
     kernels = [
         name for call in calls.values() for name in call.kernels if any(part in name for part in row.kernels)
     ]
-    found, outcome, detail = _found(row, answers, calls, files=files, kernels=kernels)
+    marked = [one.file for one in held if row.name in one.marks]
+    found, outcome, detail = _found(row, answers, calls, files=files, kernels=kernels, marked=marked)
     return LibraryResult(
         name=row.name,
         claim="not reached by torch" if row.reached == "no" else row.reached,
@@ -58,27 +59,29 @@ def _found(
     *,
     files: Sequence[str],
     kernels: Sequence[str],
+    marked: Sequence[str],
 ) -> tuple[LibraryFound, Outcome, str]:
     if row.reached == "no":
         if files:
             return "mapped", "more", "it is in the process, although torch is not said to reach it"
+        if marked:
+            return "compiled in", "more", f"its names are in {', '.join(marked)}"
         return "not reached by torch", "as claimed", row.note
-    on_gpu = answers.device == "cuda"
     wrong = [calls[name] for name in row.exercises if name in calls and calls[name].found in _WRONG]
     if row.reached == "linked" and not files:
         if row.optional:
             return "not in this process", "open", row.optional
         return "not in this process", "less", "torch works without it, or it could not be loaded"
-    if not on_gpu:
+    names = f"its names are in {', '.join(marked)}" if marked else ""
+    if answers.device != "cuda":
+        why = f"no GPU to compute on: {answers.device_problem or 'the CPU was asked for'}"
         if row.reached == "linked":
-            return (
-                "mapped",
-                "open",
-                f"no GPU to compute on: {answers.device_problem or 'the CPU was asked for'}",
-            )
-        return "not seen", "open", "its code is compiled into torch, and there is no GPU to run it on"
+            return "mapped", "open", why
+        return ("compiled in" if marked else "not seen"), "open", "; ".join(filter(None, (names, why)))
     if wrong:
         return "fails", "less", "; ".join(f"{one.name} {one.found}: {one.detail}" for one in wrong)
     if row.reached == "linked" or kernels:
         return "works", "as claimed", ""
+    if marked:
+        return "compiled in", "as claimed", f"{names}; no kernel that ran bears its name"
     return "not seen", "open", "no kernel that ran bears its name"

@@ -11,7 +11,7 @@ import msgspec
 
 from rocwright.compat.probe.held import look
 from rocwright.compat.probe.judge import judge
-from rocwright.compat.probe.values import Probe
+from rocwright.compat.probe.values import HeldLibrary, Probe
 from rocwright.errors import (
     ClaimFailed,
     CommandFailed,
@@ -47,8 +47,18 @@ def probe(
         raise UsageError(f"an exercise cannot end within {limit_s:g} seconds", next_step="give more than 0")
     answers = ask(python, table, device=device, limit_s=limit_s, note=note)
     require_torch(answers, python)
-    place = Path(answers.torch.place).parent if answers.torch and answers.torch.place else None
-    return judge(answers, table, look(place) if place is not None and place.is_dir() else ())
+    return judge(answers, table, _held(answers, table))
+
+
+def _held(answers: Answers, table: ProbeTable) -> tuple[HeldLibrary, ...]:
+    """What lies in torch's directory; nothing where that is not to be found."""
+    torch = answers.torch
+    if torch is None or not torch.place or not Path(torch.place).parent.is_dir():
+        return ()
+    # Templates of ROCm are looked for where there can be some: that reads all of the files.
+    rows = table.library if torch.hip else ()
+    marks = {row.name: [mark.encode() for mark in row.marks] for row in rows if row.marks}
+    return look(Path(torch.place).parent, marks)
 
 
 def ask(

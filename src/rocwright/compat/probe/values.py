@@ -14,7 +14,14 @@ SCHEMA = 1
 Outcome = Literal["as claimed", "less", "more", "open", "not claimed"]
 DtypeFound = Literal["works", "creates only", "fails", "crashes", "hangs", "not in this torch", "not run"]
 LibraryFound = Literal[
-    "works", "mapped", "fails", "not in this process", "not reached by torch", "not seen", "not a ROCm torch"
+    "works",
+    "mapped",
+    "compiled in",
+    "fails",
+    "not in this process",
+    "not reached by torch",
+    "not seen",
+    "not a ROCm torch",
 ]
 CallFound = Literal[
     "works", "fails", "crashes", "hangs", "not for this device", "not in this torch", "not run"
@@ -89,7 +96,7 @@ class HeldLibrary(msgspec.Struct, frozen=True):
     """A library of torch's own directory: what it needs, and the targets that it holds code for.
 
     `device_code` is `inside` (with `targets`), `apart` (split off into archives), or nothing; `problem` says
-    why it could not be read. `size` in bytes.
+    why it could not be read. `size` in bytes; `marks` are libraries whose templates left their names in it.
     """
 
     file: str
@@ -97,6 +104,7 @@ class HeldLibrary(msgspec.Struct, frozen=True):
     needed: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     device_code: DeviceCode = ""
+    marks: tuple[str, ...] = ()
     problem: str = ""
 
 

@@ -216,6 +216,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", default="", help="file for the answers")
     parser.add_argument("--json", action="store_true", help="print the answers")
     options = parser.parse_args(argv)
+    if not hasattr(os, "fork"):
+        sys.exit("processes that may be lost are forked, which this system has not: use Linux, or WSL")
     table = read_table(options.table)
     limits = table["limits"]
     answers = Answers(options.device, os.path.abspath(options.out) if options.out else "")  # noqa: PTH100
