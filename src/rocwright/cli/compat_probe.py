@@ -50,9 +50,12 @@ def compat_probe(
         Print the report as JSON.
     """
     table = load_table("probe", ProbeTable)
-    if answers is not None and python is not None:
-        raise UsageError("--answers are those of another run: they have no --python", next_step="give one")
     if answers is not None:
+        if python is not None or timeout is not None or device != "auto":
+            raise UsageError(
+                "--answers are of a run that is over; --python, --device and --timeout are for a new one",
+                next_step="leave them out",
+            )
         report = report_on(answers, table)
     else:
         interpreter = find_python(python, sys.executable)

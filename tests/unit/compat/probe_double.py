@@ -31,6 +31,9 @@ def act(fault):
         os._exit(0)
     elif fault == "raise":
         raise RuntimeError("not here\\nand a second line")
+    elif fault == "take the GPU along":
+        open(FAULTS["mark"], "w").close()
+        os.kill(os.getpid(), signal.SIGABRT)
     elif fault == "spoil":
         SPOILED.append(1)
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
@@ -156,7 +159,7 @@ version = types.SimpleNamespace(
 )
 cuda = types.SimpleNamespace(
     init=init,
-    device_count=lambda: FAULTS.get("gpus", 0),
+    device_count=lambda: 0 if os.path.exists(FAULTS.get("mark", "")) else FAULTS.get("gpus", 0),
     get_device_properties=properties,
     synchronize=synchronize,
 )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.cli import main
@@ -14,8 +15,17 @@ from rocwright.compat.probe import run as probing
 from rocwright.compat.probe.run import probe, read_answers, require_claims
 from rocwright.compat.probe.values import Probe
 from rocwright.data import parse_table
-from rocwright.errors import ClaimFailed, InvalidData, MissingTool, NoGpu, TorchBroken, UsageError
+from rocwright.errors import (
+    ClaimFailed,
+    CommandFailed,
+    InvalidData,
+    MissingTool,
+    NoGpu,
+    TorchBroken,
+    UsageError,
+)
 from rocwright.model.probe import ProbeTable
+from rocwright.system import process
 from unit.compat.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
 
 DTYPES = ("float16", "float32", "bfloat16", "int32", "uint16")
@@ -144,6 +154,19 @@ def test_a_gpu_that_answers_no_more_is_left_to_a_new_process(double: Callable[..
     )
     assert (report.environment.device, report.restarts) == ("cuda", 1)
     assert [one.target for one in report.environment.devices] == ["gfx942:sramecc+"]
+
+
+def test_a_gpu_that_is_gone_leaves_nothing_to_the_cpu(double: Callable[..., None], tmp_path: Path) -> None:
+    double(float32="take the GPU along", gpus=1, hip="7.1", mark=str(tmp_path / "gone"))
+    report = probe(Path(sys.executable), table())
+    assert found(report) == {
+        "float16": "works",
+        "float32": "crashes",
+        **dict.fromkeys(("bfloat16", "int32", "uint16"), "not run"),
+    }
+    assert report.environment.device == "cuda"
+    assert report.environment.device_problem == "it was gone after a process was lost (torch lists none)"
+    assert report.failed == tuple(f"torch.{name}" for name in DTYPES[1:])
 
 
 CALLS = """
@@ -283,20 +306,25 @@ def test_answers_of_another_machine_are_reported_on(
     double: Callable[..., None], small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The script alone, as somebody without rocwright runs it: with a table as JSON or TOML."""
-    from rocwright.system import process
-
     toml, out = tmp_path / "probe.toml", tmp_path / "answers.json"
     toml.write_text(NOTHING_ELSE + TABLE)
     if sys.version_info < (3, 11):
         toml = tmp_path / "probe.json"
-        import msgspec
-
         toml.write_bytes(msgspec.json.encode(table()))
     done = process.run([sys.executable, probing.SCRIPT, toml, "--out", out, "--json"])
     assert json.loads(done.stdout) == json.loads(out.read_text())
     assert ended(["--answers", str(out)]) == 0
     assert "float16    supported  works  as claimed" in capsys.readouterr().out
     assert ended(["--answers", str(out), "--python", sys.executable]) == 2
+
+
+def test_the_script_alone_says_what_is_wrong_with_its_table(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text("{")
+    for name, why in (("absent.json", "No such file"), ("broken.json", "cannot be read")):
+        with pytest.raises(CommandFailed) as caught:
+            process.run([sys.executable, probing.SCRIPT, tmp_path / name])
+        assert caught.value.status == 1
+        assert why in caught.value.tail and "Traceback" not in caught.value.tail
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from rocwright.compat.probe.libraries import judge_library
 from rocwright.compat.probe.values import (
     SCHEMA,
+    CallFound,
     CallResult,
     DtypeFound,
     DtypeResult,
@@ -30,7 +29,7 @@ from rocwright.model.probe import (
     TorchAbout,
 )
 
-_LOST: dict[str, str] = {"crashed": "crashes", "hung": "hangs"}
+_LOST = ("crashed", "hung")
 
 
 def judge(answers: Answers, table: ProbeTable, held: Sequence[HeldLibrary] = ()) -> Probe:
@@ -139,32 +138,35 @@ def _dtype_found(needs: Sequence[str], needed: Sequence[Step], done: Exercised) 
 
 
 def _call(row: ExerciseRow, done: Exercised) -> CallResult:
-    own = done.own
-    wrong = "; ".join(failed_steps(own))
-    result = CallResult(
-        row.name, row.calls, "works", wrong, done.mapped, done.kernels, done.steps, done.seconds
+    found, detail = _call_found(done)
+    return CallResult(
+        name=row.name,
+        calls=row.calls,
+        found=found,
+        detail=detail,
+        mapped=done.mapped,
+        kernels=done.kernels,
+        steps=done.steps,
+        seconds=done.seconds,
     )
-    change = {"detail": done.error}
+
+
+def _call_found(done: Exercised) -> tuple[CallFound, str]:
     if done.lost:
-        where = f"in {done.step}: " if done.step else ""
-        lost = {"found": _LOST[done.state], "detail": f"{where}{done.error}"}
-        return _changed(result, **lost)
+        at = f"in {done.step}: {done.error}" if done.step else done.error
+        return ("crashes" if done.state == "crashed" else "hangs"), at
     if done.state == "absent":
-        return _changed(result, found="not in this torch", **change)
+        return "not in this torch", done.error
     if done.state == "not run":
-        return _changed(result, found="not run", **change)
+        return "not run", "the process could not be started again"
     if done.state == "failed":
-        return _changed(result, found="fails", **change)
+        return "fails", first_line(done.error)
+    wrong = "; ".join(failed_steps(done.own))
     if wrong:
-        return _changed(result, found="fails")
-    if not any(one.state == "ok" for one in own):
-        why = "; ".join(dict.fromkeys(one.error for one in own))
-        return _changed(result, found="not for this device", detail=why)
-    return result
-
-
-def _changed(result: CallResult, **fields: str) -> CallResult:
-    return msgspec.structs.replace(result, **fields)
+        return "fails", wrong
+    if not any(one.state == "ok" for one in done.own):
+        return "not for this device", "; ".join(dict.fromkeys(one.error for one in done.own))
+    return "works", ""
 
 
 def _flag(row: FlagRow, done: Exercised) -> FlagResult:

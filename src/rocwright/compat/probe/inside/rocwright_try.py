@@ -34,17 +34,19 @@ _VAIN = 2
 
 def read_table(path: str) -> dict[str, Any]:
     """The table, from TOML or JSON."""
-    with open(path, "rb") as stream:  # noqa: PTH123
-        data = stream.read()
-    if path.endswith(".json"):
-        table: dict[str, Any] = json.loads(data)
-        return table
+    parse: Any = json.loads
+    if not path.endswith(".json"):
+        try:
+            import tomllib
+        except ImportError:
+            sys.exit(f"{path}: TOML needs Python 3.11 or newer; give the table as JSON")
+        parse = tomllib.loads
     try:
-        import tomllib
-    except ImportError:
-        sys.exit(f"{path}: TOML needs Python 3.11 or newer; give the table as JSON")
-    held: dict[str, Any] = tomllib.loads(data.decode())
-    return held
+        with open(path, encoding="utf-8") as stream:  # noqa: PTH123
+            table: dict[str, Any] = parse(stream.read())
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path} cannot be read: {error}")
+    return table
 
 
 def exercises(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -143,7 +145,9 @@ class Course:
 
     def _take(self, message: dict[str, Any], worker: Worker) -> None:
         what = message.pop("what")
-        if what == "torch":
+        if what == "torch" and self.known["torch"] is not None:
+            pass  # Said again by a process that took another's place.
+        elif what == "torch":
             self.known["torch"] = message["facts"]
             self.known["import"]["state"] = "ok"
             self.known["mapped"] = message["mapped"]
@@ -151,10 +155,7 @@ class Course:
             self.known["import"] = {**message, "output": worker.printed(self._at)}
             self._over = True
         elif what == "device":
-            self.known["device"] = message["device"]
-            self.known["device_problem"] = self.known["device_problem"] or message["problem"]
-            self.known["torch"]["devices"] = message["devices"]
-            self._over = not message["device"]
+            self._take_device(**message)
         elif what == "begin":
             self._since, self._at = time.monotonic(), message["at"]
             self.running = {"id": message["id"], "state": "done", "steps": [], "step": ""}
@@ -172,6 +173,16 @@ class Course:
             assert self.running is not None
             self._end({**self.running, **message})
         self.answers.save()
+
+    def _take_device(self, device: str, problem: str, devices: list[dict[str, Any]]) -> None:
+        """What is computed on: the same to the end, or a fault of the GPU would leave the rest to the CPU."""
+        if device and not self.known["device"]:
+            self.asked = self.known["device"] = device
+            self.known["torch"]["devices"] = devices
+        elif not device and self.known["device"]:
+            problem = f"it was gone after a process was lost ({problem or 'torch lists none'})"
+        self.known["device_problem"] = self.known["device_problem"] or problem
+        self._over = not device
 
     def _end(self, row: dict[str, Any], output: str = "") -> None:
         row["seconds"] = round(time.monotonic() - self._since, 3)
@@ -216,6 +227,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--out", default="", help="file for the answers")
     parser.add_argument("--json", action="store_true", help="print the answers")
     options = parser.parse_args(argv)
+    if options.timeout < 0:
+        parser.error(f"an exercise cannot end within {options.timeout:g} seconds")
     if not hasattr(os, "fork"):
         sys.exit("processes that may be lost are forked, which this system has not: use Linux, or WSL")
     table = read_table(options.table)
