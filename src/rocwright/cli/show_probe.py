@@ -29,11 +29,23 @@ def show_probe(report: Probe) -> None:
     console.table("Functions", ("functions", "found", "took", "detail"), calls, right=(2,))
     console.out("")
     flags = [
-        (row.name.removeprefix("torch.backends."), row.value, row.found, row.issue) for row in report.flags
+        (
+            row.name.removeprefix("torch.backends."),
+            row.value,
+            row.found,
+            row.detail or off(row.off),
+            row.issue,
+        )
+        for row in report.flags
     ]
-    console.table("Flags of known issues", ("flag", "value", "found", "known issue"), flags)
+    console.table("Flags of known issues", ("flag", "value", "found", "", "known issue"), flags)
     if report.restarts:
         console.say(f"{report.restarts} processes were lost and replaced")
+
+
+def off(values: dict[str, str]) -> str:
+    """How far the results of a flag's values are from double precision."""
+    return "off by " + ", ".join(f"{one} ({value})" for value, one in values.items()) if values else ""
 
 
 def beyond(steps: tuple[str, ...]) -> str:

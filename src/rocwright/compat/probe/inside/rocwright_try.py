@@ -145,12 +145,11 @@ class Course:
 
     def _take(self, message: dict[str, Any], worker: Worker) -> None:
         what = message.pop("what")
-        if what == "torch" and self.known["torch"] is not None:
-            pass  # Said again by a process that took another's place.
-        elif what == "torch":
-            self.known["torch"] = message["facts"]
-            self.known["import"]["state"] = "ok"
-            self.known["mapped"] = message["mapped"]
+        if what == "torch":
+            # A process that takes another's place says it again.
+            if self.known["torch"] is None:
+                self.known["torch"], self.known["mapped"] = message["facts"], message["mapped"]
+                self.known["import"]["state"] = "ok"
         elif what == "no torch":
             self.known["import"] = {**message, "output": worker.printed(self._at)}
             self._over = True
