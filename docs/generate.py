@@ -48,6 +48,7 @@ from rocwright.model.landing import LandingTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Choice, Plan, Publication
 from rocwright.model.platforms import Platforms
+from rocwright.model.probe import ProbeTable
 from rocwright.model.profile import Profile, ProfileTable
 from rocwright.model.project import PLATFORMS, ProjectTable
 from rocwright.model.signatures import SignatureTable
@@ -548,6 +549,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-tests": lambda: _schema(SuiteTable),
     "data-skips": lambda: _schema(SkipTable),
     "data-signatures": lambda: _schema(SignatureTable),
+    "data-probe": lambda: _schema(ProbeTable),
     "data-slurm": lambda: _schema(SlurmTable),
     "data-landing": lambda: _schema(LandingTable),
     "data-gpus": lambda: _schema(GpuTable),

@@ -26,6 +26,8 @@
     ├── UnsavedWork                    11   a checkout holds changes or commits of yours; nothing was touched
     ├── NotReady                       12   what a build needs is missing, all of it named; nothing was begun
     ├── ChannelBusy                    13   another publisher is changing this channel; try again later
+    ├── ClaimFailed                    14   an installed torch does less than is claimed of it
+    ├── TorchBroken                    15   a torch is installed, and cannot be imported
     ├── SuiteFailed                     1   tests failed, or a run that was expected gave no report
     ├── NoGpu                           1   no GPU here fits what the tests are for
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
@@ -40,6 +42,7 @@ from os import PathLike
 
 __all__ = [
     "ChannelBusy",
+    "ClaimFailed",
     "CommandFailed",
     "ContractBroken",
     "GateClosed",
@@ -63,6 +66,7 @@ __all__ = [
     "NotReady",
     "RocwrightError",
     "SuiteFailed",
+    "TorchBroken",
     "Unreachable",
     "UnsavedWork",
     "UsageError",
@@ -244,6 +248,18 @@ class ChannelBusy(RocwrightError):
     """Another publisher is at this channel; what this run recorded is kept, a new run completes it."""
 
     exit_code = 13
+
+
+class ClaimFailed(RocwrightError):
+    """An installed torch does less than is claimed of it; the message names what."""
+
+    exit_code = 14
+
+
+class TorchBroken(RocwrightError):
+    """A torch is installed and cannot be imported: the message holds what it said."""
+
+    exit_code = 15
 
 
 class SuiteFailed(RocwrightError):

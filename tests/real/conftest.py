@@ -21,6 +21,8 @@ from pathlib import Path
 import pytest
 
 from real import corpus, sdk_index, sdk_sets
+from real.gputest import userland
+from real.gputest.desk import Desk
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -191,3 +193,15 @@ def real_environment(
             return made[kind]
 
         yield environment
+
+
+@pytest.fixture(scope="session")
+def desk(newcomer: Newcomer) -> Iterator[Desk]:
+    """Debian's torch and its sources, the newcomer's own; about 30 seconds, once."""
+    root = newcomer.home / "torch"
+    root.mkdir()
+    python = userland.make(root / "userland")
+    checkout = userland.make_checkout(root / "pytorch")
+    newcomer.own(root)
+    yield Desk(newcomer, root, python, checkout)
+    shutil.rmtree(root)

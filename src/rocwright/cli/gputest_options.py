@@ -16,12 +16,13 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.devices.select import Policy, Query
-from rocwright.gputest.setting import PlatformName, Setting, Wanted, find_python, gather, shown_facts
+from rocwright.gputest.setting import PlatformName, Setting, Wanted, gather, shown_facts
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.locked import torch_commits
 from rocwright.system import console
+from rocwright.system.interpreters import find_python
 
 _Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
 _Text = Annotated[str, Parameter(show_default=False)]

@@ -20,7 +20,7 @@ from rocwright.gputest.devices.select import parse_wanted, select
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.isolate.plan import check_arguments
 from rocwright.gputest.recorded import run_recorded
-from rocwright.gputest.setting import find_python, shown_facts
+from rocwright.gputest.setting import shown_facts
 from rocwright.gputest.skips.entries import load_entries
 from rocwright.gputest.smoke_suite import (
     SmokeSetting,
@@ -31,6 +31,7 @@ from rocwright.gputest.smoke_suite import (
 )
 from rocwright.gputest.tell import Teller
 from rocwright.system import console
+from rocwright.system.interpreters import find_python
 
 
 def gputest_smoke(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import MissingTool, UsageError
+from rocwright.errors import UsageError
 from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import DeviceGroup, Policy, Query, device_env, parse_wanted, select
 from rocwright.gputest.devices.visible import unwanted
@@ -111,25 +110,6 @@ class Setting:
     def removed(self, environment: ChildEnvironment, inherited: Mapping[str, str]) -> tuple[str, ...]:
         """Variables that no test process may inherit: other names for the visible GPUs among them."""
         return tuple(sorted({*environment.removed, *unwanted(inherited, self.facts.variable)}))
-
-
-def find_python(text: Path | None, running: str) -> Path:
-    """The interpreter that is meant: a program, or an environment's directory; `running` for none.
-
-    Its path is not resolved: a link in an environment is what makes it that environment's.
-    """
-    if text is None:
-        return Path(running)
-    path = Path(os.path.abspath(text.expanduser()))  # noqa: PTH100 - resolve() would leave the environment
-    if path.is_dir():
-        for name in ("bin/python", "Scripts/python.exe"):
-            if (path / name).exists():
-                return path / name
-        raise MissingTool(
-            f"{path} is a directory without a Python interpreter",
-            next_step="give an environment, or its python program: --python .venv",
-        )
-    return path
 
 
 def gather(

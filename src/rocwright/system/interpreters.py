@@ -117,6 +117,25 @@ def find_interpreter(text: str = "") -> Interpreter:
     )
 
 
+def find_python(text: Path | None, running: str) -> Path:
+    """The interpreter that is meant: a program, or an environment's directory; `running` for none.
+
+    Its path is not resolved: a link in an environment is what makes it that environment's.
+    """
+    if text is None:
+        return Path(running)
+    path = Path(os.path.abspath(text.expanduser()))  # noqa: PTH100 - resolve() would leave the environment
+    if path.is_dir():
+        for name in ("bin/python", "Scripts/python.exe"):
+            if (path / name).exists():
+                return path / name
+        raise MissingTool(
+            f"{path} is a directory without a Python interpreter",
+            next_step="give an environment, or its python program: --python .venv",
+        )
+    return path
+
+
 def _candidates(major: str, minor: str, threads: str) -> Iterator[Path]:
     program = f"python{major}.{minor}{threads}"
     if f"{sys.version_info[0]}.{sys.version_info[1]}" == f"{major}.{minor}":

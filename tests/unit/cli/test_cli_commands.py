@@ -208,6 +208,8 @@ CODES = {
     "GateClosed": 10,
     "UnsavedWork": 11,
     "ChannelBusy": 13,
+    "ClaimFailed": 14,
+    "TorchBroken": 15,
     "SuiteFailed": 1,
     "NoGpu": 1,
     "NoObject": 3,

@@ -1,0 +1,1 @@
+"""Measure what an installed torch can do, and hold that against what is claimed of it."""
