@@ -22,7 +22,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "doctor", "hipify", "install-rocm")
-_GROUPS = ("kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
+_GROUPS = ("compat", "data", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
 # What Python or pytest would take for something else has another name as a module.
 _MODULES = {"test": "gputest"}
 # By name, so that a command imports what it needs and nothing of the others.

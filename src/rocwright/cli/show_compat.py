@@ -1,0 +1,24 @@
+"""How sections of the compatibility page and answers are printed."""
+
+from __future__ import annotations
+
+from rocwright.compat.markup import Markup
+from rocwright.compat.sections import Bullets, Section, Table
+from rocwright.system import console
+
+
+def show_section(section: Section, markup: Markup) -> None:
+    """A section for the terminal: its title, its text, its tables, then the sections inside."""
+    console.out(section.title)
+    for block in section.blocks:
+        if isinstance(block, Table):
+            rows = [[markup.plain(cell) for cell in row] for row in block.rows]
+            console.table("", block.head, rows)
+        elif isinstance(block, Bullets):
+            for item in block.items:
+                console.out(f"  * {markup.plain(item)}")
+        else:
+            console.out(markup.plain(block.text))
+    console.out("")
+    for inside in section.inside:
+        show_section(inside, markup)
