@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocwright.compat.judge import Answer
 from rocwright.compat.markup import Markup
 from rocwright.compat.sections import Bullets, Section, Table
 from rocwright.system import console
@@ -22,3 +23,18 @@ def show_section(section: Section, markup: Markup) -> None:
     console.out("")
     for inside in section.inside:
         show_section(inside, markup)
+
+
+def show_answer(answer: Answer) -> None:
+    """The answer on the first line, then what is needed, what is left open, and who says what."""
+    console.out(answer.text if answer.text.startswith(answer.answer) else f"{answer.answer}: {answer.text}")
+    if answer.needs:
+        console.out(f"needs     {answer.needs}")
+    if answer.open:
+        console.out(f"say also  {', '.join(answer.open)}")
+    for reason in answer.because:
+        word = f"{reason.answer}, {reason.level}" if reason.level else reason.answer
+        told = f"{word} ({reason.where}): " if word and reason.where else f"{word}: " if word else ""
+        console.out(f"because   {told}{reason.text}")
+        for source in reason.sources:
+            console.out(f"          {source}")

@@ -146,7 +146,7 @@ def _explained(key: str, found: _Found, text: str, where: str, path: str) -> Exp
         origin="built in",
         where=where,
         line=line,
-        source=_source(found) or _source_of_table(text),
+        source=_source(found) or _source_of_table(text, line),
         comment=comment_above(text, line),
         replaces="",
     )
@@ -170,13 +170,16 @@ def _source(found: _Found) -> str:
     return ""
 
 
-def _source_of_table(text: str) -> str:
-    """What the comments of a file say of its source, from that word to the end of the paragraph."""
-    lines = [line.lstrip("# ") if line.startswith("#") else "" for line in text.splitlines()]
-    begin = next((number for number, line in enumerate(lines) if line.startswith("Source")), len(lines))
-    said = lines[begin:]
+def _source_of_table(text: str, line: int | None) -> str:
+    """What comments above a line say of its source, to the end of the paragraph; else those of the file."""
+    lines = [one.lstrip("# ") if one.startswith("#") else "" for one in text.splitlines()]
+    begins = [number for number, one in enumerate(lines, 1) if one.startswith("Source")]
+    if not begins:
+        return ""
+    begin = max([number for number in begins if line is None or number < line] or begins[:1])
+    said = lines[begin - 1 :]
     end = said.index("") if "" in said else len(said)
-    return " ".join(said[:end])
+    return " ".join(said[:end]).removeprefix("Source: ")
 
 
 def _own(steps: tuple[str | int, ...], over: Any, offsets: Mapping[str, int]) -> tuple[str | int, ...] | None:

@@ -87,13 +87,20 @@ class DomainNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Domain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A domain library. `release`: official releases `only`, a `beta`, or releases `ended`."""
+    """A domain library. `release`: official releases `only`, a `beta`, or releases `ended`.
+
+    `last_torch` is the version of PyTorch with which they ended.
+    """
 
     name: str
     address: str
     text: str
     release: Literal["", "only", "beta", "ended"] = ""
     note: str = ""
+    last_torch: str = ""
+
+    def __post_init__(self) -> None:
+        need_versions(filter(None, (self.last_torch,)))
 
 
 class Issue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
