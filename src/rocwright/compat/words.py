@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from rocwright.compat.facts import Facts
 from rocwright.model.project import PLATFORMS
 
@@ -14,8 +16,7 @@ Kind = Literal["topic", "feature", "library", "data type", "project", "module", 
 _TOKEN = re.compile(r"[^\s,;?!()\"']+")
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """What a question is about, by its name in the tables."""
 
     kind: Kind
