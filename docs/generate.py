@@ -531,7 +531,7 @@ def render_compat_about() -> str:
     facts = load_facts()
     page, markup = facts.page.page, markup_of(facts, "latest")
     offers = "\n".join(f"* {markup.markdown(offer)}" for offer in page.offers)
-    return f"{markup.markdown(page.about)}\n\n{offers}"
+    return f"{markup.markdown(page.about)} It offers:\n\n{offers}"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
