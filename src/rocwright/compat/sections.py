@@ -5,6 +5,7 @@ One source for the page in every form: what a form does with headings and tables
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -42,6 +43,7 @@ class Table:
 
 
 Block = Text | Bullets | Table
+_ISSUE = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,10 @@ def version_word(release: RocmRelease, library: str) -> str:
 
 
 def source_name(address: str) -> str:
-    """What an address is called in a table: its last parts."""
-    return "/".join(address.removeprefix("https://").split("#")[0].split("/")[-3:])
+    """What an address is called in a table: `ROCm/TheRock#2056`, or the name of the page."""
+    if match := _ISSUE.fullmatch(address):
+        return f"{match[1]}#{match[2]}"
+    return address.split("#")[0].rstrip("/").rpartition("/")[2].removesuffix(".html")
 
 
 def data_types(facts: Facts) -> Section:
@@ -221,7 +225,7 @@ def status(facts: Facts) -> Section:
 
 def statements(facts: Facts) -> Section:
     """What is known of each topic, by GPU, version and platform."""
-    head = ("GPUs", "PyTorch", "ROCm", "On", "Answer", "Because", "Source")
+    head = ("GPUs", "For", "Answer", "Because")
     inside = tuple(
         Section(
             f"statements-{topic.id}",
@@ -234,32 +238,30 @@ def statements(facts: Facts) -> Section:
 
 
 def _row(row: Statement) -> tuple[str, ...]:
-    because = row.text + (f" Needs `{row.needs}`." if row.needs else "")
+    needs = f" Needs `{row.needs}`." if row.needs else ""
+    versions = (f"{name} {text}" for name, text in (("PyTorch", row.torch), ("ROCm", row.rocm)) if text)
     return (
         " ".join(f"`{target}`" for target in row.targets) or "all",
-        row.torch or "all",
-        row.rocm or "all",
-        " ".join(row.platforms) or "all",
+        "; ".join((*versions, *(name.capitalize() for name in row.platforms))) or "all",
         f"{row.answer}, {row.level}" if row.level else row.answer,
-        because,
-        " ".join(f"[{source_name(source)}]({source})" for source in row.sources),
+        f"{row.text}{needs} {_linked(row.sources)}",
     )
 
 
 def conflicts(facts: Facts) -> Section:
     """Where sources contradict each other, version by version."""
     rows = tuple(
-        (found.topic, found.torch, found.platform, said.answer, said.text, _linked(said.sources))
+        (found.topic, found.torch, found.platform.capitalize(), *_row(said)[2:])
         for found in find_conflicts(facts)
         for said in found.statements
     )
-    head = ("Topic", "PyTorch", "On", "Answer", "Because", "Source")
+    head = ("Topic", "PyTorch", "On", "Answer", "Because")
     intro = Text("For these versions sources say yes and no; both stand here, and the answer depends.")
     return Section("conflicts", "Where sources contradict each other", (intro, Table(head, rows)))
 
 
 def _linked(sources: Iterable[str]) -> str:
-    return " ".join(f"[{source_name(source)}]({source})" for source in sources)
+    return "(" + ", ".join(f"[{source_name(source)}]({source})" for source in sources) + ")"
 
 
 # In the order in which they are shown. Those of the page in ROCm's form come first.
