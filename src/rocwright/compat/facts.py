@@ -18,7 +18,7 @@ from rocwright.model.compat_libraries import LibraryTable, RocmRelease
 from rocwright.model.gpu import Families
 from rocwright.model.landing import LandingTable
 from rocwright.model.project import Line, ProjectTable
-from rocwright.model.version import parse_version
+from rocwright.model.version import InvalidVersion, parse_version
 
 
 class UnknownRelease(InvalidInput):
@@ -104,7 +104,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
     def release(self, text: str) -> RocmRelease:
         """The release of ROCm with this number, or `latest`; raises `UnknownRelease` listing those known."""
-        wanted = parse_version(self.libraries.latest if text == "latest" else text)
+        wanted = _version(self.libraries.latest if text == "latest" else text, "7.1")
         for row in self.releases:
             if Version(row.rocm) == wanted:
                 return row
@@ -115,7 +115,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
     def torch_version(self, text: str) -> Version:
         """A version of PyTorch that is known: `2.9`, `2.9.1`, `2.10a0`; raises `UnknownRelease`."""
-        version = parse_version(text)
+        version = _version(text, "2.9")
         if any(version.release[:2] == known.release[:2] for known in self.torch_versions):
             return version
         known = " ".join(map(str, self.torch_versions))
@@ -135,6 +135,14 @@ def load_facts(overlay: Overlay | None = None) -> Facts:
         lines=_last(load_table("projects", ProjectTable, overlay).lines),
         gpus=load_table("landing", LandingTable).gpus,
     )
+
+
+def _version(text: str, like: str) -> Version:
+    try:
+        return parse_version(text)
+    except InvalidVersion as error:
+        error.next_step = f"write it like {like}"
+        raise
 
 
 def _last(rows: Iterable[Line]) -> tuple[Line, ...]:

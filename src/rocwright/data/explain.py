@@ -269,10 +269,13 @@ def _below(values: Any, prefix: str = "", depth: int = 3) -> Iterator[str]:
             yield from _below(step[0], f"{prefix}{name}.", depth - 1)
 
 
-def _hint(key: str, rest: str, known: Iterable[str], names: Iterable[str]) -> str:
+def _hint(key: str, rest: str, known: list[str], names: list[str]) -> str:
     """The nearest names here, then the nearest keys anywhere in the table."""
-    first = rest.split(".")[0]
-    near = get_close_matches(first, list(names), n=3) or get_close_matches(key, list(known), n=3)
+    if not names:
+        return f"leave out {rest!r}"
+    near = get_close_matches(rest.split(".")[0], names, n=3) or get_close_matches(
+        key, known, n=3, cutoff=0.75
+    )
     return f"perhaps {' or '.join(near)}" if near else "rocwright data list names the tables"
 
 
