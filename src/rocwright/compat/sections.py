@@ -15,6 +15,7 @@ from packaging.version import Version
 from rocwright.compat.conflicts import find_conflicts
 from rocwright.compat.facts import Facts, in_words
 from rocwright.errors import UsageError
+from rocwright.model.compat import TorchRow
 from rocwright.model.compat_features import Statement
 from rocwright.model.compat_libraries import RocmRelease
 
@@ -196,31 +197,26 @@ def status(facts: Facts) -> Section:
         (row.name, row.linux, row.windows, f"[issue]({row.issue})" if row.issue else "")
         for row in facts.page.status
     )
-    versions = tuple(
-        (
-            row.name,
-            row.linux,
-            row.windows,
-            f"`{row.ref}` of {row.origin}" if row.ref else "",
-            row.triton,
-            row.others,
-        )
-        for row in facts.page.torch
-    )
+    versions = tuple((row.name, row.linux, row.windows, _made_of(row)) for row in facts.page.torch)
     source = Text(f"As of the end of 2025, by [TheRock's README]({facts.page.page.status_source}).")
     inside = (
         Section(
             "status-versions",
             "Versions of PyTorch",
-            (
-                Table(
-                    ("PyTorch", "Linux", "Windows", "torch", "triton, on Linux", "audio and vision"), versions
-                ),
-            ),
+            (Table(("PyTorch", "Linux", "Windows", "Sources"), versions),),
         ),
     )
     table = Table(("Project or feature", "Linux", "Windows", ""), rows)
     return Section("status", "What is built", (source, table), inside)
+
+
+def _made_of(row: TorchRow) -> str:
+    """The sources of a version of PyTorch."""
+    if not row.ref:
+        return ""
+    name = "/".join(row.origin.split("/")[-2:])
+    triton = f"; triton, on Linux: {row.triton}" if row.triton else ""
+    return f"`{row.ref}` of [{name}]({row.origin}){triton}; audio and vision: {row.others}"
 
 
 def statements(facts: Facts) -> Section:

@@ -274,9 +274,9 @@ def _hint(key: str, rest: str, known: list[str], names: list[str]) -> str:
     if not names:
         return f"leave out {rest!r}"
     near = get_close_matches(rest.split(".")[0], names, n=3) or get_close_matches(
-        key, known, n=3, cutoff=0.75
+        key, known, n=3, cutoff=0.85
     )
-    return f"perhaps {' or '.join(near)}" if near else "rocwright data list names the tables"
+    return f"perhaps {' or '.join(near)}" if near else "name one of these"
 
 
 def _some(names: list[str], most: int = 12) -> str:

@@ -102,7 +102,7 @@ def test_what_the_overlay_leaves_alone_is_built_in() -> None:
         ("families.families.gfx94X", "nothing is called 'gfx94X'", "gfx94X-all"),
         ("compat_libraries.libraries", "nothing is called 'libraries'", "perhaps library"),
         ("channels.max_age.more", "there are: none, this is a value", "leave out 'more'"),
-        ("channels.channel.99", "nothing is called '99' in channels.channel", "data list"),
+        ("channels.channel.99", "nothing is called '99' in channels.channel", "name one of these"),
         ("channels.", "nothing is called", ""),
         ("", "there is no table ''", "name one of these"),
         (".", "there is no table ''", "name one of these"),
