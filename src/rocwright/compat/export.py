@@ -30,8 +30,8 @@ from rocwright.model.compat_libraries import Library, RocmRelease
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `rocwright compat show --json` prints: the rows of each section, or of the one that is named.
 
-    `versions` is the release whose versions of libraries are shown; texts hold code in backticks, and
-    links as `[words](address)`.
+    `versions` is the release whose versions of libraries are shown; texts are marked up
+    as in `compat.toml`.
     """
 
     page: Page | None = None

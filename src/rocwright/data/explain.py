@@ -123,11 +123,9 @@ def explain(key: str, overlay: Overlay | None = None) -> Explained:
     own = _own(found.steps, over, both.offsets)
     if own is None:
         done = _explained(key, found, texts[name], f"data/{name}.toml", _path(found.steps))
-        # Of a list the rows of both.
-        added = both.offsets.get(f"${_path(found.steps)}") is not None
-        return (
-            msgspec.structs.replace(done, origin=f"built in, and rows of {overlay.where}") if added else done
-        )
+        if f"${_path(found.steps)}" in both.offsets:
+            done = msgspec.structs.replace(done, origin=f"built in, and rows of {overlay.where}")
+        return done
     done = _explained(key, found, overlay.text, overlay.where, f".{name}{_path(own)}")
     return msgspec.structs.replace(done, origin="overlay", replaces=_replaced(base, rest, name))
 
@@ -273,9 +271,8 @@ def _hint(key: str, rest: str, known: list[str], names: list[str]) -> str:
     """The nearest names here, then the nearest keys anywhere in the table."""
     if not names:
         return f"leave out {rest!r}"
-    near = get_close_matches(rest.split(".")[0], names, n=3) or get_close_matches(
-        key, known, n=3, cutoff=0.85
-    )
+    near = get_close_matches(rest.split(".")[0], names, n=3)
+    near = near or get_close_matches(key, known, n=3, cutoff=0.85)
     return f"perhaps {' or '.join(near)}" if near else "name one of these"
 
 
