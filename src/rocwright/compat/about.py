@@ -7,15 +7,11 @@ from packaging.version import Version
 from rocwright.compat.conflicts import within
 from rocwright.compat.facts import Facts
 from rocwright.compat.judge import Answer, Reason, Verdict, place
-from rocwright.compat.markup import Markup
+from rocwright.compat.markup import Markup, plain
 from rocwright.compat.question import Asked
 from rocwright.compat.words import Subject
 from rocwright.model.compat_libraries import RocmRelease
 from rocwright.model.project import PLATFORMS
-
-
-def _plain(facts: Facts, text: str) -> str:
-    return Markup(facts.page.addresses, facts.page.labels, "").plain(text)
 
 
 def _answer(
@@ -33,7 +29,7 @@ def _no_gpu(subject: str, asked: Asked, because: Reason) -> Answer:
 def about_library(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     """Which version of a library is in a release of ROCm."""
     library = {row.name: row for row in facts.libraries.library}[subject.name]
-    purpose = Reason(_plain(facts, f"{library.purpose} {library.users}"), (facts.page.page.source,))
+    purpose = Reason(plain(f"{library.purpose} {library.users}"), (facts.page.page.source,))
     if asked.targets:
         return _no_gpu(library.name, asked, purpose)
     if not asked.rocm:
@@ -74,10 +70,10 @@ def about_data_type(subject: Subject, asked: Asked, facts: Facts) -> Answer:
         links = Markup(facts.page.addresses, facts.page.labels, "")
         address = hardware.partition("](")[2].partition(")")[0]
         sources = (links.web(address),) if address else ()
-        return _no_gpu(row.name, asked, Reason(_plain(facts, hardware), sources))
+        return _no_gpu(row.name, asked, Reason(plain(hardware), sources))
     if row.native:
         return _answer(row.name, asked, "yes", f"{names} ({row.text})", listed)
-    unsigned = Reason(_plain(facts, facts.page.data_types.unsigned), (facts.page.page.source,))
+    unsigned = Reason(plain(facts.page.data_types.unsigned), (facts.page.page.source,))
     text = f"{names} ({row.text}) is there, but not natively supported in ROCm, and {row.eager} in eager mode"
     return _answer(row.name, asked, "depends", text, listed, unsigned, left=("use",))
 
@@ -88,7 +84,7 @@ def about_project(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     because: list[Reason] = []
     domain = {row.name: row for row in facts.page.domain}.get(name)
     if domain is not None:
-        text = _plain(facts, f"{domain.text} {domain.note}".strip())
+        text = plain(f"{domain.text} {domain.note}".strip())
         because.append(Reason(text, (facts.page.page.source, domain.address)))
     status = {row.name: row for row in facts.page.status}.get(name)
     if status is not None:
@@ -112,7 +108,7 @@ def about_project(subject: Subject, asked: Asked, facts: Facts) -> Answer:
 
 def about_module(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     """Whether a core module works."""
-    because = Reason(_plain(facts, facts.page.modules.text), (facts.page.page.source,))
+    because = Reason(plain(facts.page.modules.text), (facts.page.page.source,))
     if asked.targets:
         return _no_gpu(subject.name, asked, because)
     return _answer(subject.name, asked, "yes", f"{subject.name} is one of PyTorch's core modules", because)
@@ -122,8 +118,7 @@ def about_function(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     """Which libraries a function of PyTorch uses."""
     users = [row for row in facts.libraries.library if subject.name in row.functions]
     because = tuple(
-        Reason(_plain(facts, f"{row.name}: {row.purpose} {row.users}"), (facts.page.page.source,))
-        for row in users
+        Reason(plain(f"{row.name}: {row.purpose} {row.users}"), (facts.page.page.source,)) for row in users
     )
     if asked.targets:
         return _no_gpu(subject.name, asked, because[0])
@@ -136,7 +131,7 @@ def about_issue(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     row = {one.id: one for one in facts.page.issue}[subject.name]
     name = row.names[0]
     because = Reason(
-        f"{_plain(facts, row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)",
+        f"{plain(row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)",
         (facts.page.page.source,),
     )
     if not asked.torch:

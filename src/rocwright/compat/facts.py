@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
@@ -19,6 +20,9 @@ from rocwright.model.gpu import Families
 from rocwright.model.landing import LandingTable
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version
+
+# Of the versions that are looked after those that are no branch: 2.9, not nightly.
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
 
 
 class UnknownRelease(InvalidInput):
@@ -59,7 +63,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def torch_versions(self) -> tuple[Version, ...]:
         """Versions of PyTorch that any table names, oldest first; without alphas, which belong to one."""
-        named = [row.name for row in self.lines if row.name[:1].isdigit()]
+        named = [row.name for row in self.lines if _NUMBER.fullmatch(row.name)]
         named += [version for row in self.releases for version in row.torch]
         named += [version for row in self.features.list for version in row.torch]
         return tuple(sorted({Version(text) for text in named}))
@@ -78,7 +82,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             text=f"{feature.text} (Listed for {in_words(found)}.)",
             sources=(feature.source or found.source or self.page.page.source,),
             targets=feature.targets,
-            torch=f">={min(found.torch, key=Version)}",
+            torch=feature.torch or f">={min(found.torch, key=Version)}",
             rocm=feature.rocm or f">={min(found.rocm, key=Version)}",
         )
 

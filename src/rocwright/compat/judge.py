@@ -9,6 +9,7 @@ import msgspec
 from packaging.version import Version
 
 from rocwright.compat.conflicts import within
+from rocwright.compat.markup import plain
 from rocwright.compat.question import Asked
 from rocwright.model.compat_features import Level, Statement
 from rocwright.model.project import PLATFORMS
@@ -45,10 +46,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def judge(subject: str, said: Sequence[Statement], asked: Asked, *, per_target: bool = False) -> Answer:
-    """The answer that statements give; with `per_target` those that name no GPU decide nothing."""
+    """The answer that statements give; with `per_target` a yes that names no GPU decides nothing."""
     fitting = [row for row in said if _fits(row, asked)]
-    deciding = [row for row in fitting if row.targets or not per_target]
-    reasons = tuple(map(reason, deciding or fitting or said))
+    deciding = [row for row in fitting if row.targets or row.answer == "no" or not per_target]
+    besides = [row for row in fitting if row not in deciding]
+    reasons = tuple(map(reason, (*deciding, *besides) or said))
     if not deciding:
         text = f"not known: no table says anything of {place(subject, asked)}"
         return Answer(subject, asked, "not known", text, because=reasons)
@@ -150,7 +152,7 @@ def _same_everywhere(said: Sequence[Statement]) -> bool:
 
 def reason(row: Statement) -> Reason:
     """A statement as a reason."""
-    return Reason(row.text, row.sources, row.answer, row.level, where(row), row.needs)
+    return Reason(plain(row.text), row.sources, row.answer, row.level, where(row), row.needs)
 
 
 def where(row: Statement) -> str:

@@ -92,6 +92,11 @@ class Markup:
         return self.versions.get(address.removeprefix("version:"), "")
 
 
+def plain(text: str) -> str:
+    """A text without markup."""
+    return Markup({}, {}, "").plain(text)
+
+
 def _escaped(text: str) -> str:
     """Text in which nothing is markup to reStructuredText."""
     return re.sub(r"([\\*|]|\b_(?=\W|$)|_\b)", r"\\\1", text)

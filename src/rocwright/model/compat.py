@@ -132,7 +132,7 @@ class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A version of PyTorch: whether it is built for each platform, and from which sources."""
+    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources."""
 
     name: str
     linux: Built
@@ -141,6 +141,9 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ref: str = ""
     triton: str = ""
     others: str = ""
+
+    def __post_init__(self) -> None:
+        need_versions((self.name.partition(" ")[0],))
 
     def on(self, platform: str) -> Built:
         """The word for one platform."""

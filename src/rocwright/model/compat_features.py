@@ -35,16 +35,17 @@ class Feature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: tuple[str, ...] = ()
     topic: str = ""
     targets: tuple[str, ...] = ()
+    torch: str = ""
     rocm: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
-        need_specifiers((self.rocm,))
+        need_specifiers((self.torch, self.rocm))
         need_targets(self.targets)
 
 
 class Topic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What statements are about. `per_target`: one that names no GPU does not settle the question."""
+    """What statements are about. `per_target`: a yes that names no GPU does not settle the question."""
 
     id: str
     name: str

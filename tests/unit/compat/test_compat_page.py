@@ -215,6 +215,10 @@ STATEMENT = (
             '[[compat_features.feature]]\nid = "f"\nlist = "9.9"\ntext = "t"',
             "feature 'f' is of list '9.9', which does not exist",
         ),
+        (
+            '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
+            r"'nightly' is no version.*torch\[0\]`, line 1",
+        ),
         ("[compat_feature]\nx = 1", "has a table 'compat_feature'.*"),
     ],
 )

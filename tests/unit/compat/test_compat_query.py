@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -152,7 +153,7 @@ def test_what_the_question_leaves_open_makes_it_depend() -> None:
         ("fbgemm torch 2.9 rocm 7.1.1 linux", "depends"),
         ("fbgemm torch 2.8 linux", "no"),
         ("fbgemm torch 2.7 windows", "no"),
-        ("fbgemm torch 2.12 linux rocm 7.0", "not known"),
+        ("fbgemm torch 2.12 linux rocm 7.1.1", "not known"),
         ("grouped gemm torch 2.9 rocm 7.1.1", "yes"),
         ("grouped gemm torch 2.8", "not known"),
         ("channels last torch 2.9 rocm 7.1.1", "yes"),
@@ -251,6 +252,36 @@ versions = { hipBLAS = "3.1.9" }
     assert ask("rocJPEG rocm 7.1.1", facts).answer == "not known"
 
 
+def test_a_no_for_all_gpus_counts_and_a_yes_for_all_does_not() -> None:
+    assert ask("flash attention gfx900 torch 2.9").answer == "not known"
+    row = """
+[[compat_features.statement]]
+id = "flash-windows"
+topic = "flash-attention"
+answer = "no"
+platforms = ["windows"]
+text = "Not in our builds."
+sources = ["our wiki"]
+
+[[projects.line]]
+name = "2.9-ours"
+origin = "https://github.com/example/pytorch.git"
+ref = "ours"
+linux = "supported"
+windows = "unsupported"
+"""
+    facts = load_facts(parse_overlay(row, where="rocwright.toml"))
+    assert ask("flash attention gfx900 torch 2.9 windows", facts).answer == "no"
+    assert ask("flash attention gfx942 torch 2.9 windows", facts).answer == "depends"
+    assert ask("flash attention gfx942 torch 2.9 linux", facts).answer == "yes"
+
+
+def test_reasons_are_plain_text() -> None:
+    found = ask("amdclang++ torch 2.8 rocm 7.0.2")
+    assert found.answer == "yes"
+    assert "amdclang++ is the compiler" in found.because[0].text and "](" not in found.because[0].text
+
+
 KNOWN = sorted({" ".join(phrase) for phrase in vocabulary(FACTS).subjects} | set(vocabulary(FACTS).fillers))
 _WORDS = st.one_of(
     st.sampled_from(KNOWN),
@@ -332,3 +363,10 @@ def test_wrong_options_are_explained(
     code, out, err = run(capsys, "compat", "query", *words)
     assert (code, out) == (3, "")
     assert told in err and "next:" in err
+
+
+def test_the_answer_in_the_documentation_is_the_one_given(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
+    question = "does gfx1151 have flash attention in torch 2.9?"
+    _, out, _ = run(capsys, "compat", "query", question)
+    assert f'$ rocwright compat query "{question}"\n{out}```' in page
