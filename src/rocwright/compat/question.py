@@ -94,10 +94,11 @@ class _Reader:
         word = self.words[self.position]
         named = _VERSIONED.fullmatch(word)
         if named is None:
-            if "." not in word or not _VERSION.fullmatch(word):
+            match = _VERSION.fullmatch(word)
+            if match is None or "." not in match["public"]:
                 return False
             # PyTorch is at 2, ROCm beyond 4: neither can be taken for the other.
-            what = "torch" if int(word.lstrip("v").partition(".")[0]) < 5 else "rocm"
+            what = "torch" if int(match["public"].partition(".")[0]) < 5 else "rocm"
             self._version(what, word)
             self.position += 1
             return True

@@ -15,7 +15,7 @@ from docutils.parsers.rst import Directive, directives, roles
 from rocwright import cli
 from rocwright.compat.facts import load_facts
 from rocwright.compat.markup import Markup
-from rocwright.compat.render import page_rst
+from rocwright.compat.render import as_rst, markup_of, page_rst
 from rocwright.compat.sections import SECTIONS, Section, Table, section
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
@@ -39,17 +39,21 @@ def _role(name: str):
     return read
 
 
-@pytest.fixture(scope="module")
-def doctree() -> nodes.document:
-    """The page as docutils reads it; what it warns of is an error."""
+def read_rst(text: str) -> nodes.document:
+    """A text as docutils reads it; what it warns of is an error."""
     directives.register_directive("version-set", _VersionSet)
     for name in ("doc", "ref", "version-ref"):
         roles.register_local_role(name, _role(name))
     told = io.StringIO()
     settings = {"warning_stream": told, "report_level": 2, "halt_level": 5}
-    tree = publish_doctree(page_rst(FACTS), settings_overrides=settings)
+    tree = publish_doctree(text, settings_overrides=settings)
     assert told.getvalue() == ""
     return tree
+
+
+@pytest.fixture(scope="module")
+def doctree() -> nodes.document:
+    return read_rst(page_rst(FACTS))
 
 
 def test_rst_is_the_documents_form(doctree: nodes.document) -> None:
@@ -96,6 +100,13 @@ def test_rst_has_the_tables_of_the_document(doctree: nodes.document) -> None:
     sizes = [len(list(table.findall(nodes.row))) - 1 for table in doctree.findall(nodes.table)]
     # Libraries, data types, domain libraries, known issues.
     assert sizes == [20, 22, 8, 2]
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_section_alone_is_rst_without_a_warning(name: str) -> None:
+    found = section(FACTS, name)
+    tree = read_rst(as_rst(found, markup_of(FACTS, "latest")))
+    assert found.title in tree.astext()
 
 
 def test_signs_that_mean_something_in_rst_do_not_there() -> None:
