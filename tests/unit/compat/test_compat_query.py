@@ -295,7 +295,7 @@ _WORDS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, database=None)
 @given(st.lists(_WORDS, max_size=8))
 def test_any_words_are_answered_or_refused(words: list[str]) -> None:
     try:
@@ -310,7 +310,7 @@ def test_any_words_are_answered_or_refused(words: list[str]) -> None:
             assert one.answer not in ("yes", "no") or any(reason.sources for reason in one.because)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, database=None)
 @given(st.text(max_size=200))
 def test_any_text_is_split(text: str) -> None:
     assert all(word == word.lower() and " " not in word for word in split_words(text))
