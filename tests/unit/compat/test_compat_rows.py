@@ -213,6 +213,21 @@ def test_versions_agree_with_other_pages(rocm: str, versions: dict[str, str]) ->
     assert found.source.startswith("https://rocm.docs.amd.com/")
 
 
+# Whole columns, read by hand off the pages of two releases: the matrix as of ROCm 7.1.1 and that as of 6.3.1.
+COLUMNS = {
+    "7.1.1": """1.1.0 3.1.0 1.1.0 4.1.0 1.0.21 3.1.0 3.1.0 4.1.0 0.2.5 2.0.0
+                3.5.1 2.14.0 3.4.0 2.4.0 2.27.7 1.4.0 1.2.0 2.1.0 4.1.0 2.1.0""",
+    "6.3.1": """1.1.0 2.3.0 0.10.0 3.3.0 1.0.17 2.11.1 2.3.0 3.1.2 0.2.2 1.4.0
+                3.3.0 2.11.0 3.1.0 2.1.0 2.21.5 0.8.0 0.6.0 1.9.1 3.3.0 1.6.0""",
+}
+
+
+@pytest.mark.parametrize("rocm", COLUMNS)
+def test_whole_columns_agree_with_the_pages(rocm: str) -> None:
+    found = FACTS.release(rocm).versions
+    assert [found[row.name] for row in FACTS.libraries.library] == COLUMNS[rocm].split()
+
+
 def test_what_no_source_says_is_empty_and_what_is_not_there_is_said() -> None:
     assert FACTS.release("6.2.0").absent == ("rocJPEG",)
     old = FACTS.release("5.2.3")
