@@ -26,12 +26,23 @@ def _no_gpu(subject: str, asked: Asked, because: Reason) -> Answer:
     return _answer(subject, asked, "not known", text, because)
 
 
+def _elsewhere(subject: str, asked: Asked, facts: Facts) -> Answer | None:
+    """Not known, for a platform that the sources of releases say nothing of."""
+    if not asked.platform or asked.platform in facts.libraries.platforms:
+        return None
+    told = " and ".join(name.capitalize() for name in facts.libraries.platforms)
+    text = f"{subject} on {asked.platform.capitalize()}: what is known of releases of ROCm is about {told}"
+    return _answer(subject, asked, "not known", text)
+
+
 def about_library(subject: Subject, asked: Asked, facts: Facts) -> Answer:
     """Which version of a library is in a release of ROCm."""
     library = {row.name: row for row in facts.libraries.library}[subject.name]
     purpose = Reason(plain(f"{library.purpose} {library.users}"), (facts.page.page.source,))
     if asked.targets:
         return _no_gpu(library.name, asked, purpose)
+    if elsewhere := _elsewhere(library.name, asked, facts):
+        return elsewhere
     if not asked.rocm:
         shown = [row for row in facts.releases if library.name in row.versions]
         if asked.torch:
@@ -151,6 +162,8 @@ def _same_line(text: str, lines: tuple[str, ...]) -> bool:
 def about_gpu(asked: Asked, facts: Facts) -> Answer:
     """Whether AMD lists GPUs for a release of ROCm, or for one that a version of PyTorch goes with."""
     name = " ".join(asked.targets)
+    if elsewhere := _elsewhere(name, asked, facts):
+        return elsewhere
     releases = [row for row in facts.releases if row.targets]
     if asked.rocm:
         releases = [row for row in releases if row.rocm == asked.rocm]
@@ -185,6 +198,8 @@ def about_torch(asked: Asked, facts: Facts) -> Answer:
     """Whether a version of PyTorch goes with a release of ROCm, or is looked after."""
     name = f"PyTorch {asked.torch}"
     if asked.rocm:
+        if elsewhere := _elsewhere(name, asked, facts):
+            return elsewhere
         release = facts.release(asked.rocm)
         because = Reason(
             f"ROCm {release.rocm} supports PyTorch {', '.join(release.torch) or 'of versions not told'}",

@@ -45,7 +45,7 @@ def line_of(text: str, message: str) -> int | None:
 
 
 def comment_above(text: str, line: int | None) -> str:
-    """The comment in the lines right above one, and at its end; empty without."""
+    """The comment in the lines right above one; empty without."""
     if line is None:
         return ""
     lines = text.splitlines()

@@ -41,10 +41,12 @@ class RocmRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `compat_libraries`; `latest` is the release that a version set called latest means.
 
-    A later release of the same number takes the place of an earlier one.
+    What is said of releases holds on `platforms`. A later release of the same number takes the place of an
+    earlier one.
     """
 
     latest: str
+    platforms: tuple[str, ...]
     library: tuple[Library, ...]
     release: tuple[RocmRelease, ...]
 

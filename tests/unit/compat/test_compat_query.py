@@ -167,6 +167,11 @@ def test_what_the_question_leaves_open_makes_it_depend() -> None:
         ("rocJPEG rocm 6.2.0", "no"),
         ("hipRAND rocm 5.2.3", "not known"),
         ("hipRAND", "depends"),
+        # The sources on releases of ROCm are about Linux.
+        ("hipBLASLt rocm 7.1.1 linux", "yes"),
+        ("hipBLASLt rocm 7.1.1 windows", "not known"),
+        ("gfx942 rocm 7.1.1 windows", "not known"),
+        ("torch 2.9 rocm 7.1.1 windows", "not known"),
         # Which GPUs a library has kernels for, no table says.
         ("hipBLASLt rocm 7.1.1 gfx1151", "not known"),
         ("bfloat16", "yes"),

@@ -145,6 +145,15 @@ def run(*words: str) -> int:
     return ended.value.code if isinstance(ended.value.code, int) else 0
 
 
+def test_what_the_documentation_shows_is_what_is_printed(
+    _alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
+    key = "compat_libraries.release.7.1.1.versions.hipBLAS"
+    assert run("data", "explain", key) == 0
+    assert f"$ rocwright data explain {key}\n{capsys.readouterr().out}" in page
+
+
 def test_the_commands(_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (_alone / "rocwright.toml").write_text("[channels]\nmax_age = 7\n", encoding="utf-8")
     assert run("data", "explain", "channels.max_age") == 0
