@@ -36,9 +36,18 @@ from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.cli.examples import examples
 from rocwright.compat import detect_table
+from rocwright.compat.export import Shown
+from rocwright.compat.facts import load_facts
+from rocwright.compat.judge import Answer
+from rocwright.compat.render import as_markdown, markup_of
+from rocwright.compat.sections import SECTIONS, section
 from rocwright.data import load_table
+from rocwright.data.explain import Explained, TableInfo
 from rocwright.errors import RocwrightError
 from rocwright.model.channels import Channels
+from rocwright.model.compat import CompatTable
+from rocwright.model.compat_features import FeatureTable
+from rocwright.model.compat_libraries import LibraryTable
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families
@@ -514,7 +523,35 @@ def render_ci() -> str:
     return f"```mermaid\n{mermaid(plan)}```"
 
 
+# --- compatibility
+
+
+def _compat(name: str) -> Callable[[], str]:
+    """A section of the compatibility page, as `rocwright compat show --format markdown` prints it."""
+
+    def render() -> str:
+        facts = load_facts()
+        return as_markdown(section(facts, name), markup_of(facts, "latest"))
+
+    return render
+
+
+def render_compat_about() -> str:
+    """What PyTorch on ROCm is, in a few lines."""
+    facts = load_facts()
+    page, markup = facts.page.page, markup_of(facts, "latest")
+    offers = "\n".join(f"* {markup.markdown(offer)}" for offer in page.offers)
+    return f"{markup.markdown(page.about)} It offers:\n\n{offers}"
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "compat-about": render_compat_about,
+    **{f"compat-{name}": _compat(name) for name in SECTIONS},
+    "compat-values": lambda: _values(Shown, Answer, known=SourceLock),
+    "data-values": lambda: _values(TableInfo, Explained, known=SourceLock),
+    "data-compat": lambda: _schema(CompatTable),
+    "data-compat-libraries": lambda: _schema(LibraryTable),
+    "data-compat-features": lambda: _schema(FeatureTable),
     "cli": render_cli,
     "errors": render_errors,
     "rules": render_rules,

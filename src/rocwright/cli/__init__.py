@@ -23,7 +23,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "completion", "detect", "doctor", "hipify", "install-rocm")
-_GROUPS = ("compat", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
+_GROUPS = ("compat", "data", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
 # What Python or pytest would take for something else has another name as a module.
 _MODULES = {"test": "gputest"}
 # What a file system says of a path that somebody named, or of itself. That a file is not there is told where

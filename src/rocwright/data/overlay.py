@@ -21,6 +21,9 @@ FILE_NAME = "rocwright.toml"
 # Whoever reads one of these tables gives the overlay; a table that nobody would read is refused.
 OVERLAID = (
     "channels",
+    "compat",
+    "compat_features",
+    "compat_libraries",
     "contract",
     "families",
     "indexes",

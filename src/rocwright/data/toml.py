@@ -14,7 +14,7 @@ else:  # pragma: no cover - the same parser under its older name
     import tomli as tomllib
 
 _HEADER = re.compile(r"\s*\[(\[?)\s*([\w.-]+)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"\s*([\w-]+)\s*=")
+_KEY = re.compile(r'\s*(?:"([^"]+)"|([\w-]+))\s*=')
 
 
 def plain(text: str, *, where: str) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def line_of(text: str, message: str) -> int | None:
 
     The row's first line where the field is missing; None where neither is written as a line of its own.
     """
-    lines = _lines(text)
+    lines = lines_of(text)
     at = re.search(r"`\$([^`]*)`", message)
     path = at[1] if at else ""
     unknown = re.search(r"unknown field `([^`]+)`", message)
@@ -44,8 +44,21 @@ def line_of(text: str, message: str) -> int | None:
     return lines.get(path)
 
 
-def _lines(text: str) -> dict[str, int]:
-    """Lines of headers and keys by their path, `.profile[1].tier`."""
+def comment_above(text: str, line: int | None) -> str:
+    """The comment in the lines right above one; empty without."""
+    if line is None:
+        return ""
+    lines = text.splitlines()
+    found: list[str] = []
+    for above in reversed(lines[: line - 1]):
+        if not above.startswith("#"):
+            break
+        found.insert(0, above.lstrip("# "))
+    return " ".join(filter(None, found))
+
+
+def lines_of(text: str) -> dict[str, int]:
+    """Lines of headers and keys by their path, `.profile[1].tier`; quotes of names are left out."""
     found: dict[str, int] = {}
     rows: dict[str, int] = {}
     here = ""
@@ -62,5 +75,5 @@ def _lines(text: str) -> dict[str, int]:
                 here += f".{part}" + ("" if at is None else f"[{at}]")
             found.setdefault(here, number)
         elif key := _KEY.match(line):
-            found.setdefault(f"{here}.{key[1]}", number)
+            found.setdefault(f"{here}.{key[1] or key[2]}", number)
     return found

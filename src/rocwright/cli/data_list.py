@@ -1,0 +1,34 @@
+"""`rocwright data list`: the tables of facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.data.explain import list_tables
+from rocwright.data.overlay import read_overlay
+from rocwright.system import console
+
+
+def data_list(*, json: Annotated[bool, Parameter(name="--json")] = False, config: Path | None = None) -> None:
+    """List the tables of facts: what each holds, and which a rocwright.toml may add to.
+
+    For example: rocwright data list; rocwright data explain families
+
+    Parameters
+    ----------
+    json
+        Print the tables as JSON.
+    config
+        A rocwright.toml (default: the one here), of whose tables the lines are shown.
+    """
+    tables = list_tables(read_overlay(config))
+    if json:
+        console.out_json(tables)
+        return
+    rows = [
+        (one.name, str(one.facts), "yes" if one.overlaid else "no", one.where, one.about) for one in tables
+    ]
+    console.table("Tables of facts", ("table", "facts", "overlay", "adds here", "about"), rows, right=(1,))

@@ -1,0 +1,158 @@
+"""All facts about compatibility at once: the built-in tables, with what a user's rocwright.toml adds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+from packaging.version import Version
+
+from rocwright.data import load_table
+from rocwright.data.overlay import Overlay
+from rocwright.errors import InvalidInput
+from rocwright.model.compat import CompatTable
+from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
+from rocwright.model.compat_libraries import LibraryTable, RocmRelease
+from rocwright.model.gpu import Families
+from rocwright.model.landing import LandingTable
+from rocwright.model.project import Line, ProjectTable
+from rocwright.model.version import InvalidVersion, parse_version
+
+# Of the versions that are looked after those that are no branch: 2.9, not nightly.
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
+
+
+class UnknownRelease(InvalidInput):
+    """A version of PyTorch or ROCm that no table knows."""
+
+
+class Facts(msgspec.Struct, frozen=True, dict=True):
+    """The tables; `lines` are versions of PyTorch that are looked after, `gpus` names of GPUs by target."""
+
+    page: CompatTable
+    libraries: LibraryTable
+    features: FeatureTable
+    families: Mapping[str, tuple[str, ...]]
+    lines: tuple[Line, ...]
+    gpus: Mapping[str, tuple[str, ...]]
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Every GPU target that a family or a statement names."""
+        named = [target for members in self.families.values() for target in members]
+        named += [target for row in self.statements for target in row.targets]
+        return tuple(dict.fromkeys(named))
+
+    @cached_property
+    def releases(self) -> tuple[RocmRelease, ...]:
+        """Releases of ROCm, newest first; of two of the same number the later row."""
+        last = {Version(row.rocm): row for row in self.libraries.release}
+        return tuple(last[version] for version in sorted(last, reverse=True))
+
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """What is said of topics: by statements, by rows of lists, and by the table of what is built."""
+        own = {row.id: row for row in self.features.statement}
+        listed = {row.id: row for row in self.features.feature if row.topic}
+        built = [self._built(row.topic) for row in self.page.status if row.topic]
+        return (*own.values(), *map(self.said_by, listed.values()), *(one for pair in built for one in pair))
+
+    @cached_property
+    def torch_versions(self) -> tuple[Version, ...]:
+        """Versions of PyTorch that any table names, oldest first; without alphas, which belong to one."""
+        named = [row.name for row in self.lines if _NUMBER.fullmatch(row.name)]
+        named += [version for row in self.releases for version in row.torch]
+        named += [version for row in self.features.list for version in row.torch]
+        return tuple(sorted({Version(text) for text in named}))
+
+    def list_of(self, feature: Feature) -> FeatureList:
+        """The list that a row belongs to."""
+        return next(row for row in self.features.list if row.id == feature.list)
+
+    def said_by(self, feature: Feature) -> Statement:
+        """A row of a list as a statement: it holds from the versions of its list on."""
+        found = self.list_of(feature)
+        return Statement(
+            id=feature.id,
+            topic=feature.topic,
+            answer="yes",
+            text=f"{feature.text} (Listed for {in_words(found)}.)",
+            sources=(feature.source or found.source or self.page.page.source,),
+            targets=feature.targets,
+            torch=feature.torch or f">={min(found.torch, key=Version)}",
+            rocm=feature.rocm or f">={min(found.rocm, key=Version)}",
+        )
+
+    def _built(self, topic: str) -> list[Statement]:
+        """What the table of built features says of a topic, for each platform."""
+        row = next(row for row in self.page.status if row.topic == topic)
+        versions = sorted({Version(one.name.split()[0]) for one in self.page.torch})
+        first, newest = versions[0], versions[-1]
+
+        def said(platform: Literal["linux", "windows"]) -> Statement:
+            word = row.on(platform)
+            return Statement(
+                id=f"{topic}-{platform}",
+                topic=topic,
+                answer="yes" if word == "supported" else "no",
+                text=f"{row.name} on {platform.capitalize()}: {word}, for PyTorch {first} to {newest}.",
+                sources=(self.page.page.status_source, *filter(None, (row.issue,))),
+                torch=f">={first},<{newest.major}.{newest.minor + 1}",
+                platforms=(platform,),
+            )
+
+        return [said("linux"), said("windows")]
+
+    def release(self, text: str) -> RocmRelease:
+        """The release of ROCm with this number, or `latest`; raises `UnknownRelease` listing those known."""
+        wanted = _version(self.libraries.latest if text == "latest" else text, "7.1")
+        for row in self.releases:
+            if Version(row.rocm) == wanted:
+                return row
+        raise UnknownRelease(
+            f"ROCm {text} is in no table; known: {' '.join(row.rocm for row in self.releases)}",
+            next_step="name one of these, or add a [[compat_libraries.release]] to rocwright.toml",
+        )
+
+    def torch_version(self, text: str) -> Version:
+        """A version of PyTorch that is known: `2.9`, `2.9.1`, `2.10a0`; raises `UnknownRelease`."""
+        version = _version(text, "2.9")
+        if any(version.release[:2] == known.release[:2] for known in self.torch_versions):
+            return version
+        known = " ".join(map(str, self.torch_versions))
+        raise UnknownRelease(
+            f"PyTorch {text} is in no table; known: {known}",
+            next_step="name one of these, or add a [[projects.line]] to rocwright.toml",
+        )
+
+
+def load_facts(overlay: Overlay | None = None) -> Facts:
+    """The built-in facts with those of an overlay; raises `InvalidData` naming file, line and field."""
+    return Facts(
+        page=load_table("compat", CompatTable, overlay),
+        libraries=load_table("compat_libraries", LibraryTable, overlay),
+        features=load_table("compat_features", FeatureTable, overlay),
+        families=load_table("families", Families, overlay).families,
+        lines=_last(load_table("projects", ProjectTable, overlay).lines),
+        gpus=load_table("landing", LandingTable).gpus,
+    )
+
+
+def _version(text: str, like: str) -> Version:
+    try:
+        return parse_version(text)
+    except InvalidVersion as error:
+        error.next_step = f"write it like {like}"
+        raise
+
+
+def _last(rows: Iterable[Line]) -> tuple[Line, ...]:
+    return tuple({row.name: row for row in rows}.values())
+
+
+def in_words(found: FeatureList) -> str:
+    """`PyTorch 2.7/2.8 with ROCm 7.0`."""
+    return f"PyTorch {'/'.join(found.torch)} with ROCm {'/'.join(found.rocm)}"

@@ -1,0 +1,293 @@
+"""The sections of the compatibility page, as headings, paragraphs, lists and tables; their text is markup.
+
+One source for the page in every form: what a form does with headings and tables is its own affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from packaging.version import Version
+
+from rocwright.compat.conflicts import find_conflicts
+from rocwright.compat.facts import Facts, in_words
+from rocwright.errors import UsageError
+from rocwright.model.compat import TorchRow
+from rocwright.model.compat_features import Statement
+from rocwright.model.compat_libraries import RocmRelease
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; a `note` stands out."""
+
+    text: str
+    note: bool = False
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; every row has as many cells as the head."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+Block = Text | Bullets | Table
+_ISSUE = re.compile(r"https://github\.com/([^/]+/[^/]+)/(?:issues|pull)/([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, what stands below it, and sections inside; other pages refer to it by its `label`."""
+
+    id: str
+    title: str
+    blocks: tuple[Block, ...]
+    inside: tuple[Section, ...] = ()
+    label: str = ""
+
+
+def overview(facts: Facts) -> Section:
+    """What PyTorch on ROCm is, and where it is developed and released."""
+    rows = {row.id: row.text for row in facts.page.overview}
+    versions = rows.pop("version-support", "")
+    inside = (Section("version-support", "Version support", (Text(versions),)),) if versions else ()
+    return Section("overview", "Support overview", tuple(map(Text, rows.values())), inside)
+
+
+def use_cases(facts: Facts) -> Section:
+    """What it is used for."""
+    items = tuple(f"[{row.name}]({row.address}): {row.text}" for row in facts.page.use_case)
+    return Section(
+        "use-cases", "Use cases and recommendations", (Bullets(items),), label="pytorch-recommendations"
+    )
+
+
+def docker(facts: Facts) -> Section:
+    """Docker images."""
+    text = Text(facts.page.docker.text)
+    return Section("docker", "Docker image compatibility", (text,), label="pytorch-docker-compat")
+
+
+def libraries(facts: Facts) -> Section:
+    """The libraries with the versions of one set."""
+    rows = tuple(
+        (f"[{row.name}]({row.address})", f"[{row.name}](version:{row.name})", row.purpose, row.users)
+        for row in facts.libraries.library
+    )
+    head = ("ROCm library", "Version", "Purpose", "Used in")
+    return Section("libraries", "Key ROCm libraries for PyTorch", (Table(head, rows),))
+
+
+def library_versions(facts: Facts) -> Section:
+    """Which version is in which release: the last release of each line, and where that was read."""
+    last: dict[tuple[int, ...], RocmRelease] = {}
+    for row in facts.releases:
+        last.setdefault(Version(row.rocm).release[:2], row)
+    shown = tuple(last.values())
+    grid = Table(
+        ("ROCm library", *(row.rocm for row in shown)),
+        tuple(
+            (library.name, *(version_word(row, library.name) for row in shown))
+            for library in facts.libraries.library
+        ),
+    )
+    sources = Table(
+        ("ROCm", "PyTorch", "GPUs", "Source"),
+        tuple(
+            (
+                row.rocm,
+                ", ".join(row.torch),
+                " ".join(f"`{target}`" for target in row.targets),
+                f"[{source_name(row.source)}]({row.source})",
+            )
+            for row in facts.releases
+        ),
+    )
+    intro = Text(
+        "The last release of each line; *none* is a release that the library is not part of, an empty field "
+        "one of which the source says nothing."
+    )
+    return Section("library-versions", "Versions by release of ROCm", (intro, grid, sources))
+
+
+def version_word(release: RocmRelease, library: str) -> str:
+    """The library's version in a release, `none` where it is not in it, empty where that is unknown."""
+    return "none" if library in release.absent else release.versions.get(library, "")
+
+
+def source_name(address: str) -> str:
+    """What an address is called in a table: `ROCm/TheRock#2056`, or the name of the page."""
+    if match := _ISSUE.fullmatch(address):
+        return f"{match[1]}#{match[2]}"
+    return address.split("#")[0].rstrip("/").rpartition("/")[2].removesuffix(".html")
+
+
+def data_types(facts: Facts) -> Section:
+    """The types of tensors."""
+    notes = facts.page.data_types
+    rows = tuple(
+        (
+            " or ".join(f"`{name}`" for name in (row.name, *row.aliases)),
+            row.text + ("" if row.native else "; not natively supported in ROCm"),
+        )
+        for row in facts.page.data_type
+    )
+    note = Text(f"{notes.unsigned} {notes.hardware}", note=True)
+    blocks = (Text(notes.intro), Table(("Data type", "Description"), rows), note)
+    return Section("data-types", "Supported data types", blocks)
+
+
+def modules(facts: Facts) -> Section:
+    """The core modules."""
+    core = "On ROCm, the core of PyTorch does: " + ", ".join(facts.page.modules.core) + "."
+    return Section("modules", "Supported modules", (Text(facts.page.modules.text), Text(core)))
+
+
+def domain_libraries(facts: Facts) -> Section:
+    """The domain libraries with their notes."""
+    rows = tuple((f"[{row.name}]({row.address})", row.text, row.note) for row in facts.page.domain)
+    table = Table(("Library", "Description", "Note"), rows)
+    title = "Supported domain libraries"
+    return Section("domain-libraries", title, (Text(facts.page.domains.intro), table))
+
+
+def supported(facts: Facts) -> Section:
+    """Data types, modules and domain libraries together."""
+    inside = (data_types(facts), modules(facts), domain_libraries(facts))
+    return Section("supported", "Supported modules and data types", (), inside)
+
+
+def features(facts: Facts) -> Section:
+    """The lists of features, newest first."""
+    inside = tuple(
+        Section(
+            f"features-{found.id.replace('/', '-')}",
+            f"Key features and enhancements for {in_words(found)}",
+            (Bullets(tuple(row.text for row in facts.features.feature if row.list == found.id)),),
+        )
+        for found in facts.features.list
+    )
+    return Section("features", "Features by release", (), inside)
+
+
+def issues(facts: Facts) -> Section:
+    """What is known not to work."""
+    rows = tuple(
+        (row.text, f"PyTorch {'/'.join(row.torch)} with ROCm {' and '.join(row.rocm)}")
+        for row in facts.page.issue
+    )
+    return Section("issues", "Known issues and notes", (Table(("Issue", "In"), rows),))
+
+
+def status(facts: Facts) -> Section:
+    """What is built for which platform, and the versions of PyTorch."""
+    rows = tuple(
+        (row.name, row.linux, row.windows, f"[issue]({row.issue})" if row.issue else "")
+        for row in facts.page.status
+    )
+    versions = tuple((row.name, row.linux, row.windows, _made_of(row)) for row in facts.page.torch)
+    source = Text(f"As of the end of 2025, by [TheRock's README]({facts.page.page.status_source}).")
+    inside = (
+        Section(
+            "status-versions",
+            "Versions of PyTorch",
+            (Table(("PyTorch", "Linux", "Windows", "Sources"), versions),),
+        ),
+    )
+    table = Table(("Project or feature", "Linux", "Windows", ""), rows)
+    return Section("status", "What is built", (source, table), inside)
+
+
+def _made_of(row: TorchRow) -> str:
+    """The sources of a version of PyTorch."""
+    if not row.ref:
+        return ""
+    name = "/".join(row.origin.split("/")[-2:])
+    triton = f"; triton, on Linux: {row.triton}" if row.triton else ""
+    return f"`{row.ref}` of [{name}]({row.origin}){triton}; audio and vision: {row.others}"
+
+
+def statements(facts: Facts) -> Section:
+    """What is known of each topic, by GPU, version and platform."""
+    head = ("GPUs", "For", "Answer", "Because")
+    inside = tuple(
+        Section(
+            f"statements-{topic.id}",
+            topic.name[:1].upper() + topic.name[1:],
+            (Table(head, tuple(_row(row) for row in facts.statements if row.topic == topic.id)),),
+        )
+        for topic in facts.features.topic
+    )
+    return Section("statements", "Features by GPU, version and platform", (), inside)
+
+
+def _row(row: Statement) -> tuple[str, ...]:
+    needs = f" Needs `{row.needs}`." if row.needs else ""
+    versions = (f"{name} {text}" for name, text in (("PyTorch", row.torch), ("ROCm", row.rocm)) if text)
+    return (
+        " ".join(f"`{target}`" for target in row.targets) or "all",
+        "; ".join((*versions, *(name.capitalize() for name in row.platforms))) or "all",
+        f"{row.answer}, {row.level}" if row.level else row.answer,
+        f"{row.text}{needs} {_linked(row.sources)}",
+    )
+
+
+def conflicts(facts: Facts) -> Section:
+    """Where sources contradict each other, version by version."""
+    rows = tuple(
+        (found.topic, found.torch, found.platform.capitalize(), *_row(said)[2:])
+        for found in find_conflicts(facts)
+        for said in found.statements
+    )
+    head = ("Topic", "PyTorch", "On", "Answer", "Because")
+    intro = Text("For these versions sources say yes and no; both stand here, and the answer depends.")
+    return Section("conflicts", "Where sources contradict each other", (intro, Table(head, rows)))
+
+
+def _linked(sources: Iterable[str]) -> str:
+    return "(" + ", ".join(f"[{source_name(source)}]({source})" for source in sources) + ")"
+
+
+# In the order in which they are shown. Those of the page in ROCm's form come first.
+ON_PAGE: Mapping[str, Callable[[Facts], Section]] = {
+    "overview": overview,
+    "use-cases": use_cases,
+    "docker": docker,
+    "libraries": libraries,
+    "supported": supported,
+    "features": features,
+    "issues": issues,
+}
+SECTIONS: Mapping[str, Callable[[Facts], Section]] = {
+    **ON_PAGE,
+    "data-types": data_types,
+    "modules": modules,
+    "domain-libraries": domain_libraries,
+    "library-versions": library_versions,
+    "status": status,
+    "statements": statements,
+    "conflicts": conflicts,
+}
+
+
+def section(facts: Facts, name: str) -> Section:
+    """A section by its name; raises `UsageError` for one that does not exist, with the nearest."""
+    if name in SECTIONS:
+        return SECTIONS[name](facts)
+    near = get_close_matches(name, SECTIONS, n=1)
+    raise UsageError(
+        f"there is no section {name!r}; sections: {', '.join(SECTIONS)}",
+        next_step=f"perhaps {near[0]}" if near else "name one of these, or none for all",
+    )

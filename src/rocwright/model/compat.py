@@ -1,0 +1,169 @@
+"""What PyTorch on ROCm consists of and supports, section by section: the table `compat`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from rocwright.model.compat_text import need_versions
+
+Built = Literal["supported", "not supported", "unsupported", "previously built"]
+
+
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The page as a whole: what it is called, the set of library versions that it shows, what PyTorch is.
+
+    `source` is where texts and rows come from, `status_source` where `status` and `torch` do.
+    """
+
+    title: str
+    description: str
+    keywords: tuple[str, ...]
+    version_set: str
+    version: str
+    about: str
+    offers: tuple[str, ...]
+    source: str
+    status_source: str
+
+
+class Passage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A paragraph of the overview."""
+
+    id: str
+    text: str
+
+
+class UseCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that PyTorch on ROCm is used for, and the page that tells how."""
+
+    name: str
+    address: str
+    text: str
+
+
+class Docker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Docker images: their name, the list of their tags, when they are released, whether AMD tested them."""
+
+    image: str
+    tags: str
+    released: str
+    tested: bool
+    text: str
+
+
+class DataType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A type of tensors. `native`: ROCm has instructions for it; `eager`: how far eager mode supports it."""
+
+    name: str
+    text: str
+    aliases: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    native: bool = True
+    eager: Literal["full", "limited"] = "full"
+
+
+class DataTypeNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said of all data types: what they are, the unsigned ones, the hardware."""
+
+    intro: str
+    unsigned: str
+    hardware: str
+
+
+class Modules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """PyTorch's core modules: examples, where all of them are documented, what they do on ROCm."""
+
+    names: tuple[str, ...]
+    text: str
+    core: tuple[str, ...]
+
+
+class DomainNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is said of all domain libraries."""
+
+    intro: str
+
+
+class Domain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A domain library. `release`: official releases `only`, a `beta`, or releases `ended`.
+
+    `last_torch` is the version of PyTorch with which they ended.
+    """
+
+    name: str
+    address: str
+    text: str
+    release: Literal["", "only", "beta", "ended"] = ""
+    note: str = ""
+    last_torch: str = ""
+
+    def __post_init__(self) -> None:
+        need_versions(filter(None, (self.last_torch,)))
+
+
+class Issue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known not to work: names as PyTorch spells them, below `module`, in these versions."""
+
+    id: str
+    names: tuple[str, ...]
+    module: str
+    torch: tuple[str, ...]
+    rocm: tuple[str, ...]
+    text: str
+
+    def __post_init__(self) -> None:
+        need_versions((*self.torch, *self.rocm))
+
+
+class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A project or feature, and whether it is built for each platform; with `topic` also a statement."""
+
+    name: str
+    linux: Built
+    windows: Built
+    topic: str = ""
+    issue: str = ""
+
+    def on(self, platform: str) -> Built:
+        """The word for one platform."""
+        return self.windows if platform == "windows" else self.linux
+
+
+class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources."""
+
+    name: str
+    linux: Built
+    windows: Built
+    origin: str = ""
+    ref: str = ""
+    triton: str = ""
+    others: str = ""
+
+    def __post_init__(self) -> None:
+        need_versions((self.name.partition(" ")[0],))
+
+    def on(self, platform: str) -> Built:
+        """The word for one platform."""
+        return self.windows if platform == "windows" else self.linux
+
+
+class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `compat`; `addresses` and `labels` say where references to other documentations lead."""
+
+    page: Page
+    addresses: dict[str, str]
+    labels: dict[str, str]
+    overview: tuple[Passage, ...]
+    use_case: tuple[UseCase, ...]
+    docker: Docker
+    data_types: DataTypeNotes
+    data_type: tuple[DataType, ...]
+    modules: Modules
+    domains: DomainNotes
+    domain: tuple[Domain, ...]
+    issue: tuple[Issue, ...]
+    status: tuple[StatusRow, ...]
+    torch: tuple[TorchRow, ...]
