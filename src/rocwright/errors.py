@@ -25,6 +25,7 @@
     ├── UnsavedWork                    11   a checkout holds changes or commits of yours; nothing was touched
     ├── NotReady                       12   what a build needs is missing, all of it named; nothing was begun
     ├── ChannelBusy                    13   another publisher is changing this channel; try again later
+    ├── TorchUnusable                  14   torch is installed and cannot be imported
     ├── SuiteFailed                     1   tests failed, or a run that was expected gave no report
     ├── NoGpu                           1   no GPU here fits what the tests are for
     └── Interrupted                   130   Ctrl-C or SIGTERM; run again to resume
@@ -61,6 +62,7 @@ __all__ = [
     "NotReady",
     "RocwrightError",
     "SuiteFailed",
+    "TorchUnusable",
     "Unreachable",
     "UnsavedWork",
     "UsageError",
@@ -238,6 +240,12 @@ class ChannelBusy(RocwrightError):
     """Another publisher is at this channel; what this run recorded is kept, a new run completes it."""
 
     exit_code = 13
+
+
+class TorchUnusable(RocwrightError):
+    """Torch is installed and cannot be imported; the message says why."""
+
+    exit_code = 14
 
 
 class SuiteFailed(RocwrightError):

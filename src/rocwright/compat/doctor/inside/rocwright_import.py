@@ -1,0 +1,59 @@
+"""Import torch, and say how it went and which libraries the process then has: nothing else is needed.
+
+Started as `python rocwright_import.py ANSWER`. The answer is written again after each step: what ends the
+process (a library, a driver) takes nothing of what was known before.
+"""
+
+# Nothing is imported that is not needed, and old Pythons read this, too.
+# ruff: noqa: PTH, UP031
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any
+
+
+def tell(path: str, answer: dict[str, Any]) -> None:
+    """Put the answer in the file's place as a whole."""
+    with open(path + ".part", "w", encoding="utf-8") as stream:- nothing is imported that is not needed
+        json.dump(answer, stream)
+    os.replace(path + ".part", path)
+
+
+def libraries() -> list:
+    """Libraries that this process has mapped; empty where the system does not say."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as stream:
+            rows = [line.rstrip("\n").split(None, 5) for line in stream]
+    except OSError:
+        return []
+    return sorted({row[5] for row in rows if len(row) == 6 and ".so" in os.path.basename(row[5])})
+
+
+def main(path: str) -> None:
+    """Import, then ask torch what it has code for."""
+    # The directory of this script, which the interpreter put there.
+    del sys.path[0]
+    answer: dict[str, Any] = {}
+    tell(path, answer)
+    try:
+        torch = importlib.import_module("torch")
+    except Exception as error:  # a library that is not found, a version that does not fit
+        answer["error"] = "%s: %s" % (type(error).__name__, error)
+        answer["module"] = getattr(error, "name", None) or ""
+        answer["loaded"] = libraries()
+        tell(path, answer)
+        return
+    answer["version"] = str(torch.__version__)
+    answer["loaded"] = libraries()
+    tell(path, answer)
+    flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", None)
+    answer["architectures"] = str((flags() if flags else "") or "").split()
+    tell(path, answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
