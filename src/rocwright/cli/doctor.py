@@ -33,8 +33,8 @@ def doctor(
 ) -> None:
     """Look at this machine and at an environment: each problem with the command that mends it.
 
-    The environment is the one that is active (VIRTUAL_ENV, CONDA_PREFIX), unless --python names another;
-    nothing in it is imported unless you ask for that. Changes nothing, and never guesses a GPU.
+    The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX) where it has anything of
+    ROCm or torch. Nothing in it is imported unless you ask for that. Changes nothing, and never guesses a GPU.
 
     Exit code 0 when nothing is missing or wrong, 4 otherwise, 14 when torch cannot be imported.
 
@@ -62,6 +62,7 @@ def doctor(
     found = diagnose(
         root=root,
         python=chosen,
+        asked=bool(python),
         manifest=wanted,
         index=index_url,
         deep=deep,
@@ -73,7 +74,9 @@ def doctor(
     else:
         show_diagnosis(found)
     if found.environment is None:
-        console.say("No environment is active, so none was looked at: give one with --python.")
+        console.say(
+            "No environment with torch or ROCm is active, so none was looked at: give one with --python."
+        )
     broken = import_failed(found)
     if broken is not None:
         raise TorchUnusable(broken.detail, next_step=broken.next_step)

@@ -23,9 +23,8 @@ def library_places(root: Path, environ: Mapping[str, str]) -> tuple[LibraryPlace
     # An empty word stands for the current directory.
     given = [word or "." for word in environ["LD_LIBRARY_PATH"].split(":")] if _set(environ) else []
     found = [_directory(word, "LD_LIBRARY_PATH", root) for word in dict.fromkeys(given)]
-    for word in re.split(r"[ :]+", environ.get("LD_PRELOAD", "").strip()):
-        if word:
-            found.append(LibraryPlace(word, "LD_PRELOAD", (Path(word).name,)))
+    preloaded = filter(None, re.split(r"[ :]+", environ.get("LD_PRELOAD", "")))
+    found += [LibraryPlace(word, "LD_PRELOAD", (Path(word).name,)) for word in preloaded]
     configured = dict.fromkeys(_configured(root, root / "etc/ld.so.conf"))
     found += [_directory(word, "ld.so.conf", root) for word in configured if not _of_the_system(word)]
     return tuple(found)

@@ -33,6 +33,7 @@ def diagnose(
     which: Callable[[str], str | None] = shutil.which,
     work_dir: Path | None = None,
     python: Path | None = None,
+    asked: bool = True,
     manifest: SetManifest | None = None,
     index: str = "",
     deep: bool = False,
@@ -41,7 +42,8 @@ def diagnose(
 ) -> Diagnosis:
     """Everything at once; reads only, and never guesses a GPU.
 
-    The machine is looked at below `root`. With `python` its environment is looked at as well: compared with
+    The machine is looked at below `root`. With `python` its environment is looked at as well (unless `asked`,
+    only where it has anything of ROCm or torch): compared with
     `manifest` where that is given, file by file with `deep`, and with `import_` torch is imported there in a
     process of its own, whose errors `note` is told. `index` is where packages come from, for the commands.
     Raises `MissingTool` where `python` is no interpreter.
@@ -50,6 +52,8 @@ def diagnose(
     table = load_table("doctor", DoctorTable)
     machine = gather_machine(table, root=root, environ=environ, user=this_user(), platform=sys.platform)
     environment = gather_environment(python, table, deep=deep) if python is not None else None
+    if environment is not None and not asked and not environment.family and environment.torch is None:
+        environment = None
     imported = None
     if import_ and python is not None and environment is not None and environment.torch is not None:
         imported = import_torch(python, table, note=note)

@@ -19,7 +19,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One thing looked at: how it stands, and what mends it.
 
     `id` is one of `kinds.KINDS`, `about` what in particular (a distribution, a GPU), empty where there is
-    but one. `next_step` is a command, or a sentence where no command helps; empty where nothing is to be done.
+    but one. `next_step` is a command, or a sentence where none helps; empty where nothing is to be done.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Looked(msgspec.Struct, frozen=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """All findings; `gpus` are the targets of the AMD GPUs found, `environment` None where none was asked for."""
+    """All findings; `gpus` are targets of AMD GPUs, `environment` is None where none was looked at."""
 
     gpus: tuple[str, ...]
     findings: tuple[Finding, ...]

@@ -4,9 +4,6 @@ Started as `python rocwright_import.py ANSWER`. The answer is written again afte
 process (a library, a driver) takes nothing of what was known before.
 """
 
-# Nothing is imported that is not needed, and old Pythons read this, too.
-# ruff: noqa: PTH, UP031
-
 from __future__ import annotations
 
 import importlib
@@ -18,12 +15,12 @@ from typing import Any
 
 def tell(path: str, answer: dict[str, Any]) -> None:
     """Put the answer in the file's place as a whole."""
-    with open(path + ".part", "w", encoding="utf-8") as stream:- nothing is imported that is not needed
+    with open(path + ".part", "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
     os.replace(path + ".part", path)
 
 
-def libraries() -> list:
+def libraries() -> list[Any]:
     """Libraries that this process has mapped; empty where the system does not say."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as stream:

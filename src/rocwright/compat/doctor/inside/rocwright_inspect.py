@@ -4,9 +4,6 @@ Started as `python rocwright_inspect.py ANSWER ASKED`: the answer is JSON in the
 with the regular expression `family` over normalised names, and `deep`, whether files are read and hashed.
 """
 
-# Nothing is imported that is not needed, and old Pythons read this, too.
-# ruff: noqa: PTH, UP031
-
 from __future__ import annotations
 
 import ast
@@ -32,11 +29,11 @@ def main(answer: str, asked: dict[str, Any]) -> None:
     del sys.path[0]
     told = about_python()
     told.update(about_packages(asked))
-    with open(answer, "w", encoding="utf-8") as stream:- nothing is imported that is not needed
+    with open(answer, "w", encoding="utf-8") as stream:
         json.dump(told, stream)
 
 
-def about_python() -> dict:
+def about_python() -> dict[str, Any]:
     """The interpreter, its C library, and the values of environment markers."""
     version = "%d.%d" % sys.version_info[:2]
     libc, libc_version = c_library()
@@ -67,7 +64,7 @@ def about_python() -> dict:
     }
 
 
-def c_library() -> tuple:
+def c_library() -> tuple[str, str]:
     """`glibc` or `musl` and its version; empty where neither is known."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
@@ -79,7 +76,7 @@ def c_library() -> tuple:
     return ("musl", "") if musl else ("", "")
 
 
-def about_packages(asked: dict[str, Any]) -> dict:
+def about_packages(asked: dict[str, Any]) -> dict[str, Any]:
     """Distributions, the torch that an import finds, and what ROCm's packages say of themselves."""
     try:
         from importlib.metadata import distributions
@@ -96,7 +93,9 @@ def about_packages(asked: dict[str, Any]) -> dict:
             unreadable.append("%s: %s: %s" % (place, type(error).__name__, error))
             continue
         told.append(one)
-    shared = [{"path": path, "owners": sorted(names)} for path, names in owners.items() if len(names) > 1]
+    shared = [
+        {"path": path, "owners": sorted(names)} for path, names in sorted(owners.items()) if len(names) > 1
+    ]
     family = [one for one in told if one["family"]]
     places = sorted({one["directory"] for one in family})
     return {
@@ -105,12 +104,12 @@ def about_packages(asked: dict[str, Any]) -> dict:
         "torch": about_torch(),
         "devices": [marker for place in places for marker in device_markers(place)],
         "targets": {name: targets for place in places for name, targets in family_targets(place)},
-        "shared": sorted(shared, key=lambda one: one["path"])[:_SHOWN],
+        "shared": shared[:_SHOWN],
         "shadows": shadows(),
     }
 
 
-def about_distribution(found: Any, asked: dict[str, Any], owners: dict[str, Any]) -> dict:
+def about_distribution(found: Any, asked: dict[str, Any], owners: dict[str, Any]) -> dict[str, Any]:
     """One distribution; of the family with its files. `owners` collects who claims which path."""
     metadata = found.metadata
     if not metadata["Name"] or not metadata["Version"]:
@@ -145,7 +144,7 @@ def metadata_digest(found: Any) -> str:
         return ""
 
 
-def origin_of(text: str | None) -> dict:
+def origin_of(text: str | None) -> dict[str, Any]:
     """Where it came from, if somebody gave an address (PEP 610)."""
     try:
         told = json.loads(text or "{}")
@@ -159,7 +158,9 @@ def origin_of(text: str | None) -> dict:
     return {"origin": told.get("url") or "", "origin_sha256": sha256, "editable": editable}
 
 
-def about_files(record: str | None, told: dict[str, Any], deep: bool, owners: dict[str, Any]) -> dict:
+def about_files(
+    record: str | None, told: dict[str, Any], deep: bool, owners: dict[str, Any]
+) -> dict[str, Any]:
     """Compare the files with RECORD: that they are there, their sizes, with `deep` their content."""
     problems = []
     libraries = []
@@ -223,12 +224,12 @@ def about_torch() -> dict[str, Any] | None:
     return None
 
 
-def compiled(directory: str) -> list:
+def compiled(directory: str) -> list[Any]:
     """Names of torch's compiled modules: each says for which Python it is."""
     return sorted(name for name in os.listdir(directory) if re.match(r"_C\..*(so|pyd)$", name))
 
 
-def constants(path: str) -> dict:
+def constants(path: str) -> dict[str, Any]:
     """The names that a module sets to plain values at its top."""
     try:
         with open(path, encoding="utf-8") as stream:
@@ -248,7 +249,7 @@ def constants(path: str) -> dict:
     return found
 
 
-def device_markers(place: str) -> list:
+def device_markers(place: str) -> list[Any]:
     """What the device packages of ROCm in this directory say of themselves."""
     directory = os.path.join(place, "_rocm_sdk_libraries")
     found = []
@@ -266,7 +267,7 @@ def device_markers(place: str) -> list:
     return found
 
 
-def family_targets(place: str) -> list:
+def family_targets(place: str) -> list[Any]:
     """(distribution, targets) of ROCm's libraries for a family of GPUs, whose device code is inside."""
     found = []
     for name in sorted(os.listdir(place)):
@@ -279,7 +280,7 @@ def family_targets(place: str) -> list:
     return found
 
 
-def shadows() -> list:
+def shadows() -> list[Any]:
     """Directories of PYTHONPATH with a torch, or ROCm's module, of their own."""
     given = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     return [

@@ -150,7 +150,8 @@ def _families(
             next((name for name, members in case.families.items() if target in members), ""),
         )
         names = ", ".join(sorted(served))
-        detail = f"{names} has device code for {', '.join(sorted(every))}, not for GPU {_numbers(case, target)} ({target})"
+        which = f"GPU {_numbers(case, target)} ({target})"
+        detail = f"{names} has device code for {', '.join(sorted(every))}, not for {which}"
         one = environment.named("rocm")
         pin = f"=={one.version}" if one else ""
         step = mend.install(case, f"rocm[libraries]{pin}", again=True)

@@ -133,7 +133,9 @@ def shared_memory(case: Case) -> Iterator[Finding]:
     facts = case.machine
     size = facts.shared_bytes
     if facts.container and size is not None and size < case.table.shared_bytes:
-        detail = f"/dev/shm has {size / 1e6:.0f} MB: data loaders with workers fail (Bus error)"
+        detail = (
+            f"shared memory (/dev/shm) has {size / 1e6:.0f} MB: data loaders with workers fail (Bus error)"
+        )
         step = f"start the container with {case.table.container.memory}, or --shm-size=8g"
         yield Finding("shared-memory", "note", detail, step)
 

@@ -41,7 +41,7 @@ def duplicate(case: Case) -> Iterator[Finding]:
     for (name, directory), several in found.items():
         if len(several) > 1:
             versions = ", ".join(sorted({one.version for one in several}))
-            detail = f"{name} is installed {len(several)} times in {directory}: {versions}; files of one lie over the other's"
+            detail = f"{name} is installed {len(several)} times in {directory}: {versions}; files are mixed"
             # Each call takes one of them away.
             once = mend.uninstall(environment, [name])
             step = " && ".join([*([once] * len(several)), mend.install(case, _pinned(case, several))])

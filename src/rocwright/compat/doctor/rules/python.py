@@ -15,7 +15,7 @@ _OLD = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)
 
 
 def python(case: Case) -> Iterator[Finding]:
-    """Whether wheels are made for this Python: those of the set where there is one, else those of the table."""
+    """Whether wheels are made for this Python: those of the set where there is one, else the table's."""
     environment = case.environment
     assert environment is not None
     name = f"Python {environment.full}" + (" (free-threaded)" if environment.version.endswith("t") else "")

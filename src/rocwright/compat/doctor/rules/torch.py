@@ -34,7 +34,7 @@ def torch(case: Case) -> Iterator[Finding]:
         yield Finding("torch", "ok", detail, about="torch", section="environment")
         return
     built = f"CUDA {text.cuda}" if text.cuda else "the CPU only"
-    detail = f"torch {version} is built for {built}: not one for ROCm, as PyPI's is (its torch.version.hip is None)"
+    detail = f"torch {version} is built for {built}, like PyPI's, not for ROCm (torch.version.hip is None)"
     step = mend.install(case, _wanted(case), again=True)
     yield Finding("torch", "wrong", detail, step, about="torch", section="environment")
 
@@ -67,6 +67,8 @@ def shadowed(case: Case) -> Iterator[Finding]:
     if text is None or installed is None or installed.editable or environment.shadows:
         return
     if PurePath(text.directory).parent != PurePath(installed.directory):
-        detail = f"import finds {text.directory}, but torch {installed.version} is installed in {installed.directory}"
+        detail = (
+            f"import finds {text.directory}, installed is torch {installed.version} in {installed.directory}"
+        )
         step = f"remove {shlex.quote(text.directory)}, or the entry of sys.path that leads to it"
         yield Finding("shadowed", "wrong", detail, step, "torch", "environment")
