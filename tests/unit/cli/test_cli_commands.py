@@ -186,6 +186,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 # As the tree in the documentation draws them.
 CODES = {
     "NotReady": 12,
+    "TorchUnusable": 14,
     "RocwrightError": 1,
     "UsageError": 2,
     "InvalidInput": 3,

@@ -44,8 +44,12 @@ def main(path: str) -> None:
         answer["loaded"] = libraries()
         tell(path, answer)
         return
-    answer["version"] = str(torch.__version__)
     answer["loaded"] = libraries()
+    if not hasattr(torch, "__version__"):
+        answer["error"] = "what is imported has no __version__: it is no torch, or the rest of one"
+        tell(path, answer)
+        return
+    answer["version"] = str(torch.__version__)
     tell(path, answer)
     flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", None)
     answer["architectures"] = str((flags() if flags else "") or "").split()

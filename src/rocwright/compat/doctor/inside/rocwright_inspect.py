@@ -85,6 +85,7 @@ def about_packages(asked: dict[str, Any]) -> dict[str, Any]:
     told: list[Any] = []
     unreadable: list[Any] = []
     owners: dict[str, Any] = {}
+    # In the order of the path: of two with one name the first is the one that is imported.
     for found in distributions(path=[entry for entry in sys.path if os.path.isdir(entry)]):
         place = str(getattr(found, "_path", found.locate_file("")))
         try:

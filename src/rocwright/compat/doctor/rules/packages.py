@@ -18,6 +18,8 @@ from rocwright.compat.doctor.values import Finding
 from rocwright.model.patterns import fits
 
 _ROCM = re.compile(r"rocm(?P<version>[0-9]+(?:\.[0-9a-z]+)*)")
+# What some builds put behind it: 6.3.0.git8fc9aa, 6.2.0.lw.git1234.
+_SOURCE = re.compile(r"\.(?:lw|git[0-9a-f]+)(?:\.|$)")
 # How PyTorch names wheels that are for something else.
 _FOREIGN_LOCAL = re.compile(r"cu[0-9]+.*|cpu.*|xpu.*")
 
@@ -153,8 +155,8 @@ def applying(text: str, environment: Environment, extra: str = "") -> Requiremen
 
 def rocm_of(version: str) -> str:
     """The ROCm that a framework's version names: 7.10.0 for `2.9.0+rocm7.10.0`; empty without one."""
-    match = _ROCM.search(version.partition("+")[2])
-    return match["version"] if match else ""
+    match = _ROCM.search(_local(version.partition("+")[2]))
+    return _SOURCE.split(match["version"])[0] if match else ""
 
 
 def mixed(case: Case) -> Iterator[Finding]:
