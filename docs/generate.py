@@ -32,10 +32,13 @@ from rocwright.check.rules.base import Rule, SetRule
 from rocwright.check.run import OWN_RULES
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
+from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.values import Diagnosis
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError
 from rocwright.model.channels import Channels
 from rocwright.model.device_files import DeviceFiles
+from rocwright.model.doctor import DoctorTable
 from rocwright.model.gpu import Families
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
@@ -334,6 +337,12 @@ def render_rules() -> str:
     )
 
 
+def render_doctor(section: str) -> str:
+    """What the doctor looks at in a section, and what mends it."""
+    rows = ((code(kind.id), kind.looks_at, kind.mends) for kind in KINDS if kind.section == section)
+    return table(("Finding", "What is looked at", "What mends it"), rows)
+
+
 def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
     """The patterns of packages that a rule is on for."""
     names = [name for row in rows if rule in row.rules for name in row.names]
@@ -540,6 +549,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-skips": lambda: _schema(SkipTable),
     "data-signatures": lambda: _schema(SignatureTable),
     "data-slurm": lambda: _schema(SlurmTable),
+    "data-doctor": lambda: _schema(DoctorTable),
+    "doctor-json": lambda: _values(Diagnosis, known=SourceLock),
+    "doctor-machine": lambda: render_doctor("machine"),
+    "doctor-environment": lambda: render_doctor("environment"),
     "data-landing": lambda: _schema(LandingTable),
     "data-reversion": lambda: _schema(ReversionTable),
     "data-triggers": lambda: _schema(Triggers),
