@@ -19,6 +19,8 @@ _DAMAGED = re.compile(
     r"(\S+): (file too short|invalid ELF header|wrong ELF class\S*|cannot read file data|ELF \S+)"
 )
 _ROCM_VERSION = re.compile(r"built for ROCm (\S+?),? but ROCm (\S+) is installed")
+# ROCm's own packages name the file and the command.
+_REPAIR = re.compile(r"(ROCm library \S+ is missing from the installed (\S+?));")
 _RUNTIMES = ("GLIBC_", "GLIBCXX_", "CXXABI_")
 
 
@@ -28,7 +30,7 @@ def explain(case: Case, imported: Imported) -> tuple[str, str]:
     if not error:
         why = imported.ended or "the process ended without a word"
         return f"import torch did not come to its end: {why}", _see(case)
-    for answer in (_module, _library, _damaged, _version, _symbol, _rocm):
+    for answer in (_module, _own_words, _library, _damaged, _version, _symbol, _rocm):
         found = answer(case, imported)
         if found is not None:
             return found
@@ -106,6 +108,15 @@ def _pin(case: Case, name: str, pinned: bool) -> str:
         if re.split(r"[\[=<>!~; ]", text)[0] == project:
             return text.partition(";")[0].strip().replace(" ", "")
     return name
+
+
+def _own_words(case: Case, imported: Imported) -> tuple[str, str] | None:
+    """What `rocm_sdk` says of a library that is not where it was installed."""
+    match = _REPAIR.search(imported.error)
+    if match is None or case.environment is None:
+        return None
+    owner = case.environment.named(match[2])
+    return match[1], mend.reinstall(case, owner) if owner else mend.install(case, match[2], again=True)
 
 
 def _damaged(case: Case, imported: Imported) -> tuple[str, str] | None:
