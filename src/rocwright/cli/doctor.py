@@ -33,8 +33,9 @@ def doctor(
 ) -> None:
     """Look at this machine and at an environment: each problem with the command that mends it.
 
-    The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX) where it has anything
-    of ROCm or torch. Nothing in it is imported unless you ask for that. Changes nothing, never guesses a GPU.
+    The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX, or .venv here) where it
+    has anything of ROCm or torch. Nothing in it is imported unless you ask for that. Changes nothing, and
+    never guesses a GPU.
 
     Exit code 0 when nothing is missing or wrong, 4 otherwise, 14 when torch cannot be imported.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.values import Diagnosis
 from rocwright.system import console
 
@@ -20,3 +21,7 @@ def show_diagnosis(found: Diagnosis) -> None:
             if section == "environment" and found.environment is not None:
                 title = f"{title} {found.environment.python}"
             console.table(title, _HEAD, rows)
+    if any(f" {INDEX} " in item.next_step for item in found.findings):
+        console.say(
+            f"{INDEX} stands for the index that has packages for your GPUs: name it with --index-url."
+        )

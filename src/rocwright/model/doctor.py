@@ -43,6 +43,7 @@ class DoctorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     libraries: tuple[str, ...]
     hip: str
     packages: tuple[LibraryRow, ...]
+    system: dict[str, str]
     shared_bytes: int
     import_s: float
     pci: PciRow

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from rocwright.compat.doctor.environment import active_python, find_python
+from rocwright.compat.doctor.environment import active_python, find_python, gather_environment
+from rocwright.compat.doctor.facts import Machine
 from rocwright.compat.doctor.kinds import KINDS
-from rocwright.compat.doctor.run import diagnose
-from rocwright.compat.doctor.values import Diagnosis
+from rocwright.compat.doctor.run import diagnose, judge, make_case
+from rocwright.compat.doctor.values import Diagnosis, Finding
+from rocwright.data import load_table
 from rocwright.errors import MissingTool, UsageError
+from rocwright.model.doctor import DoctorTable
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
 from unit.compat.doctor_desk import (
     MI210,
@@ -172,6 +177,56 @@ def test_wheels_that_fit_here_are_not_told_of(room: Room) -> None:
     room.torch(tag=f"cp3{sys.version_info[1]}-cp3{sys.version_info[1]}-manylinux_2_17_{platform.machine()}")
     room.install("triton", "3.5.0", tag=f"py3-none-linux_{platform.machine()}")
     assert of(visit(room), "tags") == []
+
+
+def changed(room: Room, **facts: object) -> list[Finding]:
+    """What the rules about Python say of this environment, were it another one."""
+    table = load_table("doctor", DoctorTable)
+    machine = Machine(system="linux", nodes="/x", driver_listed=False)
+    environment = msgspec.structs.replace(gather_environment(room.python, table), **facts)
+    return [item for item in judge(make_case(machine, table, environment)) if item.id in ("python", "tags")]
+
+
+@pytest.mark.parametrize(
+    ("facts", "part"),
+    [
+        (
+            {"version": "3.9", "full": "3.9.2"},
+            "Python 3.9.2: wheels are made for 3.10, 3.11, 3.12, 3.13, 3.14",
+        ),
+        ({"version": "3.13t", "full": "3.13.1"}, "Python 3.13.1 (free-threaded): wheels are made for"),
+        ({"implementation": "pypy"}, "is pypy; wheels are made for CPython"),
+    ],
+)
+def test_pythons_that_no_wheels_are_made_for(room: Room, facts: dict[str, object], part: str) -> None:
+    (item,) = changed(room, **facts)
+    assert item.verdict == "wrong" and part in item.detail
+    assert item.next_step == "uv venv --python 3.13 NEW, and install there"
+
+
+@pytest.mark.parametrize(
+    ("tag", "facts", "part"),
+    [
+        (
+            "manylinux_2_28_x86_64",
+            {"libc": "musl"},
+            "is a wheel for glibc (manylinux_2_28_x86_64), this system has musl",
+        ),
+        ("manylinux_2_28_x86_64", {"libc_version": "2.17"}, "needs glibc 2.28, this system has 2.17"),
+        ("manylinux2014_x86_64.manylinux_2_28_x86_64", {"libc_version": "2.12"}, "needs glibc 2.17"),
+        ("manylinux_2_28_x86_64", {"libc_version": "2.28"}, ""),
+        ("manylinux2014_x86_64.manylinux_2_28_x86_64", {"libc_version": "2.17"}, ""),
+        ("musllinux_1_2_x86_64", {"libc": "musl"}, ""),
+        ("linux_x86_64", {"libc_version": "2.5"}, ""),
+        ("manylinux_2_28_x86_64", {"machine": "aarch64"}, "this machine is aarch64"),
+        ("win_amd64", {}, "this is Python 3."),
+    ],
+)
+def test_wheels_and_systems(room: Room, tag: str, facts: dict[str, object], part: str) -> None:
+    text = "".join(f"Tag: py3-none-{platform}\n" for platform in tag.split("."))
+    (room.torch() / "WHEEL").write_text(text)
+    found = [item for item in changed(room, **{"machine": "x86_64", **facts}) if item.id == "tags"]
+    assert [part in item.detail for item in found] == ([True] if part else [])
 
 
 # --- distributions among each other
@@ -463,6 +518,53 @@ def test_the_loaders_configuration(room: Room, tree: Tree) -> None:
     assert item.next_step == "grep -l /opt/rocm/lib /etc/ld.so.conf.d/* | xargs sudo rm; sudo ldconfig"
 
 
+def library(path: Path, *, needs: str, soname: str = "") -> None:
+    """A library that needs another one, linked by gcc against an empty stand-in."""
+    stand_in = path.parent / "stand-in" / needs
+    stand_in.parent.mkdir(parents=True, exist_ok=True)
+    link = ["gcc", "-shared", "-x", "c", "/dev/null", "-nostdlib", "-Wl,--no-as-needed"]
+    subprocess.run([*link, f"-Wl,-soname,{needs}", "-o", stand_in], check=True)
+    named = [f"-Wl,-soname,{soname}"] if soname else []
+    subprocess.run([*link, *named, "-o", path, "-x", "none", stand_in], check=True)
+    shutil.rmtree(stand_in.parent)
+
+
+def with_record(room: Room, name: str, version: str, paths: list[str]) -> None:
+    """A distribution with these files, whatever is in them."""
+    info = room.install(name, version)
+    (info / "RECORD").write_text("".join(f"{path},,\n" for path in paths))
+
+
+def test_a_library_of_rocm_that_nobody_has(room: Room) -> None:
+    room.torch(requires=["rocm[libraries]==7.10.0"])
+    library(room.site / "torch/lib/libtorch_hip.so", needs="librocblas.so.5")
+    item = one(visit(room), "needed")
+    assert item.verdict == "missing"
+    assert item.detail == "librocblas.so.5 is nowhere; torch needs it (torch/lib/libtorch_hip.so)"
+    assert item.next_step == f'{pip(room)} {INDEX} "rocm[libraries]==7.10.0"'
+
+
+def test_a_library_of_the_system_that_is_not_installed(room: Room, tree: Tree) -> None:
+    """A tool's own need is noted; torch's would stop it."""
+    (room.site / "_rocm_sdk_core").mkdir()
+    library(room.site / "_rocm_sdk_core/libroctool.so", needs="libnuma.so.1")
+    with_record(room, "rocm-sdk-core", "7.10.0", ["_rocm_sdk_core/libroctool.so"])
+    item = one(visit(room, tree), "needed")
+    assert (item.verdict, item.next_step) == ("note", "apt-get install libnuma1")
+    write(tree.root / "usr/lib/x86_64-linux-gnu/libnuma.so.1")
+    assert of(visit(room, tree), "needed") == []
+
+
+def test_a_library_under_its_soname_in_another_distribution(room: Room, tree: Tree) -> None:
+    room.torch()
+    library(room.site / "torch/lib/libtorch_hip.so", needs="libamdhip64.so.7")
+    (room.site / "_rocm_sdk_core").mkdir()
+    own = room.site / "_rocm_sdk_core/libamdhip64.so.7.1"
+    library(own, needs="libc.so.6", soname="libamdhip64.so.7")
+    with_record(room, "rocm-sdk-core", "7.10.0", ["_rocm_sdk_core/libamdhip64.so.7.1"])
+    assert of(visit(room, tree), "needed") == []
+
+
 # --- a set
 
 
@@ -560,7 +662,7 @@ SAID = {
     ),
     "ImportError('libomp.so.5: cannot open shared object file: No such file or directory')": (
         "the library libomp.so.5 is missing from this system",
-        "apt-file search libomp.so.5",
+        "apt-get install libomp5",
     ),
     "ImportError('/x/libtorch_hip.so: file too short')": (
         "the library /x/libtorch_hip.so is damaged, or for another machine: file too short",
@@ -658,9 +760,15 @@ def test_a_program_that_is_no_python(room: Room) -> None:
         visit(room)
 
 
-def test_the_active_environment_is_looked_at_where_it_has_something(room: Room) -> None:
+def test_the_active_environment_is_looked_at_where_it_has_something(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert active_python({"VIRTUAL_ENV": str(room.root)}) == room.python
+    assert active_python({"CONDA_PREFIX": str(room.root)}) == room.python
+    monkeypatch.chdir(room.root)
     assert active_python({"VIRTUAL_ENV": "/nowhere"}) is None
+    (room.root / ".venv").symlink_to(room.root)
+    assert active_python({}) == room.root / ".venv/bin/python"
     assert visit(room, asked=False).environment is None
     room.torch()
     assert visit(room, asked=False).environment is not None

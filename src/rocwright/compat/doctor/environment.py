@@ -47,12 +47,13 @@ def find_python(text: str) -> Path:
 
 
 def active_python(environ: Mapping[str, str]) -> Path | None:
-    """The interpreter of the environment that is active in the caller's shell; None without one.
+    """The interpreter of the environment that is active in the shell, or lies here; None without one.
 
     One that rocwright itself runs in counts only when it has a torch.
     """
-    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        root = Path(environ.get(name) or os.devnull)
+    # The last is where uv looks as well.
+    named = [Path(environ.get(name) or os.devnull) for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    for root in (*named, Path.cwd() / ".venv"):
         found = next((root / program for program in _PROGRAMS if (root / program).is_file()), None)
         if found is not None and (root.resolve() != Path(sys.prefix).resolve() or _holds_torch()):
             return found

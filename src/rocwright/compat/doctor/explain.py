@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Imported
+from rocwright.compat.doctor.rules.libraries import provide
 from rocwright.model.patterns import fits
 
 # What glibc's loader says, and Python's import system.
@@ -86,28 +87,11 @@ def _library(case: Case, imported: Imported) -> tuple[str, str] | None:
     installed = environment.named(known) if known else None
     if installed is not None:
         cause = f"the library {name} is missing, and {known} {installed.version} has no such file"
-        return cause, mend.reinstall(case, installed)
-    if known:
-        extra = "rocm[libraries]" if known == "rocm-sdk-libraries" else known
-        torch = environment.named("torch")
-        return f"the library {name} is missing; {known} has it", mend.install(
-            case, _pin(case, extra, torch is not None)
-        )
-    return (
-        f"the library {name} is missing from this system",
-        f"apt-get install the package with it: apt-file search {name}",
-    )
-
-
-def _pin(case: Case, name: str, pinned: bool) -> str:
-    """The requirement as torch spells it, where it does."""
-    environment = case.environment
-    torch = environment.named("torch") if environment is not None and pinned else None
-    project = re.split(r"[\[=<>!~; ]", name)[0]
-    for text in torch.requires if torch else ():
-        if re.split(r"[\[=<>!~; ]", text)[0] == project:
-            return text.partition(";")[0].strip().replace(" ", "")
-    return name
+    elif known:
+        cause = f"the library {name} is missing; {known} has it"
+    else:
+        cause = f"the library {name} is missing from this system"
+    return cause, provide(case, name)
 
 
 def _own_words(case: Case, imported: Imported) -> tuple[str, str] | None:

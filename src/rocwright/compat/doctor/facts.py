@@ -128,6 +128,14 @@ class Shared(msgspec.Struct, frozen=True):
     owners: tuple[str, ...]
 
 
+class Need(msgspec.Struct, frozen=True):
+    """A library that is nowhere, and the first that needs it: its distribution and its path in that."""
+
+    library: str
+    distribution: str
+    path: str
+
+
 class Environment(msgspec.Struct, frozen=True):
     """A Python environment.
 
@@ -188,6 +196,7 @@ class Case(msgspec.Struct, frozen=True):
     pythons: tuple[str, ...] = ()
     environment: Environment | None = None
     imported: Imported | None = None
+    needs: tuple[Need, ...] = ()
     manifest: SetManifest | None = None
     set_id: str = ""
     index: str = ""

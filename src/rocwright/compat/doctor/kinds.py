@@ -169,6 +169,12 @@ KINDS = (
         "`python -m pip uninstall` the one that is not wanted",
     ),
     Kind(
+        "needed",
+        "environment",
+        "every library that ROCm's and torch's libraries need is in the environment or on the system",
+        "reinstall the package that has it, or `apt-get install` the system's",
+    ),
+    Kind(
         "foreign-libraries",
         "environment",
         "`LD_LIBRARY_PATH`, `LD_PRELOAD` or the loader's configuration lead to other copies of the "

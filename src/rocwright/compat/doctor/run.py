@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.building import building
 from rocwright.compat.doctor.environment import gather_environment, import_torch
 from rocwright.compat.doctor.facts import Case, Environment, Imported, Machine
 from rocwright.compat.doctor.machine import gather_machine, this_user
+from rocwright.compat.doctor.needed import unmet_needs
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.compat.doctor.rules.origin import whose
 from rocwright.compat.doctor.rules.torch import kind_of
@@ -20,10 +23,11 @@ from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.doctor import DoctorTable
-from rocwright.model.gpu import Families
+from rocwright.model.gpu import Families, base_targets
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.platforms import Platforms
 
 
 def diagnose(
@@ -58,6 +62,9 @@ def diagnose(
     if import_ and python is not None and environment is not None and environment.torch is not None:
         imported = import_torch(python, table, note=note)
     case = make_case(machine, table, environment, imported, manifest=manifest, index=index)
+    if environment is not None:
+        needs = unmet_needs(environment, machine, load_table("platforms", Platforms), root)
+        case = msgspec.structs.replace(case, needs=needs)
     # GPUs first, then what building needs: so the page of the README shows it.
     first, *others = (list(rule(case)) for rule in MACHINE)
     found = [*first, *(item for items in others for item in items)]
@@ -89,7 +96,11 @@ def make_case(
     families = load_table("families", Families)
     if environment is not None and not index:
         one = environment.named("rocm") or environment.named("torch")
-        targets = list(dict.fromkeys(gpu.target for gpu in machine.gpus))
+        # Without a GPU here, the packages say for which they were chosen.
+        targets = [gpu.target for gpu in machine.gpus]
+        targets = targets or [target for marker in environment.devices for target in marker.serves]
+        targets = targets or [target for served in environment.targets.values() for target in served]
+        targets = list(base_targets(targets))
         version = one.version if one else ""
         index = mend.package_index(load_table("indexes", IndexTable), families, targets, version)
     return Case(

@@ -47,6 +47,7 @@ ENVIRONMENT: tuple[Rule, ...] = (
     origin.from_set,
     files.files,
     libraries.two_rocms,
+    libraries.needed,
     libraries.foreign_libraries,
     importing.imports,
     importing.loaded,

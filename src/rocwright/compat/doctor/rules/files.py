@@ -36,5 +36,7 @@ def files(case: Case) -> Iterator[Finding]:
             "environment",
         )
     if environment.family and not bad:
-        detail = f"no file of {len(environment.family)} distributions is missing or changed"
+        detail = (
+            f"no file of {', '.join(sorted({one.name for one in environment.family}))} is missing or changed"
+        )
         yield Finding("files", "ok", detail, section="environment")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -32,6 +33,49 @@ def two_rocms(case: Case) -> Iterator[Finding]:
         detail = f"the environment has ROCm {len(owners)} times: {named}; a process may get a part of each"
         step = mend.uninstall(environment, packages or list(owners)[1:])
         yield Finding("two-rocms", "wrong", detail, step, section="environment")
+
+
+def needed(case: Case) -> Iterator[Finding]:
+    """Libraries that are needed and that nobody has. Without one of a tool's own all else works."""
+    for need in case.needs:
+        ours = fits(need.library, case.table.libraries)
+        detail = f"{need.library} is nowhere; {need.distribution} needs it ({need.path})"
+        yield Finding(
+            "needed",
+            "missing" if ours or need.distribution == "torch" else "note",
+            detail,
+            provide(case, need.library),
+            need.library,
+            "environment",
+        )
+
+
+def provide(case: Case, library: str) -> str:
+    """What brings a library: an installed package that should have it, one known to, or the system's."""
+    assert case.environment is not None
+    known = next((row.distribution for row in case.table.packages if fits(library, row.libraries)), "")
+    installed = case.environment.named(known) if known else None
+    if installed is not None:
+        return mend.reinstall(case, installed)
+    if known:
+        return mend.install(case, wanted_by_torch(case, known))
+    debian = case.table.system.get(library)
+    return f"apt-get install {debian}" if debian else f"apt-file search {library}, and install that package"
+
+
+def wanted_by_torch(case: Case, distribution: str) -> str:
+    """The requirement that brings a distribution, as torch spells it where it does."""
+    assert case.environment is not None
+    name = "rocm[libraries]" if distribution.startswith("rocm-sdk-libraries") else distribution
+    torch = case.environment.named("torch")
+    for text in torch.requires if torch else ():
+        if _project(text) == _project(name):
+            return text.partition(";")[0].strip().replace(" ", "")
+    return name
+
+
+def _project(requirement: str) -> str:
+    return re.split(r"[\[=<>!~; ]", requirement)[0]
 
 
 def own_libraries(case: Case) -> frozenset[str]:

@@ -105,7 +105,7 @@ def requirements(case: Case) -> Iterator[Finding]:
         )
     members = {one.name for one in environment.family}
     if members and not bad:
-        detail = f"what {', '.join(sorted(members))} require is installed and fits"
+        detail = f"requirements of {', '.join(sorted(members))} are installed and fit"
         yield Finding("requirements", "ok", detail, section="environment")
 
 
