@@ -66,6 +66,16 @@ def test_json_of_a_machine_without_a_gpu(door) -> None:
     assert "give one with --python" in err
 
 
+def test_the_page_shows_what_is_printed(door) -> None:
+    """The JSON of the how-to is that of a machine without a GPU, but for the findings about building."""
+    page = (ROOT / "docs/how-to/doctor.md").read_text(encoding="utf-8")
+    (shown,) = (json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    _, out, _ = door("--json")
+    told = json.loads(out.replace(str(door.tree.root), ""))
+    told["findings"] = [item for item in told["findings"] if item["id"] == "gpu"]
+    assert told == shown
+
+
 def test_an_environment_has_a_table_of_its_own(door, room: Room) -> None:
     room.torch()
     _, out, err = door("--python", room.root)

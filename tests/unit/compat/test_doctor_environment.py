@@ -116,6 +116,13 @@ def test_a_torch_whose_files_are_gone(room: Room) -> None:
     )
 
 
+def test_a_torch_that_is_imported_from_its_sources(room: Room) -> None:
+    room.torch(more={"direct_url.json": '{"url": "file:///src/pytorch", "dir_info": {"editable": true}}'})
+    shutil.rmtree(room.site / "torch")
+    item = one(visit(room), "torch")
+    assert item.verdict == "note" and "from its sources (file:///src/pytorch)" in item.detail
+
+
 def test_version_py_is_read_and_not_run(room: Room, tmp_path: Path) -> None:
     room.torch()
     for name in ("__init__.py", "version.py"):
@@ -441,6 +448,19 @@ def test_a_distribution_without_record_is_noted(room: Room) -> None:
     assert second.verdict == "ok"
 
 
+@pytest.mark.parametrize(
+    ("installer", "command"),
+    [
+        ("debian", "sudo apt-get install --reinstall python3-torch"),
+        ("conda", "conda install --prefix {prefix} --force-reinstall torch"),
+    ],
+)
+def test_other_package_managers_mend_what_they_installed(room: Room, installer: str, command: str) -> None:
+    room.torch(more={"INSTALLER": installer})
+    (room.site / "torch/lib/libtorch_hip.so").unlink()
+    assert one(visit(room), "files").next_step == command.format(prefix=room.root)
+
+
 def test_pip_is_used_where_the_environment_has_it(room: Room) -> None:
     write(room.site / "pip/__init__.py")
     room.torch()
@@ -585,12 +605,13 @@ def entry(
 
 
 def test_every_distribution_is_compared_with_the_set(room: Room) -> None:
-    info = room.torch()
+    info = room.torch("2.9.0+ROCm7.10.0")
     own = hashlib.sha256((info / "METADATA").read_bytes()).hexdigest()
     room.install("torchvision", "0.24.0")
     room.install("triton", "3.5.0")
     room.install("apex", "1.0")
     given = manifest(
+        # METADATA may spell a version in another way than indexes do.
         entry("torch", "2.9.0+rocm7.10.0", metadata=own),
         entry("torchvision", "0.24.0+rocm7.10.0"),
         entry("triton", "3.5.0"),

@@ -203,6 +203,14 @@ def test_a_container_is_given_the_number_of_a_group_that_it_has_no_name_for() ->
     assert item.next_step == "docker run --group-add 992 … IMAGE"
 
 
+def test_of_several_gpus_one_may_be_somebody_elses() -> None:
+    own = (device("/dev/dri/renderD128", "ada", usable=True), device("/dev/dri/renderD129", "bob"))
+    (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render", usable=True), render=own))
+    assert item.verdict == "note" and "/dev/dri/renderD129" in item.detail
+    (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render"), render=own))
+    assert item.verdict == "missing"
+
+
 def test_devices_that_may_be_used_are_no_fault() -> None:
     (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render", usable=True)))
     assert (item.verdict, item.detail) == ("ok", "ada may use /dev/kfd")
@@ -265,6 +273,8 @@ def test_an_override_that_nobody_reads(tree: Tree, value: str) -> None:
         ("ROCR_VISIBLE_DEVICES", "", "wrong"),
         ("CUDA_VISIBLE_DEVICES", "-1", "wrong"),
         ("HIP_VISIBLE_DEVICES", "0,1", None),
+        ("ROCR_VISIBLE_DEVICES", "GPU-0123456789abcdef,GPU-fedcba9876543210", None),
+        ("ROCR_VISIBLE_DEVICES", "GPU-0123456789abcdef", "note"),
         ("HIP_VISIBLE_DEVICES", "", None),
     ],
 )

@@ -50,6 +50,13 @@ def install(case: Case, *requirements: str, again: bool = False, alone: bool = F
 def reinstall(case: Case, *distributions: Distribution) -> str:
     """Install these files anew, each from where it came when that is known."""
     assert case.environment is not None
+    installers = {one.installer for one in distributions}
+    if installers == {"debian"}:
+        return f"sudo apt-get install --reinstall {' '.join(f'python3-{one.name}' for one in distributions)}"
+    if installers == {"conda"}:
+        prefix = shlex.quote(case.environment.prefix)
+        names = " ".join(one.name for one in distributions)
+        return f"conda install --prefix {prefix} --force-reinstall {names}"
     origins = [one for one in distributions if one.origin and not one.editable]
     if origins and len(origins) == len(distributions):
         words = [shlex.quote(one.origin) for one in origins]

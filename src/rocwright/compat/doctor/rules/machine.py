@@ -101,25 +101,23 @@ def access(case: Case) -> Iterator[Finding]:
             yield Finding("access", "missing", "the driver lists GPUs, but there is no /dev/kfd", step)
         return
     refused = [one for one in devices if not one.usable]
-    # One GPU of several may belong to somebody else; without /dev/kfd none works.
     if not refused:
         names = ", ".join(one.path for one in devices)
         yield Finding("access", "ok", f"{facts.user} may use {names}")
         return
     groups = _wanted_groups(case, refused)
     named = ", ".join(f"{one.path} ({one.mode:03o}, group {one.group})" for one in refused)
-    entered = [name for name in groups if name in facts.enrolled and name not in facts.groups]
-    if entered == groups:
-        detail = f"{facts.user} is in {', '.join(groups)} since this login, and may not use {named} yet"
-        yield Finding("access", "missing", detail, f"log in again, or: newgrp {groups[0]}")
+    detail = f"{facts.user} may not use {named}"
+    step = f"sudo usermod -a -G {','.join(groups)} {facts.user}, then log in again"
+    if all(name in facts.enrolled and name not in facts.groups for name in groups):
+        detail = f"{facts.user} has joined {', '.join(groups)} since this login, and may not use {named} yet"
+        step = f"log in again, or: newgrp {groups[0]}"
     elif facts.container:
         options = " ".join(f"--group-add {one}" for one in sorted({device.group for device in refused}))
-        yield Finding(
-            "access", "missing", f"{facts.user} may not use {named}", f"docker run {options} … IMAGE"
-        )
-    else:
-        step = f"sudo usermod -a -G {','.join(groups)} {facts.user}, then log in again"
-        yield Finding("access", "missing", f"{facts.user} may not use {named}", step)
+        step = f"docker run {options} … IMAGE"
+    # Without /dev/kfd no GPU works; of several GPUs one may be somebody else's.
+    some = any(one.usable for one in facts.render) and (facts.kfd is None or facts.kfd.usable)
+    yield Finding("access", "note" if some else "missing", detail, step)
 
 
 def _wanted_groups(case: Case, refused: list[Device]) -> list[str]:
@@ -188,14 +186,16 @@ def visibility(case: Case) -> Iterator[Finding]:
         if value is None or not case.machine.gpus or (not value and name != "ROCR_VISIBLE_DEVICES"):
             continue
         count = len(case.machine.gpus)
-        detail = f"{name}={value}: programs do not see all of the {_count(count, 'GPU')}"
         words = [word.strip() for word in value.split(",")]
-        if set(words) >= {str(number) for number in range(count)}:
+        # By their ids all of them may be named.
+        if set(words) >= {str(number) for number in range(count)} or len(words) >= count > 1:
             continue
-        verdict = "wrong" if value.strip() in ("", "-1") else "note"
-        if verdict == "wrong":
-            detail = f"{name}={value}: programs see no GPU"
-        yield Finding("visibility", verdict, detail, f"unset {name}", about=name)  # type: ignore[arg-type]
+        step = f"unset {name}"
+        if words[0] in ("", "-1"):
+            yield Finding("visibility", "wrong", f"{name}={value}: programs see no GPU", step, about=name)
+        else:
+            detail = f"{name}={value}: programs do not see all of the {_count(count, 'GPU')}"
+            yield Finding("visibility", "note", detail, step, about=name)
 
 
 def system_rocm(case: Case) -> Iterator[Finding]:

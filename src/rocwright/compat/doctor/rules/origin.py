@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import InvalidVersion, Version
+
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Distribution
 from rocwright.compat.doctor.values import Finding, Whose
@@ -19,7 +21,7 @@ def whose(one: Distribution, manifest: SetManifest) -> tuple[Whose, str]:
     entries = [entry for entry in manifest.files if entry.project == one.name]
     if not entries:
         return "unknown", "the set has no such project"
-    same = [entry for entry in entries if entry.version == one.version]
+    same = [entry for entry in entries if entry.version == _normal(one.version)]
     if not same:
         versions = ", ".join(sorted({entry.version for entry in entries}))
         return "other", f"the set has {versions}"
@@ -32,6 +34,14 @@ def whose(one: Distribution, manifest: SetManifest) -> tuple[Whose, str]:
             f"installed from {one.origin}, whose sha256 {one.origin_sha256[:12]}… is none of the set's",
         )
     return _by_metadata(one, same)
+
+
+def _normal(version: str) -> str:
+    """As a manifest spells a version; METADATA may spell it in another way."""
+    try:
+        return str(Version(version))
+    except InvalidVersion:
+        return version
 
 
 def _by_metadata(one: Distribution, same: list[FileEntry]) -> tuple[Whose, str]:

@@ -41,6 +41,11 @@ def torch(case: Case) -> Iterator[Finding]:
 
 def _absent(case: Case, environment: Environment) -> Finding:
     installed = environment.named("torch")
+    if installed is not None and installed.editable:
+        detail = (
+            f"torch {installed.version} is imported from its sources ({installed.origin}): not looked into"
+        )
+        return Finding("torch", "note", detail, about="torch", section="environment")
     if installed is not None:
         detail = f"torch {installed.version} is installed, but its package torch/ is gone"
         return Finding("torch", "missing", detail, mend.reinstall(case, installed), "torch", "environment")
