@@ -349,6 +349,26 @@ def test_metadata_that_cannot_be_read(room: Room) -> None:
     assert item.next_step.startswith(f"rm -r {room.site}/broken-1.0.dist-info")
 
 
+def test_what_a_broken_off_installation_left(room: Room) -> None:
+    """pip renames what it removes, `torch` to `~orch`, and may be stopped there."""
+    room.torch()
+    shutil.copytree(room.site / "torch-2.9.0+rocm7.10.0.dist-info", room.site / "~orch-2.9.0.dist-info")
+    found = visit(room)
+    assert of(found, "duplicate") == []
+    item = one(found, "unreadable")
+    assert "~orch-2.9.0.dist-info: an installation that was broken off left it" in item.detail
+    assert item.next_step.startswith(f"rm -r '{room.site}/~orch-2.9.0.dist-info'")
+
+
+def test_markers_of_device_packages_may_be_damaged(room: Room) -> None:
+    room.rocm(devices=["gfx90a"], offered=["gfx90a"])
+    folder = room.site / "_rocm_sdk_libraries"
+    write(folder / "_device_gfx1.json", '{"serves": ["no target", 7]}')
+    write(folder / "_device_gfx2.json", '{"serves": 7}')
+    write(folder / "_device_gfx3.json", "{")
+    assert bad(visit(room, index="")) == {"torch": f"no torch in {room.root}"}
+
+
 # --- device code
 
 

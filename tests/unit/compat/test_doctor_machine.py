@@ -42,7 +42,7 @@ def said(rule: object, case: Case) -> list[Finding]:
 
 
 def case(**facts: object) -> Case:
-    given = {"system": "linux", "nodes": "/sys/nodes", "driver_listed": True, "user": "ada", **facts}
+    given = {"system": "linux", "nodes": "/sys/nodes", "driver_listed": True, "user": "user1", **facts}
     return make_case(Machine(**given), TABLE)  # type: ignore[arg-type]
 
 
@@ -164,7 +164,7 @@ def test_a_container_on_a_machine_without_a_gpu_needs_no_devices(tree: Tree) -> 
 def test_kinds_of_containers(tree: Tree, path: str, text: str, kind: str) -> None:
     write(tree.root / path, text)
     facts = gather_machine(
-        TABLE, root=tree.root, environ={}, user=User("ada", 1000, (1000,)), platform="linux"
+        TABLE, root=tree.root, environ={}, user=User("user1", 1000, (1000,)), platform="linux"
     )
     assert facts.container == kind
 
@@ -182,18 +182,18 @@ def test_a_user_without_the_groups_is_told_the_command() -> None:
         case(kfd=device("/dev/kfd", "render"), render=(device("/dev/dri/renderD128", "render"),)),
     )
     assert item.verdict == "missing"
-    assert "ada may not use /dev/kfd (660, group render), /dev/dri/renderD128" in item.detail
-    assert item.next_step == "sudo usermod -a -G render ada, then log in again"
+    assert "user1 may not use /dev/kfd (660, group render), /dev/dri/renderD128" in item.detail
+    assert item.next_step == "sudo usermod -a -G render user1, then log in again"
 
 
 def test_where_the_devices_name_no_group_both_are_wanted() -> None:
     (item,) = said(rules.access, case(kfd=device("/dev/kfd", "root", mode=0o600)))
-    assert item.next_step.startswith("sudo usermod -a -G render,video ada")
+    assert item.next_step.startswith("sudo usermod -a -G render,video user1")
 
 
 def test_a_user_who_has_just_joined_logs_in_again() -> None:
     (item,) = said(
-        rules.access, case(kfd=device("/dev/kfd", "render"), groups=("ada",), enrolled=("render",))
+        rules.access, case(kfd=device("/dev/kfd", "render"), groups=("user1",), enrolled=("render",))
     )
     assert item.next_step == "log in again, or: newgrp render"
 
@@ -204,7 +204,7 @@ def test_a_container_is_given_the_number_of_a_group_that_it_has_no_name_for() ->
 
 
 def test_of_several_gpus_one_may_be_somebody_elses() -> None:
-    own = (device("/dev/dri/renderD128", "ada", usable=True), device("/dev/dri/renderD129", "bob"))
+    own = (device("/dev/dri/renderD128", "user1", usable=True), device("/dev/dri/renderD129", "user2"))
     (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render", usable=True), render=own))
     assert item.verdict == "note" and "/dev/dri/renderD129" in item.detail
     (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render"), render=own))
@@ -213,7 +213,7 @@ def test_of_several_gpus_one_may_be_somebody_elses() -> None:
 
 def test_devices_that_may_be_used_are_no_fault() -> None:
     (item,) = said(rules.access, case(kfd=device("/dev/kfd", "render", usable=True)))
-    assert (item.verdict, item.detail) == ("ok", "ada may use /dev/kfd")
+    assert (item.verdict, item.detail) == ("ok", "user1 may use /dev/kfd")
     assert said(rules.access, case()) == []
 
 
@@ -226,7 +226,7 @@ def test_rights_are_those_of_this_user(tree: Tree) -> None:
     tree.gpu()
     (tree.root / "dev/kfd").chmod(0)
     facts = gather_machine(
-        TABLE, root=tree.root, environ={}, user=User("ada", 1000, (992, 7)), platform="linux"
+        TABLE, root=tree.root, environ={}, user=User("user1", 1000, (992, 7)), platform="linux"
     )
     assert facts.kfd is not None
     assert facts.kfd.usable == (os.geteuid() == 0)
@@ -235,8 +235,8 @@ def test_rights_are_those_of_this_user(tree: Tree) -> None:
 
 
 def test_a_users_groups_at_the_next_login(tree: Tree) -> None:
-    write(tree.root / "etc/group", "video:x:44:ada,bob\nrender:x:992:bob\nbroken line\nx:x:y:ada\n")
-    facts = gather_machine(TABLE, root=tree.root, environ={}, user=User("ada", 1000, ()), platform="linux")
+    write(tree.root / "etc/group", "video:x:44:user1,user2\nrender:x:992:user2\nbroken line\nx:x:y:user1\n")
+    facts = gather_machine(TABLE, root=tree.root, environ={}, user=User("user1", 1000, ()), platform="linux")
     assert facts.enrolled == ("video",)
 
 
@@ -318,7 +318,7 @@ def test_the_distributions_own_rocm_counts(tree: Tree) -> None:
 
 
 def test_windows_is_not_looked_at_and_says_so() -> None:
-    facts = gather_machine(TABLE, root=Path("/"), environ={}, user=User("ada", -1, ()), platform="win32")
+    facts = gather_machine(TABLE, root=Path("/"), environ={}, user=User("user1", -1, ()), platform="win32")
     (item,) = said(rules.platform, make_case(facts, TABLE))
     assert item.verdict == "note" and "not looked at on Windows" in item.detail
     assert said(rules.gpu, make_case(facts, TABLE)) == []
@@ -340,5 +340,5 @@ def test_a_machine_that_shows_nothing_at_all(tmp_path: Path) -> None:
 def test_facts_are_frozen_and_are_json() -> None:
     facts = Machine(system="linux", nodes="/x", driver_listed=False)
     with pytest.raises(AttributeError):
-        facts.user = "eve"  # type: ignore[misc]
+        facts.user = "other"  # type: ignore[misc]
     assert msgspec.json.decode(msgspec.json.encode(facts), type=Machine) == facts

@@ -128,7 +128,7 @@ KINDS = (
     Kind(
         "unreadable",
         "environment",
-        "metadata of a distribution cannot be read",
+        "metadata of a distribution cannot be read, or lies there since an installation broke off",
         "remove the directory that is named, and install again",
     ),
     Kind(

@@ -23,7 +23,7 @@ from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.doctor import DoctorTable
-from rocwright.model.gpu import Families, base_targets
+from rocwright.model.gpu import Families, base_targets, is_target
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest, set_id
@@ -46,10 +46,10 @@ def diagnose(
 ) -> Diagnosis:
     """Everything at once; reads only, and never guesses a GPU.
 
-    The machine is looked at below `root`. With `python` its environment is looked at as well (unless `asked`,
-    only where it has anything of ROCm or torch): compared with
-    `manifest` where that is given, file by file with `deep`, and with `import_` torch is imported there in a
-    process of its own, whose errors `note` is told. `index` is where packages come from, for the commands.
+    The machine is looked at below `root`. With `python` its environment is looked at as well (where nobody
+    `asked` for it, only if it has anything of ROCm or torch): compared with `manifest` where that is given,
+    file by file with `deep`, and with `import_` torch is imported there in a process of its own, whose errors
+    `note` is told. `index` is where packages come from, for the commands.
     Raises `MissingTool` where `python` is no interpreter.
     """
     environ = os.environ if environ is None else environ
@@ -65,9 +65,7 @@ def diagnose(
     if environment is not None:
         needs = unmet_needs(environment, machine, load_table("platforms", Platforms), root)
         case = msgspec.structs.replace(case, needs=needs)
-    # GPUs first, then what building needs: so the page of the README shows it.
-    first, *others = (list(rule(case)) for rule in MACHINE)
-    found = [*first, *(item for items in others for item in items)]
+    found = [finding for rule in MACHINE for finding in rule(case)]
     found += building(which, work_dir or Path.cwd(), environ)
     return Diagnosis(
         tuple(gpu.target for gpu in machine.gpus),
@@ -100,7 +98,7 @@ def make_case(
         targets = [gpu.target for gpu in machine.gpus]
         targets = targets or [target for marker in environment.devices for target in marker.serves]
         targets = targets or [target for served in environment.targets.values() for target in served]
-        targets = list(base_targets(targets))
+        targets = list(base_targets(filter(is_target, targets)))
         version = one.version if one else ""
         index = mend.package_index(load_table("indexes", IndexTable), families, targets, version)
     return Case(

@@ -88,6 +88,9 @@ def about_packages(asked: dict[str, Any]) -> dict[str, Any]:
     # In the order of the path: of two with one name the first is the one that is imported.
     for found in distributions(path=[entry for entry in sys.path if os.path.isdir(entry)]):
         place = str(getattr(found, "_path", found.locate_file("")))
+        if os.path.basename(place).startswith("~"):
+            unreadable.append("%s: an installation that was broken off left it" % place)
+            continue
         try:
             one = about_distribution(found, asked, owners)
         except Exception as error:  # metadata may be damaged in any way
@@ -225,9 +228,17 @@ def about_torch() -> dict[str, Any] | None:
     return None
 
 
+def listed(directory: str) -> list[str]:
+    """Names in a directory, sorted; none where it cannot be listed."""
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
 def compiled(directory: str) -> list[Any]:
     """Names of torch's compiled modules: each says for which Python it is."""
-    return sorted(name for name in os.listdir(directory) if re.match(r"_C\..*(so|pyd)$", name))
+    return [name for name in listed(directory) if re.match(r"_C\..*(so|pyd)$", name)]
 
 
 def constants(path: str) -> dict[str, Any]:
@@ -254,7 +265,7 @@ def device_markers(place: str) -> list[Any]:
     """What the device packages of ROCm in this directory say of themselves."""
     directory = os.path.join(place, "_rocm_sdk_libraries")
     found = []
-    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+    for name in listed(directory):
         match = re.match(r"_device_(.+)\.json$", name)
         if not match:
             continue
@@ -271,7 +282,7 @@ def device_markers(place: str) -> list[Any]:
 def family_targets(place: str) -> list[Any]:
     """(distribution, targets) of ROCm's libraries for a family of GPUs, whose device code is inside."""
     found = []
-    for name in sorted(os.listdir(place)):
+    for name in listed(place):
         match = re.match(r"_rocm_sdk_libraries_(.+)$", name)
         if match:
             targets = constants(os.path.join(place, name, "__init__.py")).get("TARGETS")

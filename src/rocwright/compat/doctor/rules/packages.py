@@ -30,7 +30,7 @@ def unreadable(case: Case) -> Iterator[Finding]:
     for text in case.environment.unreadable:
         place, _, why = text.partition(": ")
         step = f"rm -r {shlex.quote(place)}, and install what it was again"
-        yield Finding("unreadable", "wrong", f"{place} cannot be read: {why}", step, place, "environment")
+        yield Finding("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
 
 
 def duplicate(case: Case) -> Iterator[Finding]:
