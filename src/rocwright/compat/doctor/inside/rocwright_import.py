@@ -32,8 +32,9 @@ def libraries() -> list[Any]:
 
 def main(path: str) -> None:
     """Import, then ask torch what it has code for."""
-    # The directory of this script, which the interpreter put there.
-    del sys.path[0]
+    # The interpreter puts the directory of this script there, unless PYTHONSAFEPATH is set.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if entry != here]
     answer: dict[str, Any] = {}
     tell(path, answer)
     try:

@@ -25,8 +25,9 @@ _SHOWN = 20
 
 def main(answer: str, asked: dict[str, Any]) -> None:
     """Gather everything and write it."""
-    # The directory of this script, which the interpreter put there.
-    del sys.path[0]
+    # The interpreter puts the directory of this script there, unless PYTHONSAFEPATH is set.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if entry != here]
     told = about_python()
     told.update(about_packages(asked))
     with open(answer, "w", encoding="utf-8") as stream:

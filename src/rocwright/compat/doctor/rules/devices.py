@@ -12,6 +12,7 @@ from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.compat.doctor.rules.machine import overridden
 from rocwright.compat.doctor.rules.packages import applying
 from rocwright.compat.doctor.values import Finding
+from rocwright.model.gpu import in_order
 
 _EXTRA = "device-"
 _EVERY = "device-all"
@@ -103,9 +104,9 @@ def _absent(
 def _not_offered(case: Case, what: str, target: str, offered: frozenset[str]) -> Finding:
     """Nothing that can be installed serves the GPU: name the nearest targets."""
     near_ = near(target, offered)
-    others = f"the nearest it has: {', '.join(near_)}" if near_ else f"it has: {', '.join(sorted(offered))}"
+    others = f"the nearest it has: {', '.join(near_)}" if near_ else f"it has: {', '.join(in_order(offered))}"
     detail = f"{what} has no device code for GPU {_numbers(case, target)} ({target}) at all; {others}"
-    step = f"take another release: rocwright checkout and build for {target}, or an index that serves it"
+    step = f"take a release that has it, or build one: rocwright build --pytorch-rocm-arch {target}"
     return Finding(
         "device-code", "missing", detail, step, f"{what.partition(' ')[0]} {target}", "environment"
     )
@@ -151,7 +152,7 @@ def _families(
         )
         names = ", ".join(sorted(served))
         which = f"GPU {_numbers(case, target)} ({target})"
-        detail = f"{names} has device code for {', '.join(sorted(every))}, not for {which}"
+        detail = f"{names} has device code for {', '.join(in_order(every))}, not for {which}"
         one = environment.named("rocm")
         pin = f"=={one.version}" if one else ""
         step = mend.install(case, f"rocm[libraries]{pin}", again=True)
