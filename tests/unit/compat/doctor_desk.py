@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.compat.doctor.run import diagnose
 from rocwright.compat.doctor.values import Diagnosis, Finding
 
 # gfx_target_version of the kernel's topology, and what LLVM calls it.
 MI210, RADEON_6900, RADEON_7900 = 90010, 100300, 110000
+
+# The index that commands name, and how they say so.
+INDEX = "--index-url https://packages.example.org/"
 
 VERSION_PY = """from typing import Optional
 __all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip']
@@ -173,3 +177,18 @@ def one(found: Diagnosis, kind: str) -> Finding:
 def bad(found: Diagnosis) -> dict[str, str]:
     """Kind to detail of everything in the environment that is to be mended."""
     return {item.id: item.detail for item in found.findings if item.bad and item.section == "environment"}
+
+
+def visit(room: Room, tree: Tree | None = None, **more: object) -> Diagnosis:
+    given = {"environ": {}, "index": "https://packages.example.org/", "work_dir": Path("/"), **more}
+    return diagnose(
+        root=tree.root if tree else room.root / "nowhere",
+        python=room.python,
+        which=lambda name: f"/usr/bin/{name}",
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def pip(room: Room, verb: str = "install") -> str:
+    """The hand-made environment has no pip, as uv leaves it."""
+    return f"uv pip {verb} --python {room.python}"

@@ -26,11 +26,6 @@ def _room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 50_000_000_000}))
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    return Tree(tmp_path / "root")
-
-
 def visit(tree: Tree, **environ: str) -> Diagnosis:
     return diagnose(
         root=tree.root, environ=environ, which=lambda name: f"/usr/bin/{name}", work_dir=tree.root
