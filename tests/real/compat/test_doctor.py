@@ -22,7 +22,7 @@ from real import sdk_index
 from real.conftest import Newcomer
 from real.sdk_sets import Environment, SmallSets
 from rocwright.model.manifest import FileEntry, canonical_json, new_set
-from unit.compat.doctor_desk import VERSION_PY, Tree, digest
+from unit.compat.doctor.desk import VERSION_PY, Tree, digest
 
 # gfx_target_version of an MI300X and a Radeon RX 7900, for which the small ROCm has code, and of an MI210.
 MI300X, RADEON_7900, MI210 = 90402, 110000, 90010

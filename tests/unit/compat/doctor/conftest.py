@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.compat.doctor_desk import Room, Tree
+from unit.compat.doctor.desk import Room, Tree
 
 
 @pytest.fixture

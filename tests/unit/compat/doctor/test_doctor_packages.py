@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
-from unit.compat.doctor_desk import (
+from unit.compat.doctor.desk import (
     INDEX,
     Room,
     bad,

@@ -16,7 +16,7 @@ from rocwright.compat.doctor.run import diagnose, make_case
 from rocwright.compat.doctor.values import Diagnosis, Finding
 from rocwright.data import load_table
 from rocwright.model.doctor import DoctorTable
-from unit.compat.doctor_desk import RADEON_6900, Tree, bad, of, one, write
+from unit.compat.doctor.desk import RADEON_6900, Tree, bad, of, one, write
 
 TABLE = load_table("doctor", DoctorTable)
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rocwright.compat.doctor.values import Diagnosis
-from unit.compat.doctor_desk import (
+from unit.compat.doctor.desk import (
     Room,
     Tree,
     of,

@@ -14,9 +14,9 @@ from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.model.manifest import FileEntry, canonical_json, new_set, set_id
 from rocwright.store.objects.address import open_store
 from rocwright.store.sets.records import save_set
-from unit.compat.doctor_desk import RADEON_7900, Room, Tree
+from unit.compat.doctor.desk import RADEON_7900, Room, Tree
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture

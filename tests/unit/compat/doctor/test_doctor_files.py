@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.compat.doctor_desk import (
+from unit.compat.doctor.desk import (
     INDEX,
     MI210,
     RADEON_6900,

@@ -21,7 +21,7 @@ from rocwright.compat.doctor.values import Finding
 from rocwright.data import load_table
 from rocwright.errors import MissingTool, UsageError
 from rocwright.model.doctor import DoctorTable
-from unit.compat.doctor_desk import (
+from unit.compat.doctor.desk import (
     INDEX,
     MI210,
     Room,
