@@ -21,11 +21,15 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class LibraryPlace(msgspec.Struct, frozen=True):
-    """A directory (or a file of LD_PRELOAD) that the loader takes libraries from, and their names there."""
+    """A directory (or a file of LD_PRELOAD) that the loader takes libraries from, and their names there.
+
+    `real` is the path with all links followed.
+    """
 
     path: str
     via: Literal["LD_LIBRARY_PATH", "LD_PRELOAD", "ld.so.conf"]
     libraries: tuple[str, ...]
+    real: str = ""
 
 
 class SystemRocm(msgspec.Struct, frozen=True):
@@ -79,8 +83,8 @@ class Distribution(msgspec.Struct, frozen=True):
 
     `directory` is where it is installed. `requires` are its Requires-Dist lines, `origin` the address that it
     was installed from, where that was given, and `origin_sha256` the digest of that file. `problems` are the
-    first files that differ from RECORD, `bad_files` how many there are. `libraries` and `markers` are paths
-    relative to `directory`.
+    first files that differ from RECORD, `bad_files` how many there are. `libraries` are paths
+    relative to `directory`, `outside` the real paths of those that are links to elsewhere.
     """
 
     name: str
@@ -99,6 +103,7 @@ class Distribution(msgspec.Struct, frozen=True):
     bad_files: int = 0
     problems: tuple[FileProblem, ...] = ()
     libraries: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
 
 
 class DeviceMarker(msgspec.Struct, frozen=True):
@@ -140,8 +145,9 @@ class Environment(msgspec.Struct, frozen=True):
     """A Python environment.
 
     `version` is as wheels are asked for: `3.12`, `3.13t`. `libc` is `glibc`, `musl` or empty, `markers` are
-    the values of PEP 508's environment markers, `variables` those that were set for it (`PYTHONPATH`).
-    `targets` are those that a ROCm for a family of GPUs has code for, by distribution.
+    the values of PEP 508's environment markers. `targets` are those that a ROCm for a family of GPUs has code
+    for, by distribution; `shadows` are directories of PYTHONPATH with a torch of their own, `roots` the real
+    paths of the environment and of its packages.
     """
 
     python: str
@@ -161,6 +167,7 @@ class Environment(msgspec.Struct, frozen=True):
     targets: dict[str, tuple[str, ...]] = {}
     shared: tuple[Shared, ...] = ()
     shadows: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
     @property
     def family(self) -> tuple[Distribution, ...]:

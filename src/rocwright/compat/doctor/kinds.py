@@ -179,7 +179,7 @@ KINDS = (
         "environment",
         "`LD_LIBRARY_PATH`, `LD_PRELOAD` or the loader's configuration lead to other copies of the "
         "environment's libraries",
-        "`unset LD_LIBRARY_PATH`; remove the file below `/etc/ld.so.conf.d`, then `sudo ldconfig`",
+        "`unset LD_LIBRARY_PATH`; take the line out of `/etc/ld.so.conf.d`, then `sudo ldconfig`",
     ),
     Kind(
         "import",

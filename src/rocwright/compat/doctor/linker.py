@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,9 @@ def library_places(root: Path, environ: Mapping[str, str]) -> tuple[LibraryPlace
     given = [word or "." for word in environ["LD_LIBRARY_PATH"].split(":")] if _set(environ) else []
     found = [_directory(word, "LD_LIBRARY_PATH", root) for word in dict.fromkeys(given)]
     preloaded = filter(None, re.split(r"[ :]+", environ.get("LD_PRELOAD", "")))
-    found += [LibraryPlace(word, "LD_PRELOAD", (Path(word).name,)) for word in preloaded]
+    found += [
+        LibraryPlace(word, "LD_PRELOAD", (Path(word).name,), os.path.realpath(word)) for word in preloaded
+    ]
     configured = dict.fromkeys(_configured(root, root / "etc/ld.so.conf"))
     found += [_directory(word, "ld.so.conf", root) for word in configured if not _of_the_system(word)]
     return tuple(found)
@@ -40,7 +43,7 @@ def _directory(word: str, via: Literal["LD_LIBRARY_PATH", "ld.so.conf"], root: P
         names = sorted(entry.name for entry in path.iterdir() if _LIBRARY.fullmatch(entry.name))
     except OSError:
         names = []
-    return LibraryPlace(word, via, tuple(names))
+    return LibraryPlace(word, via, tuple(names), os.path.realpath(path))
 
 
 def _configured(root: Path, path: Path, depth: int = 0) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -13,6 +14,11 @@ from rocwright.model.indexes import IndexTable
 
 # What stands where nobody can know it.
 INDEX = "INDEX"
+# What in a version tells which named index it is from.
+_SIGNS = (("a20", "nightly"), ("dev", "dev"), ("rc", "prerelease"))
+# Requirements as they are; whatever else metadata may hold is quoted, so that pasting it runs nothing.
+_PLAIN = re.compile(r"[A-Za-z0-9._+=~,-]+")
+_BRACKETS = re.compile(r"[A-Za-z0-9._+=~,<>!*\[\]-]+")
 
 
 def package_index(indexes: IndexTable, families: Families, targets: Sequence[str], version: str) -> str:
@@ -20,15 +26,12 @@ def package_index(indexes: IndexTable, families: Families, targets: Sequence[str
 
     Nightlies are `7.10.0a20251124`, candidates `7.10.0rc2`, as ROCm versions its packages.
     """
-    kind = "stable"
     try:
         parsed = Version(version)
         text = f"{parsed.public} {parsed.local or ''}"
-        kind = (
-            "nightly" if "a20" in text else "dev" if "dev" in text else "prerelease" if "rc" in text else kind
-        )
     except InvalidVersion:
-        pass
+        text = ""
+    kind = next((name for sign, name in _SIGNS if sign in text), "stable")
     rows = [row.name for row in families.family if row.tier]
     serving = [name for name in rows if set(targets) <= set(families.families.get(name, (name,)))]
     index = indexes.named(kind)
@@ -52,10 +55,11 @@ def reinstall(case: Case, *distributions: Distribution) -> str:
     assert case.environment is not None
     installers = {one.installer for one in distributions}
     if installers == {"debian"}:
-        return f"sudo apt-get install --reinstall {' '.join(f'python3-{one.name}' for one in distributions)}"
+        names = " ".join(_quoted(f"python3-{one.name}") for one in distributions)
+        return f"sudo apt-get install --reinstall {names}"
     if installers == {"conda"}:
         prefix = shlex.quote(case.environment.prefix)
-        names = " ".join(one.name for one in distributions)
+        names = " ".join(_quoted(one.name) for one in distributions)
         return f"conda install --prefix {prefix} --force-reinstall {names}"
     origins = [one for one in distributions if one.origin and not one.editable]
     if origins and len(origins) == len(distributions):
@@ -67,7 +71,7 @@ def reinstall(case: Case, *distributions: Distribution) -> str:
 def uninstall(environment: Environment, names: Iterable[str]) -> str:
     """Uninstall distributions."""
     yes = ["--yes"] if environment.pip else []
-    return " ".join([*_verb(environment, "uninstall"), *yes, *sorted(set(names))])
+    return " ".join([*_verb(environment, "uninstall"), *yes, *map(_quoted, sorted(set(names)))])
 
 
 def _verb(environment: Environment, verb: str) -> list[str]:
@@ -82,5 +86,7 @@ def _again(environment: Environment) -> list[str]:
 
 
 def _quoted(word: str) -> str:
+    if _PLAIN.fullmatch(word):
+        return word
     # Brackets and signs of comparison mean something to shells; double quotes to all of them the same.
-    return f'"{word}"' if set(word) & set("[]<>!*;") else word
+    return f'"{word}"' if _BRACKETS.fullmatch(word) and "!" not in word else shlex.quote(word)

@@ -180,9 +180,14 @@ def bad(found: Diagnosis) -> dict[str, str]:
 
 
 def visit(room: Room, tree: Tree | None = None, **more: object) -> Diagnosis:
-    given = {"environ": {}, "index": "https://packages.example.org/", "work_dir": Path("/"), **more}
+    given = {
+        "root": tree.root if tree else room.root / "nowhere",
+        "environ": {},
+        "index": "https://packages.example.org/",
+        "work_dir": Path("/"),
+        **more,
+    }
     return diagnose(
-        root=tree.root if tree else room.root / "nowhere",
         python=room.python,
         which=lambda name: f"/usr/bin/{name}",
         **given,  # type: ignore[arg-type]

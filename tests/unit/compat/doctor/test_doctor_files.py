@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rocwright.compat.doctor.environment import gather_environment
+from rocwright.compat.doctor.facts import Imported, Machine
+from rocwright.compat.doctor.run import judge, make_case
+from rocwright.data import load_table
+from rocwright.model.doctor import DoctorTable
 from unit.compat.doctor.desk import (
     INDEX,
     MI210,
@@ -208,7 +213,47 @@ def test_the_loaders_configuration(room: Room, tree: Tree) -> None:
     write(tree.root / "usr/lib/x86_64-linux-gnu/libamdhip64.so.7")
     item = one(visit(room, tree), "foreign-libraries")
     assert item.verdict == "note" and "names /opt/rocm/lib" in item.detail
-    assert item.next_step == "grep -l /opt/rocm/lib /etc/ld.so.conf.d/* | xargs sudo rm; sudo ldconfig"
+    assert item.next_step == (
+        r"sudo sed -i '\|^/opt/rocm/lib/*$|d' /etc/ld.so.conf /etc/ld.so.conf.d/*.conf && sudo ldconfig"
+    )
+
+
+def test_the_line_that_takes_a_directory_out_takes_no_other(room: Room, tree: Tree) -> None:
+    room.rocm()
+    write(tree.root / "opt/rocm-7.0/lib/libamdhip64.so.7")
+    given = "/opt/rocm-7.0/lib/\n/opt/rocm-7x0/lib\n/opt/rocm-7.0/lib64\n/opt/rocm-7.0/lib\n"
+    configuration = write(tree.root / "etc/ld.so.conf", given)
+    item = next(one for one in of(visit(room, tree), "foreign-libraries") if one.about == "/opt/rocm-7.0/lib")
+    words = item.next_step.partition(" && ")[0].removeprefix("sudo ").replace("/etc/ld.so.conf.d/*.conf", "")
+    subprocess.run(words.replace("/etc/ld.so.conf", str(configuration)), shell=True, check=True)
+    assert configuration.read_text() == "/opt/rocm-7x0/lib\n/opt/rocm-7.0/lib64\n"
+
+
+def test_an_environment_behind_a_link_is_the_same(room: Room, tree: Tree, tmp_path: Path) -> None:
+    room.rocm()
+    (tmp_path / "link").symlink_to(room.root)
+    lib = tmp_path / "link" / (room.site / "_rocm_sdk_core/lib").relative_to(room.root)
+    found = visit(room, tree, root=Path("/"), environ={"LD_LIBRARY_PATH": str(lib)})
+    assert [item for item in of(found, "foreign-libraries") if item.bad] == []
+    # What a process has loaded is known by its real path.
+    table = load_table("doctor", DoctorTable)
+    environment = gather_environment(tmp_path / "link/bin/python", table)
+    for place, bad in ((room.site, []), (tmp_path / "other", ["loaded"])):
+        imported = Imported(version="2.9.0", loaded=(f"{place}/_rocm_sdk_core/lib/libamdhip64.so.7",))
+        said = judge(make_case(Machine("linux", "/x", False), table, environment, imported))
+        assert [item.id for item in said if item.id == "loaded"] == bad
+
+
+def test_metadata_puts_nothing_into_a_command(room: Room) -> None:
+    """Commands are there to be pasted."""
+    room.install("rocm-sdk-x", "1.0", {"x.so": ""}, requires=["torch"])
+    (info,) = room.site.glob("rocm_sdk_x*")
+    for name in ("METADATA", "RECORD"):
+        text = (info / name).read_text()
+        (info / name).write_text(text.replace("Version: 1.0", "Version: 1.0$(touch y)`touch y`;touch y"))
+    (room.site / "x.so").unlink()
+    step = one(visit(room), "files").next_step
+    assert "'rocm-sdk-x==1.0$(touch y)`touch y`;touch y'" in step
 
 
 def library(path: Path, *, needs: str, soname: str = "") -> None:

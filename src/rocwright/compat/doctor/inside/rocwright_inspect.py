@@ -111,6 +111,7 @@ def about_packages(asked: dict[str, Any]) -> dict[str, Any]:
         "targets": {name: targets for place in places for name, targets in family_targets(place)},
         "shared": shared[:_SHOWN],
         "shadows": shadows(),
+        "roots": sorted({os.path.realpath(place) for place in [sys.prefix, *places]}),
     }
 
 
@@ -169,6 +170,7 @@ def about_files(
     """Compare the files with RECORD: that they are there, their sizes, with `deep` their content."""
     problems = []
     libraries = []
+    outside = []
     rows = [row for row in csv.reader((record or "").splitlines()) if row]
     for row in rows:
         path, digest, size = (row + ["", ""])[:3]
@@ -176,6 +178,9 @@ def about_files(
         owners.setdefault(place, set()).add("%s %s" % (told["name"], told["version"]))
         if re.search(r"\.so(\.[0-9.]+)?$", path):
             libraries.append(path)
+            real = os.path.realpath(place)
+            if not real.startswith(os.path.realpath(told["directory"]) + os.sep):
+                outside.append(real)
         kind = file_problem(place, digest, size, deep)
         if kind and not path.endswith(".pyc"):
             problems.append({"path": path, "kind": kind})
@@ -184,6 +189,7 @@ def about_files(
         "bad_files": len(problems),
         "problems": problems[:_SHOWN],
         "libraries": libraries,
+        "outside": outside,
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -95,7 +94,7 @@ def foreign_libraries(case: Case) -> Iterator[Finding]:
         return
     found = 0
     for place in case.machine.places:
-        if _inside(place.path, environment):
+        if _inside(place.path, environment) or _inside(place.real, environment):
             continue
         same = sorted(own & set(place.libraries))
         alike = [name for name in place.libraries if fits(name, case.table.libraries)]
@@ -112,7 +111,9 @@ def _finding(place: LibraryPlace, names: list[str], same: bool) -> Finding:
     if place.via == "ld.so.conf":
         # The loader asks there last: after the paths in the libraries themselves.
         detail = f"the loader's configuration names {place.path}, which has {shown}, too"
-        step = f"grep -l {shlex.quote(place.path)} /etc/ld.so.conf.d/* | xargs sudo rm; sudo ldconfig"
+        # The file may name other directories, too.
+        line = re.sub(r"([^\w/-])", r"\\\1", place.path)
+        step = f"sudo sed -i '\\|^{line}/*$|d' /etc/ld.so.conf /etc/ld.so.conf.d/*.conf && sudo ldconfig"
         return Finding("foreign-libraries", "note", detail, step, place.path, "environment")
     what = "has its own" if same else "has other libraries of ROCm:"
     effect = (
@@ -133,7 +134,7 @@ def _finding(place: LibraryPlace, names: list[str], same: bool) -> Finding:
 
 def _inside(path: str, environment: Environment) -> bool:
     """Whether a path is the environment's own."""
-    roots = {environment.prefix, *(one.directory for one in environment.family)}
+    roots = {*environment.roots, environment.prefix, *(one.directory for one in environment.family)}
     return any(PurePosixPath(path).is_relative_to(root) for root in roots)
 
 
@@ -142,4 +143,6 @@ def is_own(path: str, case: Case) -> bool:
     assert case.environment is not None
     stem = PurePosixPath(path).name.partition(".so")[0]
     copies = {name.partition(".so")[0] for name in own_libraries(case)}
-    return stem not in copies or _inside(path, case.environment)
+    # An installer may have linked files from its cache.
+    linked = {real for one in case.environment.family for real in one.outside}
+    return stem not in copies or path in linked or _inside(path, case.environment)
