@@ -41,6 +41,8 @@ from rocwright.compat.facts import load_facts
 from rocwright.compat.judge import Answer
 from rocwright.compat.render import as_markdown, markup_of
 from rocwright.compat.sections import SECTIONS, section
+from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.values import Diagnosis
 from rocwright.data import load_table
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.errors import RocwrightError
@@ -50,6 +52,7 @@ from rocwright.model.compat_features import FeatureTable
 from rocwright.model.compat_libraries import LibraryTable
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.examples import ExampleTable
+from rocwright.model.doctor import DoctorTable
 from rocwright.model.gpu import Families
 from rocwright.model.gpus import GpuTable
 from rocwright.model.indexes import IndexTable
@@ -353,6 +356,12 @@ def render_rules() -> str:
     )
 
 
+def render_doctor(section: str) -> str:
+    """What the doctor looks at in a section, and what mends it."""
+    rows = ((code(kind.id), kind.looks_at, kind.mends) for kind in KINDS if kind.section == section)
+    return table(("Finding", "What is looked at", "What mends it"), rows)
+
+
 def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
     """The patterns of packages that a rule is on for."""
     names = [name for row in rows if rule in row.rules for name in row.names]
@@ -588,6 +597,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-signatures": lambda: _schema(SignatureTable),
     "data-probe": lambda: _schema(ProbeTable),
     "data-slurm": lambda: _schema(SlurmTable),
+    "data-doctor": lambda: _schema(DoctorTable),
+    "doctor-json": lambda: _values(Diagnosis, known=SourceLock),
+    "doctor-machine": lambda: render_doctor("machine"),
+    "doctor-environment": lambda: render_doctor("environment"),
     "data-landing": lambda: _schema(LandingTable),
     "data-gpus": lambda: _schema(GpuTable),
     "data-reversion": lambda: _schema(ReversionTable),

@@ -15,6 +15,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 
 def project_of(file: str) -> str:
@@ -61,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.index.asked.append(self.path)
-        words = self.path.strip("/").split("/")
+        words = unquote(self.path).strip("/").split("/")
         page = self.index.page(words[1]) if len(words) == 2 and words[0] == "simple" else None
         if page is not None:
             self._begin(HTTPStatus.OK, "text/html", len(page))

@@ -2,30 +2,85 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.compat.doctor import diagnose
-from rocwright.errors import MissingTool
+from rocwright.cli.doctor_set import chosen_set
+from rocwright.cli.show_doctor import show_diagnosis
+from rocwright.cli.store_options import StoreOptions, Text
+from rocwright.compat.doctor.environment import active_python, find_python
+from rocwright.compat.doctor.run import diagnose, import_failed
+from rocwright.errors import MissingTool, TorchBroken
 from rocwright.system import console
 
+_DEFAULTS = StoreOptions()
 
-def doctor(*, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
-    """Look at this machine: GPUs, programs, room; each problem with the command that mends it.
 
-    Exit code 0 when nothing is missing, 4 otherwise.
+def doctor(
+    *,
+    python: Text = "",
+    set_: Annotated[str, Parameter(name="--set", show_default=False)] = "",
+    manifest: Path | None = None,
+    deep: bool = False,
+    import_torch: bool = False,
+    index_url: Text = "",
+    root: Path = Path("/"),
+    options: StoreOptions = _DEFAULTS,
+    json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Look at this machine and at an environment: each problem with the command that mends it.
+
+    The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX, or .venv here) where it
+    has anything of ROCm or torch. Nothing in it is imported unless you ask for that. Changes nothing, and
+    never guesses a GPU.
+
+    Exit code 0 when nothing is missing or wrong, 4 otherwise, 15 when torch cannot be imported.
 
     Parameters
     ----------
+    python
+        The environment to look at: its directory, or its python program.
+    set_
+        The set that it should hold, in the store of --store: digits of its id, or CHANNEL:FAMILY.
+    manifest
+        The same, as the file manifest.json of the set.
+    deep
+        Read every file of the packages, and compare its content with RECORD, not only its size.
+    import_torch
+        Import torch, in a process of its own with a time limit.
+    index_url
+        The index that the printed commands name (default: the published one that fits GPU and version).
+    root
+        Look at the machine whose files /sys, /proc, /dev, /etc and /opt lie copied here.
     json
         Print the result as JSON.
     """
-    found = diagnose()
+    chosen = find_python(python) if python else active_python(os.environ)
+    wanted = chosen_set(set_, manifest, options)
+    found = diagnose(
+        root=root,
+        python=chosen,
+        asked=bool(python),
+        manifest=wanted,
+        index=index_url,
+        deep=deep,
+        import_=import_torch,
+        note=console.say,
+    )
     if json:
         console.out_json(found)
     else:
-        rows = [(item.id, item.verdict, item.detail, item.next_step) for item in found.findings]
-        console.table("This machine", ("what", "verdict", "detail", "next"), rows)
+        show_diagnosis(found)
+    if found.environment is None:
+        console.say(
+            "No environment with torch or ROCm is active, so none was looked at: give one with --python."
+        )
+    broken = import_failed(found)
+    if broken is not None:
+        raise TorchBroken(broken.detail, next_step=broken.next_step)
     if found.missing:
-        raise MissingTool(f"{found.missing} things are missing", next_step="see the table")
+        what = "thing is" if found.missing == 1 else "things are"
+        raise MissingTool(f"{found.missing} {what} missing or wrong", next_step="see the table")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from rocwright.build.decide.recipe import recipes
-from rocwright.compat.doctor import PROGRAMS
+from rocwright.compat.doctor.building import PROGRAMS
 from rocwright.errors import MissingTool, UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.define.kinds import kinds

@@ -89,7 +89,7 @@ def table(
     for number, column in enumerate(columns):
         grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(_Text(cell) for cell in row))
+        grid.add_row(*(_Text(_visible(cell)) for cell in row))
     if console.is_terminal:
         console.print(grid)
         return

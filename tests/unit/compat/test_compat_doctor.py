@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rocwright.compat.detector import Gpu, detect
-from rocwright.compat.doctor import Diagnosis, Finding, diagnose
+from rocwright.compat.doctor.run import diagnose as visit
+from rocwright.compat.doctor.values import Diagnosis, Finding
 
 PROGRAMS = ("git", "cc", "g++", "make", "apt-get", "dpkg-deb")
 
@@ -19,10 +21,23 @@ def node(root: Path, number: int, version: int, simd: int = 416) -> None:
     (root / str(number) / "properties").write_text(f"simd_count {simd}\ngfx_target_version {version}\n")
 
 
+NODES = "sys/class/kfd/kfd/topology/nodes"
+
+
+def diagnose(*, nodes: Path, **more: Any) -> Diagnosis:
+    """A visit to the machine with these nodes, and devices that anybody may use."""
+    root = nodes.parents[5]
+    if nodes.exists():
+        for name in ("dev/kfd", "dev/dri/renderD128"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).touch()
+    return visit(root=root, **more)
+
+
 @pytest.fixture
 def nodes(tmp_path: Path) -> Path:
     """One processor, an MI250 (gfx90a) and a Radeon (gfx1030)."""
-    root = tmp_path / "nodes"
+    root = tmp_path / NODES
     node(root, 0, 0, simd=0)
     node(root, 1, 90010)
     node(root, 12, 100300)
@@ -53,7 +68,7 @@ def test_gpus_are_listed_without_processors_in_the_drivers_order(nodes: Path) ->
 
 
 def test_no_driver_is_no_gpu_and_no_problem(tmp_path: Path) -> None:
-    found = detect(tmp_path / "absent")
+    found = detect(tmp_path / "absent" / NODES)
     assert (found.gpus, found.problems) == ((), ())
 
 
@@ -86,19 +101,19 @@ def test_without_apt_a_prefix_is_the_way(nodes: Path, tmp_path: Path, program: s
 
 
 def test_no_gpu_is_a_note_and_no_fault(tmp_path: Path) -> None:
-    absent = diagnose(nodes=tmp_path / "absent", which=which(), work_dir=tmp_path)
+    absent = diagnose(nodes=tmp_path / "absent" / NODES, which=which(), work_dir=tmp_path)
     assert by_id(absent)["gpu"].verdict == "note"
-    assert f"no {tmp_path}/absent" in by_id(absent)["gpu"].detail
-    node(tmp_path / "nodes", 0, 0, simd=0)
-    none = diagnose(nodes=tmp_path / "nodes", which=which(), work_dir=tmp_path)
+    assert f"no {tmp_path}/absent/" in by_id(absent)["gpu"].detail
+    node(tmp_path / NODES, 0, 0, simd=0)
+    none = diagnose(nodes=tmp_path / NODES, which=which(), work_dir=tmp_path)
     assert by_id(none)["gpu"].verdict == "note"
     assert "lists none" in by_id(none)["gpu"].detail
     assert (absent.missing, none.missing, absent.gpus) == (0, 0, ())
 
 
 def test_a_gpu_that_cannot_be_read_is_never_no_gpu(tmp_path: Path) -> None:
-    (tmp_path / "nodes" / "1" / "properties").mkdir(parents=True)
-    found = diagnose(nodes=tmp_path / "nodes", which=which(), work_dir=tmp_path)
+    (tmp_path / NODES / "1" / "properties").mkdir(parents=True)
+    found = diagnose(nodes=tmp_path / NODES, which=which(), work_dir=tmp_path)
     item = by_id(found)["gpu"]
     assert (item.verdict, found.missing) == ("missing", 1)
     assert "1/properties" in item.detail
@@ -106,8 +121,8 @@ def test_a_gpu_that_cannot_be_read_is_never_no_gpu(tmp_path: Path) -> None:
 
 
 def test_a_gpu_of_the_future_is_not_guessed(tmp_path: Path) -> None:
-    node(tmp_path / "nodes", 1, 91600)
-    found = diagnose(nodes=tmp_path / "nodes", which=which(), work_dir=tmp_path)
+    node(tmp_path / NODES, 1, 91600)
+    found = diagnose(nodes=tmp_path / NODES, which=which(), work_dir=tmp_path)
     assert found.gpus == ()
     assert "91600" in by_id(found)["gpu"].detail
 

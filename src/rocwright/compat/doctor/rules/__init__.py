@@ -1,0 +1,54 @@
+"""The rules: pure functions from facts to findings, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rocwright.compat.doctor.facts import Case
+from rocwright.compat.doctor.rules import (
+    devices,
+    files,
+    importing,
+    libraries,
+    machine,
+    origin,
+    packages,
+    python,
+    torch,
+)
+from rocwright.compat.doctor.values import Finding
+
+Rule = Callable[[Case], Iterator[Finding]]
+
+# Each looks at the whole case; those of an environment are asked only where there is one.
+MACHINE: tuple[Rule, ...] = (
+    machine.platform,
+    machine.gpu,
+    machine.driver,
+    machine.container,
+    machine.access,
+    machine.shared_memory,
+    machine.seccomp,
+    machine.override,
+    machine.visibility,
+    machine.system_rocm,
+)
+ENVIRONMENT: tuple[Rule, ...] = (
+    python.python,
+    python.tags,
+    torch.torch,
+    torch.shadowed,
+    packages.unreadable,
+    packages.duplicate,
+    packages.overlap,
+    packages.requirements,
+    packages.mixed,
+    devices.device_code,
+    origin.from_set,
+    files.files,
+    libraries.two_rocms,
+    libraries.needed,
+    libraries.foreign_libraries,
+    importing.imports,
+    importing.loaded,
+)

@@ -1,0 +1,222 @@
+"""Rules about the machine: its GPUs, the kernel driver, rights, containers, variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rocwright.compat.doctor.facts import Case, Device
+from rocwright.compat.doctor.values import Finding
+
+_OVERRIDE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_VISIBILITY = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+_SYSTEMS = {
+    "windows": "GPUs, driver and rights are not looked at on Windows; what concerns the environment is",
+    "other": "this system has no ROCm; only what concerns the environment is looked at",
+}
+
+
+def platform(case: Case) -> Iterator[Finding]:
+    """What is not looked at here."""
+    system = case.machine.system
+    if system in _SYSTEMS:
+        yield Finding("platform", "note", _SYSTEMS[system])
+    elif system == "wsl":
+        yield Finding(
+            "platform",
+            "note",
+            "WSL: GPUs come through /dev/dxg, not through the kernel driver that is asked here",
+            "rocminfo",
+        )
+
+
+def gpu(case: Case) -> Iterator[Finding]:
+    """Which GPUs there are."""
+    facts = case.machine
+    targets = [one.target for one in facts.gpus]
+    if targets:
+        yield Finding("gpu", "ok", ", ".join(targets))
+    elif facts.gpu_problems:
+        step = "check the permissions of /dev/kfd and /sys/class/kfd"
+        yield Finding("gpu", "missing", "; ".join(facts.gpu_problems), step)
+    elif facts.system in ("linux", "wsl"):
+        reason = "the driver lists none" if facts.driver_listed else f"no {facts.nodes}"
+        yield Finding("gpu", "note", f"no AMD GPU ({reason}); building works, kernels cannot run here")
+
+
+def driver(case: Case) -> Iterator[Finding]:
+    """A GPU without its kernel driver."""
+    facts = case.machine
+    if not facts.boards or facts.gpus or facts.gpu_problems:
+        return
+    boards = f"the PCI bus has {_count(len(facts.boards), 'AMD GPU')} ({', '.join(facts.boards)})"
+    if facts.blocked:
+        places = ", ".join(facts.blocked)
+        step = f"take it out of {places}, then sudo update-initramfs -u and restart"
+        yield Finding("driver", "wrong", f"{boards}, but {places} forbids the driver amdgpu", step)
+    elif facts.driver != "loaded":
+        step = "sudo modprobe amdgpu"
+        if facts.container:
+            step += " on the host, not in the container"
+        yield Finding("driver", "missing", f"{boards}, but the driver amdgpu is not loaded", step)
+    else:
+        yield Finding(
+            "driver",
+            "wrong",
+            f"{boards} and amdgpu is loaded, but it offers none of them for computing (no KFD node)",
+            "sudo dmesg | grep -i -e amdgpu -e kfd",
+        )
+
+
+def container(case: Case) -> Iterator[Finding]:
+    """A container that was not given the devices."""
+    facts = case.machine
+    if not facts.container or not (facts.gpus or facts.boards or facts.gpu_problems):
+        return
+    absent = [] if facts.kfd else ["/dev/kfd"]
+    absent += [] if facts.render else ["/dev/dri/renderD*"]
+    if absent:
+        yield Finding(
+            "container",
+            "missing",
+            f"this {facts.container} container has no {' and no '.join(absent)}, the machine has a GPU",
+            docker_line(case),
+        )
+
+
+def docker_line(case: Case) -> str:
+    """How to start a container with a GPU."""
+    row = case.table.container
+    words = [*row.devices, *row.groups, row.memory, row.seccomp]
+    return f"docker run {' '.join(words)} IMAGE"
+
+
+def access(case: Case) -> Iterator[Finding]:
+    """Rights on the devices, for a machine with a GPU."""
+    facts = case.machine
+    devices = [one for one in (facts.kfd, *facts.render) if one is not None]
+    if not devices:
+        if facts.gpus and not facts.container:
+            step = "sudo modprobe -r amdgpu && sudo modprobe amdgpu, and look at sudo dmesg"
+            yield Finding("access", "missing", "the driver lists GPUs, but there is no /dev/kfd", step)
+        return
+    refused = [one for one in devices if not one.usable]
+    if not refused:
+        names = ", ".join(one.path for one in devices)
+        yield Finding("access", "ok", f"{facts.user} may use {names}")
+        return
+    groups = _wanted_groups(case, refused)
+    named = ", ".join(f"{one.path} ({one.mode:03o}, group {one.group})" for one in refused)
+    detail = f"{facts.user} may not use {named}"
+    step = f"sudo usermod -a -G {','.join(groups)} {facts.user}, then log in again"
+    if all(name in facts.enrolled and name not in facts.groups for name in groups):
+        detail = f"{facts.user} has joined {', '.join(groups)} since this login, and may not use {named} yet"
+        step = f"log in again, or: newgrp {groups[0]}"
+    elif facts.container:
+        options = " ".join(f"--group-add {one}" for one in sorted({device.group for device in refused}))
+        step = f"docker run {options} … IMAGE"
+    # Without /dev/kfd no GPU works; of several GPUs one may be somebody else's.
+    some = any(one.usable for one in facts.render) and (facts.kfd is None or facts.kfd.usable)
+    yield Finding("access", "note" if some else "missing", detail, step)
+
+
+def _wanted_groups(case: Case, refused: list[Device]) -> list[str]:
+    """The groups that would let the user in; root's group is nobody's to join."""
+    own = [one.group for one in refused if one.group != "root" and one.mode & 0o060 == 0o060]
+    return list(dict.fromkeys(own)) or list(case.table.access.groups)
+
+
+def shared_memory(case: Case) -> Iterator[Finding]:
+    """A container's /dev/shm."""
+    facts = case.machine
+    size = facts.shared_bytes
+    if facts.container and size is not None and size < case.table.shared_bytes:
+        detail = (
+            f"shared memory (/dev/shm) has {size / 1e6:.0f} MB: data loaders with workers fail (Bus error)"
+        )
+        step = f"start the container with {case.table.container.memory}, or --shm-size=8g"
+        yield Finding("shared-memory", "note", detail, step)
+
+
+def seccomp(case: Case) -> Iterator[Finding]:
+    """A container's filter of system calls, where there is a GPU to work with."""
+    facts = case.machine
+    if facts.container and facts.seccomp and (facts.gpus or facts.boards):
+        yield Finding(
+            "seccomp",
+            "note",
+            "system calls are filtered: memory policies (NUMA), profilers and debuggers do not work",
+            f"start the container with {case.table.container.seccomp}",
+        )
+
+
+def override(case: Case) -> Iterator[Finding]:
+    """HSA_OVERRIDE_GFX_VERSION: programs take every GPU for another one."""
+    value = case.machine.variables.get("HSA_OVERRIDE_GFX_VERSION")
+    if value is None:
+        return
+    step = "unset HSA_OVERRIDE_GFX_VERSION"
+    match = _OVERRIDE.fullmatch(value)
+    if match is None:
+        detail = f"HSA_OVERRIDE_GFX_VERSION={value} is no version such as 10.3.0"
+        yield Finding("override", "wrong", detail, step)
+        return
+    taken = overridden(value)
+    others = sorted({one.target for one in case.machine.gpus} - {taken})
+    detail = f"HSA_OVERRIDE_GFX_VERSION={value}: programs take every GPU for {taken}"
+    if others:
+        detail += f", also {', '.join(others)}, for which kernels of {taken} may crash or compute wrong"
+    yield Finding("override", "wrong" if others else "note", detail, step)
+
+
+def overridden(value: str) -> str:
+    """The target that `10.3.0` stands for; empty for other text."""
+    match = _OVERRIDE.fullmatch(value)
+    if match is None:
+        return ""
+    major, minor, step = (int(part) for part in match.groups())
+    return f"gfx{major}{minor:x}{step:x}"
+
+
+def visibility(case: Case) -> Iterator[Finding]:
+    """Variables that hide GPUs; HIP takes an empty one of its own as not set, ROCr as none."""
+    variables = case.machine.variables
+    for name in _VISIBILITY:
+        value = variables.get(name)
+        if value is None or not case.machine.gpus or (not value and name != "ROCR_VISIBLE_DEVICES"):
+            continue
+        count = len(case.machine.gpus)
+        words = [word.strip() for word in value.split(",")]
+        # By their ids all of them may be named.
+        if set(words) >= {str(number) for number in range(count)} or len(words) >= count > 1:
+            continue
+        step = f"unset {name}"
+        if words[0] in ("", "-1"):
+            yield Finding("visibility", "wrong", f"{name}={value}: programs see no GPU", step, about=name)
+        else:
+            detail = f"{name}={value}: programs do not see all of the {_count(count, 'GPU')}"
+            yield Finding("visibility", "note", detail, step, about=name)
+
+
+def system_rocm(case: Case) -> Iterator[Finding]:
+    """ROCms of the system, beside those of environments."""
+    facts = case.machine
+    if not facts.rocms:
+        return
+    named = ", ".join(f"{one.path} ({one.version})" if one.version else one.path for one in facts.rocms)
+    on_path = [entry for entry in facts.path if "rocm" in entry and entry.startswith("/opt/")]
+    if on_path:
+        word = ":".join(on_path)
+        yield Finding(
+            "system-rocm",
+            "note",
+            f"{named}; {word} is on PATH: hipcc and rocminfo are that ROCm's, not an environment's",
+            f"export PATH={':'.join(entry for entry in facts.path if entry not in on_path)}",
+        )
+    elif len(facts.rocms) > 1:
+        detail = f"several ROCms on this system: {named}; wheels bring their own and need none of them"
+        yield Finding("system-rocm", "note", detail)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

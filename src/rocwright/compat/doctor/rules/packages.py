@@ -1,0 +1,208 @@
+"""Rules about distributions among each other: doubles, versions that do not fit, mixtures of sets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from rocwright.compat.doctor import mend
+from rocwright.compat.doctor.facts import Case, Distribution, Environment
+from rocwright.compat.doctor.values import Finding
+from rocwright.model.patterns import fits
+
+_ROCM = re.compile(r"rocm(?P<version>[0-9]+(?:\.[0-9a-z]+)*)")
+# What some builds put behind it: 6.3.0.git8fc9aa, 6.2.0.lw.git1234.
+_SOURCE = re.compile(r"\.(?:lw|git[0-9a-f]+)(?:\.|$)")
+# How PyTorch names wheels that are for something else.
+_FOREIGN_LOCAL = re.compile(r"cu[0-9]+.*|cpu.*|xpu.*")
+
+
+def unreadable(case: Case) -> Iterator[Finding]:
+    """Metadata that cannot be read."""
+    assert case.environment is not None
+    for text in case.environment.unreadable:
+        place, _, why = text.partition(": ")
+        step = f"rm -r {shlex.quote(place)}, and install what it was again"
+        yield Finding("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
+
+
+def duplicate(case: Case) -> Iterator[Finding]:
+    """A project that is installed twice in one place."""
+    environment = case.environment
+    assert environment is not None
+    found = defaultdict(list)
+    for one in environment.family:
+        found[one.name, one.directory].append(one)
+    for (name, directory), several in found.items():
+        if len(several) > 1:
+            versions = ", ".join(sorted({one.version for one in several}))
+            detail = f"{name} is installed {len(several)} times in {directory}: {versions}; files are mixed"
+            # Each call takes one of them away.
+            once = mend.uninstall(environment, [name])
+            step = " && ".join([*([once] * len(several)), mend.install(case, _pinned(case, several))])
+            yield Finding("duplicate", "wrong", detail, step, name, "environment")
+
+
+def _pinned(case: Case, several: list[Distribution]) -> str:
+    """The version that belongs here: the set's, else the one that names a ROCm, else the project's latest."""
+    name = several[0].name
+    entries = case.manifest.files if case.manifest is not None else ()
+    version = next((entry.version for entry in entries if entry.project == name), "")
+    version = version or next((one.version for one in several if rocm_of(one.version)), "")
+    return f"{name}=={version}" if version else name
+
+
+def overlap(case: Case) -> Iterator[Finding]:
+    """Files that two projects claim."""
+    environment = case.environment
+    assert environment is not None
+    found = defaultdict(list)
+    for one in environment.shared:
+        names = tuple(sorted({owner.partition(" ")[0] for owner in one.owners}))
+        if len(names) > 1:
+            found[names].append(one.path)
+    for names, paths in found.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        detail = f"{' and '.join(names)} both claim {paths[0]}{more}: to remove one is to break the other"
+        kept = environment.named(names[0])
+        step = mend.uninstall(environment, names[1:])
+        if kept is not None:
+            step += f" && {mend.reinstall(case, kept)}"
+        yield Finding("overlap", "wrong", detail, step, " ".join(names), "environment")
+
+
+def requirements(case: Case) -> Iterator[Finding]:
+    """What members of the family require, and is not there or does not fit."""
+    environment = case.environment
+    assert environment is not None
+    installed = {one.name: one for one in reversed(environment.distributions)}
+    bad = 0
+    for one, wanted in _needs(environment):
+        name = canonicalize_name(wanted.name)
+        there = installed.get(name)
+        if there is None:
+            verdict, state = "missing", "is not installed"
+        elif not _contains(wanted, there.version):
+            verdict, state = "wrong", f"is {there.version}"
+        else:
+            continue
+        bad += 1
+        text = f"{wanted.name}{_extras(wanted)}{wanted.specifier}"
+        yield Finding(
+            "requirements",
+            verdict,  # type: ignore[arg-type]
+            f"{one.name} {one.version} requires {text}; {name} {state}",
+            mend.install(case, text),
+            f"{one.name} {name}",
+            "environment",
+        )
+    members = {one.name for one in environment.family}
+    if members and not bad:
+        detail = f"requirements of {', '.join(sorted(members))} are installed and fit"
+        yield Finding("requirements", "ok", detail, section="environment")
+
+
+def _extras(wanted: Requirement) -> str:
+    return f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
+
+
+def _contains(wanted: Requirement, version: str) -> bool:
+    try:
+        return wanted.specifier.contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def _needs(environment: Environment) -> Iterator[tuple[Distribution, Requirement]]:
+    """Each member of the family with each of its requirements that holds here.
+
+    The extras of a distribution that others ask for count, too: torch asks for rocm[libraries].
+    """
+    members = {one.name: one for one in reversed(environment.family)}
+    asked: dict[str, set[str]] = {name: {""} for name in members}
+    waiting = [(name, "") for name in sorted(members)]
+    told = set()
+    while waiting:
+        name, extra = waiting.pop(0)
+        for text in members[name].requires:
+            wanted = applying(text, environment, extra)
+            if wanted is None or (name, text) in told:
+                continue
+            told.add((name, text))
+            yield members[name], wanted
+            other = str(canonicalize_name(wanted.name))
+            for more in sorted(wanted.extras - asked.get(other, wanted.extras)):
+                asked[other].add(more)
+                waiting.append((other, more))
+
+
+def applying(text: str, environment: Environment, extra: str = "") -> Requirement | None:
+    """The requirement, where its marker holds here and with that extra; None else, or for a malformed one."""
+    try:
+        wanted = Requirement(text)
+        holds = wanted.marker is None or wanted.marker.evaluate({**environment.markers, "extra": extra})
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return None
+    return wanted if holds else None
+
+
+def rocm_of(version: str) -> str:
+    """The ROCm that a framework's version names: 7.10.0 for `2.9.0+rocm7.10.0`; empty without one."""
+    match = _ROCM.search(_local(version.partition("+")[2]))
+    return _SOURCE.split(match["version"])[0] if match else ""
+
+
+def mixed(case: Case) -> Iterator[Finding]:
+    """Packages of several sets: ROCm in two versions, frameworks for another one."""
+    environment = case.environment
+    assert environment is not None
+    rocm = [one for one in environment.family if fits(one.name, case.table.rocm)]
+    frameworks = [one for one in environment.family if fits(one.name, case.table.frameworks)]
+    torch = environment.named("torch")
+    wanted = rocm_of(torch.version) if torch else ""
+    leading = next((one for one in rocm if one.name == "rocm"), rocm[0] if rocm else None)
+    expected = wanted or (leading.version if leading else "")
+    others = [one for one in rocm if _local(one.version) != _local(expected)]
+    if others and expected:
+        named = ", ".join(f"{one.name} {one.version}" for one in others)
+        whose = f"torch {torch.version} is built for" if torch and wanted else "the others are"
+        # As an index spells a version with a local part.
+        version = next((one.version for one in rocm if one not in others), expected)
+        step = mend.install(case, *(f"{one.name}=={version}" for one in others))
+        yield Finding("mixed", "wrong", f"{named}: {whose} ROCm {expected}", step, "rocm", "environment")
+    for one in frameworks:
+        cause = _other_build(one, expected, torch)
+        if cause:
+            yield Finding("mixed", "wrong", cause, _again(case, one, torch), one.name, "environment")
+
+
+def _other_build(one: Distribution, expected: str, torch: Distribution | None) -> str:
+    """Why a framework is of another build than the rest; empty where it is not."""
+    own = rocm_of(one.version)
+    if own and expected and _local(own) != _local(expected):
+        return f"{one.name} {one.version} is built for ROCm {own}, the rest here for {expected}"
+    local = one.version.partition("+")[2]
+    for_rocm = torch is not None and rocm_of(torch.version)
+    plain = one.name in ("torchvision", "torchaudio") and (not local or _FOREIGN_LOCAL.fullmatch(local))
+    if for_rocm and plain and torch is not None:
+        return f"{one.name} {one.version} names no ROCm: it is PyPI's, torch {torch.version} is not"
+    return ""
+
+
+def _again(case: Case, one: Distribution, torch: Distribution | None) -> str:
+    assert case.environment is not None
+    pins = [f"torch=={torch.version}"] if torch is not None and torch.name != one.name else []
+    removed = mend.uninstall(case.environment, [one.name])
+    return f"{removed} && {mend.install(case, one.name, *pins)}"
+
+
+def _local(version: str) -> str:
+    """`7.10.0.dev0+efed3c` as a local version spells it."""
+    return version.lower().replace("+", ".").replace("-", ".")

@@ -1,0 +1,140 @@
+"""Gather, apply the rules, sum up: the whole visit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocwright.compat.doctor import mend
+from rocwright.compat.doctor.building import building
+from rocwright.compat.doctor.environment import gather_environment, import_torch
+from rocwright.compat.doctor.facts import Case, Environment, Imported, Machine
+from rocwright.compat.doctor.machine import gather_machine, this_user
+from rocwright.compat.doctor.needed import unmet_needs
+from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
+from rocwright.compat.doctor.rules.origin import whose
+from rocwright.compat.doctor.rules.torch import kind_of
+from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
+from rocwright.data import load_table
+from rocwright.model.device_files import DeviceFiles, known_targets
+from rocwright.model.doctor import DoctorTable
+from rocwright.model.gpu import Families, base_targets, is_target
+from rocwright.model.indexes import IndexTable
+from rocwright.model.landing import LandingTable
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.platforms import Platforms
+
+
+def diagnose(
+    *,
+    root: Path = Path("/"),
+    environ: Mapping[str, str] | None = None,
+    which: Callable[[str], str | None] = shutil.which,
+    work_dir: Path | None = None,
+    python: Path | None = None,
+    asked: bool = True,
+    manifest: SetManifest | None = None,
+    index: str = "",
+    deep: bool = False,
+    import_: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Everything at once; reads only, and never guesses a GPU.
+
+    The machine is looked at below `root`. With `python` its environment is looked at as well (where nobody
+    `asked` for it, only if it has anything of ROCm or torch): compared with `manifest` where that is given,
+    file by file with `deep`, and with `import_` torch is imported there in a process of its own, whose errors
+    `note` is told. `index` is where packages come from, for the commands.
+    Raises `MissingTool` where `python` is no interpreter.
+    """
+    environ = os.environ if environ is None else environ
+    table = load_table("doctor", DoctorTable)
+    machine = gather_machine(table, root=root, environ=environ, user=this_user(), platform=sys.platform)
+    environment = gather_environment(python, table, deep=deep) if python is not None else None
+    if environment is not None and not asked and not environment.family and environment.torch is None:
+        environment = None
+    imported = None
+    if import_ and python is not None and environment is not None and environment.torch is not None:
+        imported = import_torch(python, table, note=note)
+    case = make_case(machine, table, environment, imported, manifest=manifest, index=index)
+    if environment is not None:
+        needs = unmet_needs(environment, machine, load_table("platforms", Platforms), root)
+        case = msgspec.structs.replace(case, needs=needs)
+    found = [finding for rule in MACHINE for finding in rule(case)]
+    found += building(which, work_dir or Path.cwd(), environ)
+    return Diagnosis(
+        tuple(gpu.target for gpu in machine.gpus),
+        (*found, *judge(case)),
+        _looked(case) if environment is not None else None,
+    )
+
+
+def judge(case: Case) -> tuple[Finding, ...]:
+    """What the rules say of the environment; nothing without one."""
+    if case.environment is None:
+        return ()
+    return tuple(finding for rule in ENVIRONMENT for finding in rule(case))
+
+
+def make_case(
+    machine: Machine,
+    table: DoctorTable,
+    environment: Environment | None = None,
+    imported: Imported | None = None,
+    *,
+    manifest: SetManifest | None = None,
+    index: str = "",
+) -> Case:
+    """The facts with the tables that the rules compare them with."""
+    families = load_table("families", Families)
+    if environment is not None and not index:
+        one = environment.named("rocm") or environment.named("torch")
+        # Without a GPU here, the packages say for which they were chosen.
+        targets = [gpu.target for gpu in machine.gpus]
+        targets = targets or [target for marker in environment.devices for target in marker.serves]
+        targets = targets or [target for served in environment.targets.values() for target in served]
+        targets = list(base_targets(filter(is_target, targets)))
+        version = one.version if one else ""
+        index = mend.package_index(load_table("indexes", IndexTable), families, targets, version)
+    return Case(
+        machine=machine,
+        table=table,
+        known=tuple(sorted(known_targets(load_table("device_files", DeviceFiles), families))),
+        families=families.families,
+        pythons=load_table("landing", LandingTable).pythons,
+        environment=environment,
+        imported=imported,
+        manifest=manifest,
+        set_id=set_id(manifest) if manifest is not None else "",
+        index=index,
+    )
+
+
+def _looked(case: Case) -> Looked:
+    environment = case.environment
+    assert environment is not None
+    installed = (
+        Installed(
+            one.name,
+            one.version,
+            one.directory,
+            whose(one, case.manifest)[0] if case.manifest is not None else None,
+        )
+        for one in environment.family
+    )
+    return Looked(
+        environment.python,
+        environment.full,
+        kind_of(environment),
+        tuple(sorted(installed, key=lambda one: (one.name, one.version))),
+    )
+
+
+def import_failed(found: Diagnosis) -> Finding | None:
+    """The finding that torch cannot be imported, if that was tried and failed."""
+    return next((item for item in found.findings if item.id == "import" and item.bad), None)
