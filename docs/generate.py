@@ -36,13 +36,13 @@ from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.cli.examples import examples
 from rocwright.compat import detect_table
+from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.values import Diagnosis
 from rocwright.compat.export import Shown
 from rocwright.compat.facts import load_facts
 from rocwright.compat.judge import Answer
 from rocwright.compat.render import as_markdown, markup_of
 from rocwright.compat.sections import SECTIONS, section
-from rocwright.compat.doctor.kinds import KINDS
-from rocwright.compat.doctor.values import Diagnosis
 from rocwright.data import load_table
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.errors import RocwrightError
@@ -51,8 +51,8 @@ from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import FeatureTable
 from rocwright.model.compat_libraries import LibraryTable
 from rocwright.model.device_files import DeviceFiles
-from rocwright.model.examples import ExampleTable
 from rocwright.model.doctor import DoctorTable
+from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families
 from rocwright.model.gpus import GpuTable
 from rocwright.model.indexes import IndexTable
