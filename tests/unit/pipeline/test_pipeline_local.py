@@ -252,7 +252,7 @@ def within(seconds: float, act: Callable[[], object]) -> list[object]:
 
 
 def test_steps_that_need_nothing_of_each_other_overlap(tmp_path: Path) -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
     graph = make_graph([simple("a", both.wait), simple("b", both.wait)])
     assert len(local.run(graph, tmp_path, jobs=2).steps) == 2
 
