@@ -82,7 +82,8 @@ def gputest_durations(
     if output is not None:
         write_durations(held, output)
     if upstream is not None:
-        times = upstream_times(held, target_name(target), minor_of(torch), table, dict(families_table()))
+        families = dict(families_table(read_overlay(config)))
+        times = upstream_times(held, target_name(target), minor_of(torch), table, families)
         for path in write_upstream(times, upstream):
             console.say(f"written: {path}")
     found = summaries(held)

@@ -19,7 +19,6 @@ from rocwright.cli.gputest_options import (
     Number,
     Output,
     Tested,
-    families,
     gathered,
     of_environment,
     require_both,
@@ -112,7 +111,7 @@ def gputest_full(
     want = wanted(tested, gpus.resolved(several_gpus(table, asked.config)))
     calls = plan_calls(asked, table, read_checkout(want.pytorch_dir).directory)
     entries = skip_entries(choice, output)
-    setting = gathered(want, table)
+    setting = gathered(want, table, output.families())
     with fresh_cache() as cache:
         runs = plan_full(
             asked,
@@ -120,7 +119,7 @@ def gputest_full(
             setting,
             entries,
             table,
-            families(),
+            output.families(),
             reports=output.reports,
             miopen_cache=Path(cache),
             inherited=os.environ,

@@ -160,6 +160,10 @@ class Output:
         """The table of tests, with what the rocwright.toml adds."""
         return load_table("tests", SuiteTable, read_overlay(self.config))
 
+    def families(self) -> dict[str, tuple[str, ...]]:
+        """The members of each family, with what the rocwright.toml adds."""
+        return dict(families_table(read_overlay(self.config)))
+
 
 SOURCE, CHOICE, GPUS, GPUS_OF_CONFIG, OUTPUT = Tested(), Choice(), Gpus(), GpusOfConfig(), Output()
 
@@ -184,9 +188,9 @@ def wanted(tested: Tested, gpus: Gpus) -> Wanted:
     )
 
 
-def gathered(want: Wanted, table: SuiteTable) -> Setting:
+def gathered(want: Wanted, table: SuiteTable, families: dict[str, tuple[str, ...]]) -> Setting:
     """What the tests run with, said aloud; raises what `gather` raises."""
-    setting = gather(want, table, families(), platform=this_platform(), note=console.say)
+    setting = gather(want, table, families, platform=this_platform(), note=console.say)
     for text in (shown_facts(setting.facts), *setting.notes):
         console.say(text)
     return setting
@@ -195,11 +199,6 @@ def gathered(want: Wanted, table: SuiteTable) -> Setting:
 def skip_entries(choice: Choice, output: Output) -> tuple[SkipEntry, ...]:
     """All entries; with -k none of them matters, and yet a file that is given must be right."""
     return load_entries(choice.skips, read_overlay(output.config))
-
-
-def families() -> dict[str, tuple[str, ...]]:
-    """The members of each family."""
-    return dict(families_table())
 
 
 def require_both(shard: int | None, shards: int | None) -> tuple[int, int]:

@@ -79,7 +79,7 @@ def gputest_plan(
     """
     overlay = read_overlay(config)
     table = load_table("tests", SuiteTable, overlay)
-    families = dict(families_table())
+    families = dict(families_table(overlay))
     known = tuple(row.name for row in table.config)
     names = config_names(test_configs) if test_configs else known
     files = suite_files or table.units.files

@@ -114,7 +114,7 @@ def gputest_setup_venv(
         python=python.strip(),
         clean=clean,
     )
-    _tell_places(wanted.install, index_subdir)
+    _tell_places(wanted.install, index_subdir, config)
     log = default_cache() / "log" / "setup-venv.log"
     files.make_directory(log.parent)
     files.write_text(log, "")
@@ -125,8 +125,8 @@ def gputest_setup_venv(
     _show(made, json)
 
 
-def _tell_places(install: Install, subdir: str) -> None:
-    families = load_table("families", Families).families
+def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
+    families = load_table("families", Families, read_overlay(config)).families
     near = get_close_matches(subdir, families, n=1) if subdir and subdir.strip("/") not in families else []
     if near:
         console.say(f"note: {subdir} is no family that is known here; perhaps {near[0]}")

@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
 from rocwright.errors import UsageError
-from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.export import exported
 from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.place import closed, unknown_of
@@ -51,7 +50,7 @@ def gputest_skips_export(
     json
         Print the result as JSON.
     """
-    chosen, families, asked = entries.entries(), families_table(), place.place()
+    chosen, families, asked = entries.entries(), entries.families(), place.place()
     if (format_ == "lists") != (output is not None):
         raise UsageError("--format lists and --output belong together", next_step="give both or none")
     if format_ == "lists" and output is not None:

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.skips_options import Kind, collected_list, day_of
+from rocwright.data.overlay import read_overlay
 from rocwright.gputest.skips.bring import imported
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.reference import read_lists
@@ -47,7 +48,7 @@ def gputest_skips_import(
     """
     found = imported(
         read_lists(path),
-        families_table(),
+        families_table(read_overlay()),
         added=day_of(added, "--added"),
         kind=kind,
         collected=collected_list(collected),

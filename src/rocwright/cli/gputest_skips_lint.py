@@ -10,7 +10,6 @@ from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list, require_one_source
 from rocwright.errors import ContractBroken
-from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.lint import lint
 from rocwright.gputest.skips.tree import Tree
@@ -46,7 +45,7 @@ def gputest_skips_lint(
         Print the findings as JSON.
     """
     require_one_source(collected, pytorch_dir)
-    chosen, families, asked = entries.entries(), families_table(), place.place()
+    chosen, families, asked = entries.entries(), entries.families(), place.place()
     judged = tuple(entry for entry in chosen if where_fits(entry.where, asked, families))
     tests = collected_list(collected)
     if pytorch_dir is not None:

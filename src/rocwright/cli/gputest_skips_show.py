@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
-from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.listing import list_entries
 from rocwright.system import console
 
@@ -33,7 +32,7 @@ def gputest_skips_show(
         Print the entries as JSON.
     """
     found = list_entries(
-        entries.entries(), families_table(), date.today(), place.place(), collected_list(collected)
+        entries.entries(), entries.families(), date.today(), place.place(), collected_list(collected)
     )
     if json:
         console.out_json(found)

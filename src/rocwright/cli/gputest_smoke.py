@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.build_options import Place
-from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output, families, this_platform
+from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output, this_platform
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -64,7 +64,7 @@ def gputest_smoke(
     if test_s <= 0:
         raise UsageError(f"a test cannot end within {test_s:g} seconds", next_step="give more than 0")
     check_arguments(pytest_args)
-    parse_wanted(gpus.amdgpu_family, families())
+    parse_wanted(gpus.amdgpu_family, output.families())
     entries = load_entries(skips, read_overlay(output.config))
     interpreter = find_python(python, sys.executable)
     facts = probe(interpreter, drop_env=table.environment.removed, note=console.say)
@@ -75,7 +75,7 @@ def gputest_smoke(
         else select(
             facts,
             gpus.amdgpu_family,
-            families(),
+            output.families(),
             query=gpus.device_query,
             policy=gpus.gpu_policy,
             generic=table.generic,
@@ -94,7 +94,7 @@ def gputest_smoke(
             pytest_args=pytest_args,
             entries=entries,
         )
-        runs = plan_smoke(smoke_tests(), setting, groups, table, families())
+        runs = plan_smoke(smoke_tests(), setting, groups, table, output.families())
         if output.dry_run:
             show_plan([shown_smoke(run) for run in runs], json=output.json)
             return

@@ -20,7 +20,6 @@ from rocwright.cli.gputest_options import (
     Output,
     Several,
     Tested,
-    families,
     gathered,
     require_both,
     skip_entries,
@@ -102,14 +101,14 @@ def gputest_units(
     )
     require_sense(asked)
     entries = skip_entries(choice, output)
-    setting = gathered(want, table)
+    setting = gathered(want, table, output.families())
     with fresh_cache() as cache:
         runs = plan_units(
             asked,
             setting,
             entries,
             table,
-            families(),
+            output.families(),
             reports=output.reports,
             miopen_cache=Path(cache),
             inherited=os.environ,

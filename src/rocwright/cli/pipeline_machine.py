@@ -40,6 +40,7 @@ class MachineOptions:
             cache=(self.cache_dir or default_cache()).resolve(),
             jobs=available_cores() if self.jobs is None else self.jobs,
             dry_run=self.dry_run,
+            overlay=place.overlay(),
         )
 
 

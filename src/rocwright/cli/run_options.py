@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
+from rocwright.model.gpu import Families
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import external_repo, this_platform
@@ -46,6 +48,10 @@ class RunOptions:
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""
         return load_table("channels", Channels, read_overlay(self.config))
+
+    def families(self) -> Mapping[str, tuple[str, ...]]:
+        """The members of each family, with what the rocwright.toml adds."""
+        return load_table("families", Families, read_overlay(self.config)).families
 
     def external_repo(self) -> str:
         """`owner-name/` for runs of another repository than the table's."""

@@ -105,7 +105,7 @@ def adopt_set(
         if asked.list_sets:
             show_sets(finder.sets(asked.limit), json=json)
             return
-        how = How(asked.resolve, asked.download is True, dry_run, family)
+        how = How(asked.resolve, asked.download is True, dry_run, family, options.families())
         now = datetime.now(timezone.utc)
         show_adopted(adopt(options.opened(), finder, how, now, note=console.say), json=json)
 

@@ -96,7 +96,7 @@ def set_create(
         contract=load_contract(read_overlay(options.config)),
         jobs=jobs or available_cores(),
     )
-    about = About(family, targets, platform, parse_sources(source))
+    about = About(family, targets, platform, parse_sources(source), options.families())
     planned = plan_set(asked, about, waivers, now, install=install, note=console.say)
     if not planned.passed:
         if json:

@@ -45,10 +45,9 @@ def opened_bench(tested: Tested, gpus: Gpus, rerun: RerunOptions) -> Iterator[Be
     """The place to run tests again in. Raises `UsageError`, `MissingTool`, `NoGpu` as `test units`."""
     if rerun.times < 1 or rerun.hang_timeout <= 0 or (rerun.test_timeout or 1) <= 0:
         raise UsageError("--times and the timeouts have to be above 0")
-    table = load_table("tests", SuiteTable, read_overlay())
-    setting = gather(
-        wanted(tested, gpus), table, families_table(), platform=this_platform(), note=console.say
-    )
+    overlay = read_overlay()
+    table, families = load_table("tests", SuiteTable, overlay), families_table(overlay)
+    setting = gather(wanted(tested, gpus), table, families, platform=this_platform(), note=console.say)
     targets = tuple(setting.by_target)
     if len(targets) > 1:
         raise UsageError(
@@ -65,4 +64,5 @@ def opened_bench(tested: Tested, gpus: Gpus, rerun: RerunOptions) -> Iterator[Be
             test_s=rerun.test_timeout or table.limits.test_s,
             hang_s=rerun.hang_timeout,
             times=rerun.times,
+            families=families,
         )

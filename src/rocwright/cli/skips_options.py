@@ -13,7 +13,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.skips.collected import Collected, read_collected
 from rocwright.gputest.skips.entries import chosen_entries, families_table, load_entries
-from rocwright.gputest.skips.hold import Place
+from rocwright.gputest.skips.hold import FamilyMembers, Place
 from rocwright.gputest.skips.place import asked_place
 from rocwright.model.skips import SkipEntry
 
@@ -39,6 +39,10 @@ class EntryOptions:
     def entries(self) -> tuple[SkipEntry, ...]:
         """The entries, in order."""
         return chosen_entries(load_entries(self.skips, read_overlay(self.config)), self.entry)
+
+    def families(self) -> FamilyMembers:
+        """The members of each family, with what the rocwright.toml adds."""
+        return families_table(read_overlay(self.config))
 
 
 @Parameter(name="*")
@@ -67,7 +71,7 @@ class PlaceOptions:
     def place(self) -> Place:
         """The place; raises `UsageError` and `InvalidTarget` for what is none."""
         return asked_place(
-            families_table(),
+            families_table(read_overlay()),
             targets=self.target,
             platform=self.platform,
             torch=self.torch,

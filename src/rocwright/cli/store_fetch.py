@@ -10,8 +10,6 @@ from cyclopts import Parameter
 
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_options import Text
-from rocwright.data import load_table
-from rocwright.model.gpu import Families
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.store.runs.artifacts import Wanted, words
 from rocwright.store.runs.find import Found
@@ -72,7 +70,7 @@ def store_fetch(
         whose.on(),
         whose.repository,
         wanted,
-        families=load_table("families", Families).families,
+        families=whose.families(),
         about=whose.channels().runs,
         environment=os.environ,
         note=console.say,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.model.channels import Channels
+from rocwright.model.gpu import Families
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
 
@@ -37,3 +39,7 @@ class StoreOptions:
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""
         return load_table("channels", Channels, read_overlay(self.config))
+
+    def families(self) -> Mapping[str, tuple[str, ...]]:
+        """The members of each family, with what the rocwright.toml adds."""
+        return load_table("families", Families, read_overlay(self.config)).families

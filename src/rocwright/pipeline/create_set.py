@@ -31,12 +31,16 @@ from rocwright.wheel.tags import platform_of
 
 @dataclass(frozen=True)
 class About:
-    """What is said of a set that its files do not say; None where they do."""
+    """What is said of a set that its files do not say; None where they do.
+
+    `families` are targets by family, where there are more than the built-in ones.
+    """
 
     family: str | None = None
     targets: tuple[str, ...] | None = None
     platform: str | None = None
     sources: Mapping[str, str] | None = None
+    families: Mapping[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,8 @@ def described_set(entries: Sequence[FileEntry], report: Report, about: About = A
     found = (target for looked in report.looked for target in looked.targets if is_target(target))
     stated = about.targets if about.targets is not None else report.targets
     targets = base_targets(found) if stated is None else tuple(stated)
-    family = about.family or matching_family(base_targets(targets), load_table("families", Families).families)
+    families = load_table("families", Families).families if about.families is None else about.families
+    family = about.family or matching_family(base_targets(targets), families)
     tags = (parse_wheel_filename(entry.name)[3] for entry in entries if entry.name.endswith(".whl"))
     platforms = list(filter(None, {platform_of(map(str, of)) for of in tags}))
     return new_set(

@@ -6,12 +6,17 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
+from rocwright.data import load_table
+from rocwright.data.overlay import Overlay
 from rocwright.model.plan import Publication, Rocm
 from rocwright.model.profile import Sources
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.system.interpreters import Interpreter, find_interpreter
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,11 @@ class RunOptions:
     channel: str = ""
     objects: ObjectStore | None = None
     own: bool = False
+    overlay: Overlay | None = None
+
+    def table(self, name: str, type_: type[_T]) -> _T:
+        """A table of facts, with what a rocwright.toml adds to it; raises `InvalidData` as `load_table`."""
+        return load_table(name, type_, self.overlay)
 
     @property
     def store(self) -> ObjectStore:

@@ -32,6 +32,7 @@ KEY, SECRET = "testkey", "testsecret123"
 # Beside the interpreter: where pip put the programs.
 _PROGRAMS = Path(sys.executable).parent
 _numbers = count()
+_PORTS = 5
 
 
 def free_port() -> int:
@@ -48,6 +49,7 @@ class S3Server(ABC):
     folder: Path
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
+    answered: bool = False
 
     @abstractmethod
     def command(self) -> list[str]:
@@ -68,7 +70,23 @@ class S3Server(ABC):
         }
 
     def start(self) -> None:
-        """Start it and wait until it answers."""
+        """Start it and wait until it answers.
+
+        Where somebody else took the port meanwhile, such as a server of another worker, it has another one
+        from then on; a server that comes back has to have its own.
+        """
+        for _ in range(_PORTS):
+            if self._started():
+                return
+            if self.answered:
+                break
+            self.port = free_port()
+        log = (self.folder / "server.log").read_text(errors="replace")[-3000:]
+        pytest.fail(f"{self.command()[0]} did not start:\n{log}")
+
+    def _started(self) -> bool:
+        if not self.answered and self._taken():
+            return False
         with (self.folder / "server.log").open("ab") as log:
             environment = {**os.environ, "MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET}
             self.process = subprocess.Popen(
@@ -80,16 +98,18 @@ class S3Server(ABC):
                 cwd=self.folder,
             )
         end = time.monotonic() + 180
-        while time.monotonic() < end:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            if self.process.poll() is not None:
-                break
+        while time.monotonic() < end and self.process.poll() is None:
+            if self._taken():
+                self.answered = True
+                return True
             time.sleep(0.05)
-        log = (self.folder / "server.log").read_text(errors="replace")[-3000:]
         self.kill()
-        pytest.fail(f"{self.command()[0]} did not start:\n{log}")
+        return False
+
+    def _taken(self) -> bool:
+        """Whether somebody answers at the port."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self) -> None:
         """End it at once, as a crash does."""

@@ -62,6 +62,16 @@ def test_a_store_that_cannot_be_opened_is_said_before_the_checks(run: Run) -> No
     assert "ContractBroken" not in done.err
 
 
+def test_a_family_of_ours_names_a_set_of_its_targets(run: Run) -> None:
+    words = ("create", wheels("dist", "1.0"), "--target", "gfx90a,gfx1201", "--json")
+    before = run(*words)
+    Path("rocwright.toml").write_text('[families.families]\nours = ["gfx90a", "gfx1201"]\n')
+    after = run(*words)
+    assert (before.code, after.code) == (0, 0), before.err + after.err
+    assert before.json["manifest"]["family"] == "gfx90a-gfx1201"
+    assert after.json["manifest"]["family"] == "ours"
+
+
 def test_the_id_is_all_that_stdout_holds_and_names_the_manifest(run: Run) -> None:
     digest = created(run)
     manifest = json.loads(Path(f"store/sets/{digest}/manifest.json").read_text())

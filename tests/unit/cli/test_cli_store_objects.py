@@ -48,9 +48,13 @@ def test_probe_for_people_and_for_programs(tmp_path: Path, capsys: pytest.Captur
 
 def test_probe_of_a_store_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    code, out, err = run(capsys, "probe", "--store", "file")
-    assert (code, out) == (3, "")
-    assert "error (InvalidInput): cannot write first" in err
+    for store, told in (
+        ("file/below", "cannot write first"),
+        ("file", "file is a file, and a store is a folder"),
+    ):
+        code, out, err = run(capsys, "probe", "--store", store)
+        assert (code, out) == (3, "")
+        assert f"error (InvalidInput): {told}" in err
 
 
 @pytest.mark.parametrize("verb", ["probe", "serve"])

@@ -69,7 +69,15 @@ def entry(name: str, test: str, kind: str) -> SkipEntry:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_large_file_is_shared_and_every_test_runs_once(tmp_path, workers):
-    source = "@pytest.mark.parametrize('number', range(40))\ndef test_many(number):\n    time.sleep(0.05)\n"
+    # None ends before every process has begun one: the fastest would do all of them on a busy machine.
+    source = f"""
+@pytest.mark.parametrize('number', range(40))
+def test_many(number):
+    deadline = time.monotonic() + 40
+    while len({{line.split()[1] for line in open('ran')}}) < {workers}:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+"""
     log = "def pytest_runtest_call(item):\n    print(item.name, os.getpid(), file=open('ran', 'a'))\n"
     done = isolated(
         tmp_path, {"conftest.py": log, "test_suite.py": source}, workers=tuple({} for _ in range(workers))
@@ -101,7 +109,15 @@ def test_long(number):
 
 @pytest.mark.slow
 def test_each_worker_has_its_own_variables(tmp_path):
-    source = "def test_one():\n    open(os.environ['DEVICE'], 'w').close()\n    time.sleep(1)\n"
+    # Neither ends before the other process has begun: it would do both on a busy machine.
+    source = """
+def test_one():
+    open(os.environ['DEVICE'], 'w').close()
+    deadline = time.monotonic() + 40
+    while not (os.path.exists('d0') and os.path.exists('d1')):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+"""
     isolated(
         tmp_path, {"test_a.py": source, "test_b.py": source}, workers=({"DEVICE": "d0"}, {"DEVICE": "d1"})
     )

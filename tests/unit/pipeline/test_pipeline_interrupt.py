@@ -56,7 +56,7 @@ cli.main([])
 
 
 def gone(pid: int) -> bool:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -81,9 +81,11 @@ def test_an_interrupted_run_ends_its_children_and_resumes(tmp_path: Path, sig: s
             assert child.poll() is None, child.stderr.read() if child.stderr else ""
             time.sleep(0.02)
         child.send_signal(sig)
-        stdout, stderr = child.communicate(timeout=15)
+        stdout, stderr = child.communicate(timeout=120)
     finally:
         child.kill()
+        # Whatever went wrong, no other test is to meet what is left of it.
+        child.communicate()
     assert child.returncode == 130
     assert stdout == ""
     assert "error (Interrupted): interrupted" in stderr
@@ -94,6 +96,6 @@ def test_an_interrupted_run_ends_its_children_and_resumes(tmp_path: Path, sig: s
     assert (tmp_path / "partial.out").read_text() == "ha"
     assert not (tmp_path / "after.out").exists()
 
-    again = subprocess.run([*argv, "go on"], cwd=tmp_path, capture_output=True, text=True, timeout=15)
+    again = subprocess.run([*argv, "go on"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert again.stdout.splitlines() == ["finished cached", "partial done", "after done"], again.stderr
     assert (tmp_path / "partial.out").read_text() == "whole"

@@ -252,19 +252,22 @@ def within(seconds: float, act: Callable[[], object]) -> list[object]:
 
 
 def test_steps_that_need_nothing_of_each_other_overlap(tmp_path: Path) -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
     graph = make_graph([simple("a", both.wait), simple("b", both.wait)])
     assert len(local.run(graph, tmp_path, jobs=2).steps) == 2
 
 
 def test_no_more_than_the_allowed_number_run_at_once(tmp_path: Path) -> None:
     lock, running, most = threading.Lock(), 0, 0
+    # Each ends together with another one.
+    pair = threading.Barrier(2, timeout=60)
 
     def act() -> None:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
+        pair.wait()
         threading.Event().wait(0.02)
         with lock:
             running -= 1
@@ -278,13 +281,13 @@ def test_a_failing_step_lets_running_ones_end_and_starts_no_more(tmp_path: Path)
     done: list[str] = []
 
     def fail() -> None:
-        assert started.wait(10)
+        assert started.wait(60)
         failed.set()
         raise CommandFailed("cc x.c", 2, tail="x.c: error")
 
     def slow() -> None:
         started.set()
-        assert failed.wait(10)
+        assert failed.wait(60)
         threading.Event().wait(0.05)
         done.append("slow")
 

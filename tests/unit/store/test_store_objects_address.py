@@ -193,3 +193,10 @@ def test_a_region_that_is_none(monkeypatch: pytest.MonkeyPatch, region: str) -> 
     monkeypatch.setenv("AWS_REGION", region)
     with pytest.raises(InvalidInput, match="is no region of S3"):
         open_store("s3://bkt")
+
+
+def test_a_file_is_no_empty_store(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"")
+    for address in (str(tmp_path / "a.whl"), (tmp_path / "a.whl").as_uri()):
+        with pytest.raises(InvalidInput, match="is a file, and a store is a folder"):
+            open_store(address)

@@ -17,11 +17,13 @@ from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store.adopt.locations import Locations, save_locations
+from rocwright.store.channel.lease import PACE, Pace, leased
 from rocwright.store.channel.log import read_state
 from rocwright.store.channel.publish import list_set
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool.describe import describe_files
+from rocwright.store.retention import sweep
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
 from rocwright.store.retention.plan import plan_gc
 from rocwright.store.retention.sweep import collect
@@ -296,6 +298,33 @@ def test_what_cannot_be_read_holds_everything(
     with pytest.raises(InvalidInput, match=r"manifest\.json"):
         collect(store, channels, at=AT)
     assert files_of(store) == before
+
+
+def test_between_two_batches_the_store_is_free_as_long_as_it_was_held(
+    store: Dying, channels: Channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits for a lease looks only now and then, and its own is removed while it waits."""
+    for number in range(5):
+        store.put_bytes(f"files/{number:064d}/a.whl", b"")
+    store.age(11)
+    monkeypatch.setattr(sweep, "_BATCH", 2)
+    now, slept = 0.0, []
+
+    def deleted(key: str) -> None:
+        nonlocal now
+        now += 3.0 if len(slept) == 0 else 8.0
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        with leased(store, "v2/fam/"):
+            pass
+
+    token = PACE.set(Pace(patience=-1, clock=lambda: now, sleep=sleep))
+    try:
+        assert collect(store, channels, at=AT, deleted=deleted).objects == 5
+    finally:
+        PACE.reset(token)
+    assert slept == [6.0, 10.0], "at most as long as the slowest of them waits between two looks"
 
 
 def test_runs_go_only_when_asked(store: Dying, channels: Channels) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,10 +91,9 @@ def test_what_passes_is_tried_again_and_what_does_not_is_not(index: IndexServer,
 
 def test_a_server_that_hangs_ends_in_an_error(index: IndexServer) -> None:
     index.manner.hangs = "simple"
-    began = time.monotonic()
+    # A client that waits for it never ends.
     with Web(timeout_s=0.2, pauses=(0.0,)) as web, pytest.raises(Unreachable, match=r"within 0\.2 s"):
         web.get(index.url("simple/"), limit=1 << 20)
-    assert time.monotonic() - began < 5
 
 
 def test_nobody_listens(index: IndexServer, web: Web) -> None:

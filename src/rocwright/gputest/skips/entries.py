@@ -50,9 +50,9 @@ class Origin:
         return self.file if line is None else f"{self.file}:{line}"
 
 
-def families_table() -> FamilyMembers:
+def families_table(overlay: Overlay | None = None) -> FamilyMembers:
     """The members of each family."""
-    return load_table("families", Families).families
+    return load_table("families", Families, overlay).families
 
 
 def load_entries(files: Sequence[Path] = (), overlay: Overlay | None = None) -> tuple[SkipEntry, ...]:
@@ -60,7 +60,7 @@ def load_entries(files: Sequence[Path] = (), overlay: Overlay | None = None) -> 
 
     Raises `InvalidData` naming file, line and field.
     """
-    families = families_table()
+    families = families_table(overlay)
     found: list[SkipEntry] = []
     origins: dict[str, Origin] = {}
     for entry, origin in [*_built_in(overlay), *(pair for file in files for pair in read_file(file))]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.errors import Interrupted
@@ -15,6 +15,8 @@ from rocwright.gputest.isolate.run import run_isolated
 from rocwright.gputest.report.merge import worst
 from rocwright.gputest.setting import Setting
 from rocwright.gputest.skips.collected import Collected, collect, files_named
+from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.skips.hold import FamilyMembers
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult
@@ -36,6 +38,7 @@ class Bench:
     test_s: float
     hang_s: float
     times: int = 1
+    families: FamilyMembers = field(default_factory=families_table)
 
     def collected(self, entries: Sequence[SkipEntry]) -> Collected:
         """The tests of the files that entries name, as this torch and GPU make them."""

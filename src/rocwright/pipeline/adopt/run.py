@@ -65,13 +65,15 @@ class How:
     """What is done with a set that was found.
 
     `resolve` tries it with pip and uv, `download` fetches its files, checks them and puts them into the
-    store; with `dry_run` nothing is written. `family` names it where its packages do not.
+    store; with `dry_run` nothing is written. `family` names it where its packages do not; `families` are
+    targets by family, where there are more than the built-in ones.
     """
 
     resolve: bool = True
     download: bool = False
     dry_run: bool = False
     family: str | None = None
+    families: Mapping[str, tuple[str, ...]] | None = None
 
 
 def adopt(
@@ -101,7 +103,8 @@ def adopt(
     report = judge_metadata(found.files, told, finder.contract, serve=serve, note=note)
     found = judged(found.found, found.files, report)
     _require_whole(found, finder)
-    manifest = _manifest(found, entries, how.family)
+    families = load_table("families", Families).families if how.families is None else how.families
+    manifest = _manifest(found, entries, how.family, families)
     here = how.download or finder.reading.web is None
     checked, statements = None, [_statement(manifest, found, finder)]
     paths: dict[str, Path] = {}
@@ -136,23 +139,26 @@ def _require_whole(found: Judged, finder: Finder) -> None:
         )
 
 
-def _manifest(found: Judged, entries: Sequence[FileEntry], family: str | None) -> SetManifest:
+def _manifest(
+    found: Judged, entries: Sequence[FileEntry], family: str | None, families: Mapping[str, tuple[str, ...]]
+) -> SetManifest:
     """The set; the same from whatever kind of index, so it says nothing of where it was found."""
     targets = base_targets(target for one in found.files if (target := device_of(one.project)[1]))
-    family = family or _family(found.files, targets)
+    family = family or _family(found.files, targets, families)
     platforms = {platform_of(one.tags) for one in found.files} - {None}
     return new_set(
         family=family,
-        targets=targets or load_table("families", Families).families.get(family, ()),
+        targets=targets or families.get(family, ()),
         platform=str(platforms.pop()) if len(platforms) == 1 else "any",
         files=entries,
         sources={"rocm": found.found.label} if found.found.label else {},
     )
 
 
-def _family(files: Iterable[Offered], targets: tuple[str, ...]) -> str:
+def _family(
+    files: Iterable[Offered], targets: tuple[str, ...], families: Mapping[str, tuple[str, ...]]
+) -> str:
     """By the targets of device packages, or by the name of the one package with libraries; else `none`."""
-    families = load_table("families", Families).families
     spelled = {name.lower(): name for name in families}
     named = [one.project.removeprefix(_LIBRARIES) for one in files if one.project.startswith(_LIBRARIES)]
     if not targets:

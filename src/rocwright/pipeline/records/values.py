@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.data.overlay import Overlay
 from rocwright.model.plan import Cell
 from rocwright.store.objects.protocol import ObjectStore
 
@@ -72,7 +73,8 @@ class LeftOut(Exception):
 class Machine:
     """Where cells run: the store between machines, its address, a directory of the run, a cache.
 
-    `jobs` are steps and compilers at once; with `dry_run` nothing is written outside of `work`.
+    `jobs` are steps and compilers at once; with `dry_run` nothing is written outside of `work`. `overlay` is
+    what a rocwright.toml adds to the tables.
     """
 
     store: ObjectStore
@@ -81,6 +83,7 @@ class Machine:
     cache: Path
     jobs: int
     dry_run: bool = False
+    overlay: Overlay | None = None
 
 
 def place_of(cell: Cell) -> str:

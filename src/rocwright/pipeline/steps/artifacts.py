@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.data import load_table
 from rocwright.model.gpu import Families
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.pipeline.graph import Inputs, Note, Step
@@ -26,7 +25,7 @@ def artifacts_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
         run = source_run(options)
         wanted = Wanted(families=options.families)
         note(f"looking at run {run.run_id}")
-        found = find_artifacts(options.store, run, wanted, load_table("families", Families).families)
+        found = find_artifacts(options.store, run, wanted, options.table("families", Families).families)
         # Where nobody said a digest, that of the bytes that are there now is what counts from here on.
         files = {one.key: one.sha256 or options.store.digest(one.key) for one in found.archives}
         return Pinned("artifacts", f"run {run.run_id}", files, found.size)

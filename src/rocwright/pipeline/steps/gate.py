@@ -7,7 +7,6 @@ from datetime import date
 
 import msgspec
 
-from rocwright.data import load_table
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets, expand
@@ -79,7 +78,7 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *silent_statements(manifest, silent),
             *_bypasses(options, manifest),
         )
-        channels = load_table("channels", Channels)
+        channels = options.table("channels", Channels)
         policy = policy_for(manifest, channels, channels.named(options.channel or "release"), date.today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
         untested = all(one.passed or one.rule == "untested" for one in decision.rulings)
@@ -204,7 +203,7 @@ def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
     """Want of a GPU that is lifted: by the row of a family, or because it is the miniature one."""
     if options.sources == "miniature":
         return demo_bypasses(manifest, date.today())
-    table = load_table("families", Families)
+    table = options.table("families", Families)
     runners = Runners(table.family)
     found: list[Statement] = []
     for family in options.families:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.data import load_table
+from rocwright.data.overlay import Overlay
 from rocwright.gputest import smoke
 from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import select
@@ -110,7 +111,9 @@ def pytorch_test_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             venv.pip_install(environment, TEST_TOOLS, closed=None, log=log)
             note("testing")
             reports = workspace.root / "reports" / name
-            suites = run_smoke(environment.python, smoke_tests(), reports, options.gpu_family, note)
+            suites = run_smoke(
+                environment.python, smoke_tests(), reports, options.gpu_family, note, options.overlay
+            )
             found = venv.installed(environment)
         finally:
             remove_tree(root)
@@ -154,10 +157,12 @@ def _version_of_rocm(uploaded: UploadedRun) -> str:
     return name.removeprefix("rocm-").removesuffix(".tar.gz").partition("-")[0]
 
 
-def run_smoke(python: Path, tests: Path, reports: Path, family: str, note: Note) -> tuple[SuiteRun, ...]:
+def run_smoke(
+    python: Path, tests: Path, reports: Path, family: str, note: Note, overlay: Overlay | None = None
+) -> tuple[SuiteRun, ...]:
     """The smoke tests as `rocwright test smoke` runs them. Raises `NoGpu` where the family has none here."""
-    table = load_table("tests", SuiteTable)
-    families = dict(families_table())
+    table = load_table("tests", SuiteTable, overlay)
+    families = dict(families_table(overlay))
     facts = probe(python, drop_env=table.environment.removed, note=note)
     groups = select(facts, family, families, generic=table.generic)
     remove_tree(reports)
@@ -171,7 +176,7 @@ def run_smoke(python: Path, tests: Path, reports: Path, family: str, note: Note)
             miopen_cache=Path(cache),
             inherited=os.environ,
             today=datetime.now(timezone.utc).date(),
-            entries=load_entries(),
+            entries=load_entries(overlay=overlay),
         )
         runs = plan_smoke(tests, setting, groups, table, families)
         records = [run_recorded(run.ran, run.isolation, run.directory, Teller.of(note, ())) for run in runs]

@@ -145,6 +145,7 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         publication=plan.publication,
         channel=cell.settings.get("channel", ""),
         objects=machine.store,
+        overlay=machine.overlay,
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
@@ -48,7 +47,7 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             why = staged.why or options.publication.why or "dry run"
             return Released(staged.set_id, "", (), gated.decision, requirements, "", "", why)
         store = options.store
-        channel = load_table("channels", Channels).named(options.channel or "release")
+        channel = options.table("channels", Channels).named(options.channel or "release")
         released = promote(
             store, channel, manifest, gated.decision, gated.statements, datetime.now(timezone.utc)
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
@@ -82,7 +81,7 @@ def _staged(
     if not options.publication.channels:
         return StagedSet(set_id(manifest), "", "", manifest, said, options.publication.why or "dry run")
     store = options.store
-    channels = load_table("channels", Channels)
+    channels = options.table("channels", Channels)
     if options.own and isinstance(store, LocalStore):
         # The demo rebuilds under one version; a real channel refuses other bytes under a published name.
         for channel in channels.channel:

@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry
@@ -26,7 +25,7 @@ _DEVICE = "rocm-sdk-device-"
 
 def source_run(options: RunOptions) -> Run:
     """The run that ROCm is taken from."""
-    own = load_table("channels", Channels).runs.repository
+    own = options.table("channels", Channels).runs.repository
     return Run(options.rocm.at, options.platform, external_repo(options.rocm.repository, own))
 
 

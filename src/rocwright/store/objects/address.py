@@ -61,7 +61,11 @@ def open_store(
     found = _SCHEME.match(address)
     scheme = found.group(1).lower() if found else ""
     if scheme in ("", "file"):
-        return LocalStore(_folder(address, scheme), public=public)
+        folder = _folder(address, scheme)
+        if folder.exists() and not folder.is_dir():
+            # To list it would show an empty store.
+            raise InvalidInput(f"{address} is a file, and a store is a folder", where=folder)
+        return LocalStore(folder, public=public)
     if scheme not in ("s3", "memory"):
         raise InvalidInput(
             f"{_without_query(address)!r} is no address of a store",

@@ -13,7 +13,7 @@ import msgspec
 from rocwright.errors import ChannelBusy
 from rocwright.model.channels import Channels
 from rocwright.store.channel.held import HeldStore
-from rocwright.store.channel.lease import WHOLE_STORE, LeaseLost, leased
+from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, leased
 from rocwright.store.channel.log import State, read_log
 from rocwright.store.channel.order import current_of
 from rocwright.store.channel.publish import write_view
@@ -24,6 +24,8 @@ from rocwright.store.retention.plan import GcPlan, Withdrawal, channel_prefixes,
 
 # So many objects, then others may publish.
 _BATCH = 500
+# Publishers that wait for a lease look at least as often.
+_TURN_S = 10.0
 _TRIES = 3
 
 
@@ -50,6 +52,7 @@ def collect(
 
     `at` is the time to write into logs. Raises as `plan_gc`, and `ChannelBusy` while a publisher is at work.
     """
+    pace = PACE.get()
     done: list[Withdrawal] = []
     waiting: list[Withdrawal] = []
     with leased(store, WHOLE_STORE, by=by) as lease:
@@ -67,6 +70,7 @@ def collect(
     for _ in range(_TRIES):
         try:
             while True:
+                began = pace.clock()
                 with leased(store, WHOLE_STORE, by=by) as lease:
                     held = HeldStore(lease)
                     plan = plan_gc(held, channels, lease.now, runs=runs)
@@ -78,6 +82,8 @@ def collect(
                 size = size or plan.bytes
                 if len(plan.objects) <= _BATCH:
                     return GcDone(tuple(done), tuple(waiting), tuple(sorted(names)), objects, size)
+                # Whoever waits looks again after a while; taken back at once, the lease would never be free.
+                pace.sleep(min(pace.clock() - began, _TURN_S))
         except LeaseLost:
             continue
     raise ChannelBusy(

@@ -278,3 +278,17 @@ def test_lists_go_out_and_come_back(run: Run) -> None:
         (["test_cuda.py::TestCuda::test_print"], {"torch": "2.9"}),
     ]
     assert run("export", "--skips", "mine.toml", *only, "--format", "lists", "--output", "out")[0] == 2
+
+
+def test_a_family_of_ours_is_a_place(run: Run) -> None:
+    where = '[entry.where]\ntargets = ["ours"]\n'
+    Path("mine.toml").write_text(entry("one", "test_cuda.py::TestCuda::test_print") + where)
+    code, _, said = run("show", "--skips", "mine.toml", "--target", "ours")
+    assert (code, "'ours'" in said) == (3, True)
+    Path("rocwright.toml").write_text('[families.families]\nours = ["gfx90a", "gfx1201"]\n')
+    states = {}
+    for target in ("ours", "gfx1201", "gfx942"):
+        code, out, said = run("show", "--skips", "mine.toml", "--entry", "one", "--target", target, "--json")
+        assert code == 0, said
+        states[target] = [one["state"] for one in json.loads(out)]
+    assert states["ours"] == states["gfx1201"] != states["gfx942"]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rocwright.data import load_table
+from rocwright.data.overlay import parse_overlay
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.channels import Channels
@@ -24,6 +25,7 @@ from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record, State
 from rocwright.pipeline.steps.gate import Gated, gate_step, gpu_statements, require_tested_files
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
+from rocwright.pipeline.steps.of_cell import options_of
 from rocwright.pipeline.steps.promote import Released, promote_step
 from rocwright.pipeline.steps.stage import StagedSet
 from rocwright.pipeline.steps.testing import Tested
@@ -153,6 +155,45 @@ def test_a_closed_gate_is_an_error_only_where_it_keeps_something_back(tmp_path: 
 
 def test_only_the_miniature_family_goes_without_a_gpu_by_itself(tmp_path: Path) -> None:
     assert gated(tmp_path, channels=True, sources="miniature").decision.rule == "bypassed"
+
+
+OVERLAY = """
+[families.families]
+ours = ["gfx90a", "gfx942"]
+[[families.family]]
+name = "ours"
+tier = "nightly"
+linux = { bypass = { reason = "the lab moves", until = 2099-12-31 } }
+[[channels.channel]]
+name = "customers"
+prefix = "customers"
+gate = "tested"
+listed = 9
+after = "staging"
+"""
+
+
+def test_a_family_and_a_channel_of_ours_count_at_the_gate(tmp_path: Path) -> None:
+    """They stand in a rocwright.toml, which the machine gives to its steps."""
+    overlay = parse_overlay(OVERLAY, where="rocwright.toml")
+    ours = replace(options(tmp_path, channels=True), families=("ours",), channel="customers", overlay=overlay)
+    end = msgspec.convert({"state": "skipped"}, NeedEnd)
+    inputs = Inputs(
+        {
+            "stage": StagedSet(set_id(MANIFEST), "", "", MANIFEST, SAID, ""),
+            "test-pip": installed("pip"),
+            "test-uv": installed("uv"),
+            ENDED: Ended({"test-pytorch/linux/cp312/release-2.9/ours": end}),
+        }
+    )
+    done = gate_step(ours, ()).act(inputs, lambda _: None)
+    assert isinstance(done, Gated)
+    assert (done.passed, "the lab moves" in done.decision.reason) == (True, True)
+    plan = make_plan(
+        profiles().named("ci"), Choice("ci", "7"), known(environment={}), Publication(True, True)
+    )
+    machine = Machine(LocalStore(tmp_path), str(tmp_path), tmp_path, tmp_path, jobs=1, overlay=overlay)
+    assert options_of(plan.cells[0], plan, machine).overlay is overlay
 
 
 @pytest.mark.parametrize("state", ["failed", "missing"])
