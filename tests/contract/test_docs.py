@@ -14,6 +14,7 @@ from cyclopts import CycloptsError, MissingArgumentError
 
 from rocwright import errors
 from rocwright.cli import app
+from rocwright.cli.documented import DOCUMENTED
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.store.gate import decide as gate
@@ -89,6 +90,30 @@ def test_every_command_line_parses(page: Path) -> None:
         except CycloptsError as problem:
             if not (isinstance(problem, MissingArgumentError) and words in in_prose(text, "rocwright")):
                 pytest.fail(f"{page.relative_to(ROOT)}: rocwright {shlex.join(words)}: {problem}")
+
+
+@pytest.mark.parametrize("page", WITH_README, ids=lambda path: path.name)
+def test_every_call_of_a_documented_script_parses(page: Path) -> None:
+    for words in _script_calls(page.read_text(encoding="utf-8")):
+        script = next(name for name in DOCUMENTED if Path(name).name == Path(words[0]).name)
+        documented = DOCUMENTED[script]
+        assert script.endswith(words[0].removeprefix("./")), f"{page.name}: {words[0]} is {script}"
+        # Scripts with sub-commands have parsers of their own, and tests of those.
+        if not documented.builder and documented.project is None:
+            app.parse_args([*documented.command, *words[1:]], exit_on_error=False, print_error=False)
+
+
+def _script_calls(text: str) -> list[list[str]]:
+    """Calls of documented scripts in blocks, as the script's name and its arguments."""
+    names = {Path(name).name for name in DOCUMENTED}
+    return [words for words in in_blocks(text, "python3?") if Path(words[0]).name in names]
+
+
+def test_calls_of_scripts_are_found() -> None:
+    page = "```console\n$ python build_tools/setup_venv.py .venv \\\n    --nope\n$ python other.py\n```\n"
+    assert _script_calls(page) == [["build_tools/setup_venv.py", ".venv", "--nope"]]
+    with pytest.raises(CycloptsError, match="--nope"):
+        app.parse_args(["test", "setup-venv", ".venv", "--nope"], exit_on_error=False, print_error=False)
 
 
 def test_the_reference_shows_every_command() -> None:

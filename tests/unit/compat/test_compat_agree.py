@@ -1,4 +1,4 @@
-"""What is claimed and what is tried are the same things: the probe's table travels alone, so it repeats names."""
+"""What is claimed and what is tried are the same: the probe's table travels alone, so it repeats names."""
 
 from __future__ import annotations
 
