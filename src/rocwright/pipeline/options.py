@@ -118,6 +118,11 @@ class RunOptions:
         """A table of facts, with what a rocwright.toml adds to it; raises `InvalidData` as `load_table`."""
         return load_table(name, type_, self.overlay)
 
+    def overlaid(self, *names: str) -> dict[str, object]:
+        """What a rocwright.toml adds to these tables: facts that a step depends on; nothing without one."""
+        tables = {} if self.overlay is None else self.overlay.tables
+        return {name: tables[name] for name in names if name in tables}
+
     @property
     def store(self) -> ObjectStore:
         """The store of the run."""

@@ -95,7 +95,11 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         act=act,
         needs=needs,
         rooms=("store/gate", "model", "data"),
-        facts=lambda: {"today": date.today().isoformat(), "channels": options.publication.channels},
+        facts=lambda: {
+            "today": date.today().isoformat(),
+            "channels": options.publication.channels,
+            "own": options.overlaid("families", "channels"),
+        },
         summary=lambda value: f"{'open' if value.passed else 'closed'}, {value.decision.rule}",
     )
 

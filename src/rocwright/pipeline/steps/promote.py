@@ -68,7 +68,11 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         act=act,
         needs=needs,
         rooms=("store", "model"),
-        facts=lambda: {"today": date.today().isoformat(), "channels": options.publication.channels},
+        facts=lambda: {
+            "today": date.today().isoformat(),
+            "channels": options.publication.channels,
+            "own": options.overlaid("channels"),
+        },
         outputs=lambda value: _outputs(options, value),
         summary=_summary,
     )

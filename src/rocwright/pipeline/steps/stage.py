@@ -69,7 +69,11 @@ def stage_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         act=act,
         needs=needs,
         rooms=("store", "model"),
-        facts=lambda: {"channels": options.publication.channels, "channel": options.channel},
+        facts=lambda: {
+            "channels": options.publication.channels,
+            "channel": options.channel,
+            "own": options.overlaid("channels"),
+        },
         outputs=lambda value: _outputs(options, value),
         summary=_summary,
     )

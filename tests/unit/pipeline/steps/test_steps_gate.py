@@ -189,6 +189,8 @@ def test_a_family_and_a_channel_of_ours_count_at_the_gate(tmp_path: Path) -> Non
     done = gate_step(ours, ()).act(inputs, lambda _: None)
     assert isinstance(done, Gated)
     assert (done.passed, "the lab moves" in done.decision.reason) == (True, True)
+    # Another rocwright.toml is another question.
+    assert gate_step(ours, ()).facts() != gate_step(replace(ours, overlay=None), ()).facts()
     plan = make_plan(
         profiles().named("ci"), Choice("ci", "7"), known(environment={}), Publication(True, True)
     )
