@@ -17,6 +17,7 @@ from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
 from rocwright.model.compat_libraries import LibraryTable, RocmRelease
 from rocwright.model.gpu import Families
+from rocwright.model.gpus import Chip, GpuTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version
@@ -30,7 +31,10 @@ class UnknownRelease(InvalidInput):
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):
-    """The tables; `lines` are versions of PyTorch that are looked after, `gpus` names of GPUs by target."""
+    """The tables; `lines` are versions of PyTorch that are looked after.
+
+    `gpus` are names of GPUs by target as pages have them, `chips` those that the driver tells apart.
+    """
 
     page: CompatTable
     libraries: LibraryTable
@@ -38,6 +42,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     families: Mapping[str, tuple[str, ...]]
     lines: tuple[Line, ...]
     gpus: Mapping[str, tuple[str, ...]]
+    chips: tuple[Chip, ...]
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -138,6 +143,7 @@ def load_facts(overlay: Overlay | None = None) -> Facts:
         families=load_table("families", Families, overlay).families,
         lines=_last(load_table("projects", ProjectTable, overlay).lines),
         gpus=load_table("landing", LandingTable).gpus,
+        chips=load_table("gpus", GpuTable, overlay).chip,
     )
 
 

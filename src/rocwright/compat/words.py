@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.compat.facts import Facts
+from rocwright.model.gpus import Chip
 from rocwright.model.project import PLATFORMS
 
 Kind = Literal["topic", "feature", "library", "data type", "project", "module", "function", "issue"]
@@ -92,6 +93,9 @@ def _gpus(facts: Facts) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
         for name in names:
             for phrase in _shortened(name.lower().split()):
                 named.setdefault(phrase, set()).add(target)
+    for chip in facts.chips:
+        for phrase in _of_chip(chip):
+            named.setdefault(phrase, set()).add(chip.target)
     for phrase, targets in named.items():
         if len(targets) == 1:
             yield phrase, tuple(targets)
@@ -101,6 +105,18 @@ def _gpus(facts: Facts) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
             yield (family[: -len("-all")].lower(),), members
     for target in facts.targets:
         yield (target,), (target,)
+
+
+def _of_chip(chip: Chip) -> Iterator[tuple[str, ...]]:
+    """`strix halo`, `navi 31`, and what is sold with it: `radeon 780m graphics`, `radeon 780m`, `780m`."""
+    yield tuple(chip.name.lower().split())
+    for name in chip.names.values():
+        words = name.lower().removeprefix("amd ").split()
+        for end in {len(words), len(words) - (words[-1] in ("graphics", "series"))}:
+            for phrase in (words[:end], words[1:end]):
+                # A number alone is no name: it could be a version.
+                if any(not word.isdigit() and re.search("[0-9]", word) for word in phrase):
+                    yield tuple(phrase)
 
 
 def _shortened(words: list[str]) -> Iterator[tuple[str, ...]]:

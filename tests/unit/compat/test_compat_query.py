@@ -47,6 +47,10 @@ def understood(text: str) -> tuple[list[str], str, str, str, str]:
             (["flash-attention"], "gfx1100", "2.9.1", "", "linux"),
         ),
         ("7900xtx flash-attention torch==2.8", (["flash-attention"], "gfx1100", "2.8", "", "")),
+        # By the chip, or by what it is sold as; both are the driver's words.
+        ("flash attention strix halo torch 2.9", (["flash-attention"], "gfx1151", "2.9", "", "")),
+        ("flash attention on a Radeon 8060S Graphics", (["flash-attention"], "gfx1151", "", "", "")),
+        ("780m flash attention", (["flash-attention"], "gfx1103", "", "", "")),
         ("mi300x flash attn rocm7.1.1", (["flash-attention"], "gfx942", "", "7.1.1", "")),
         # A version says by its size whose it is; a wheel's says both.
         ("flash attention 2.9 7.1", (["flash-attention"], "", "2.9", "7.1.0", "")),
