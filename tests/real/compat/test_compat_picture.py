@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from real.browser import chromium
+
 ROOT = Path(__file__).resolve().parents[3]
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 
@@ -42,18 +42,8 @@ def page(tmp_path_factory) -> str:
 
 @pytest.fixture
 def browser() -> Iterator[webdriver.Chrome]:
-    """A real Chromium without a screen."""
-    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(word)
-    options.add_argument("--window-size=1400,1300")
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
+    with chromium(1400, 1300) as found:
+        yield found
 
 
 def test_no_table_is_cut_off_on_a_desk(browser, page: str) -> None:

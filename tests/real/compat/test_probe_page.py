@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from real.browser import asked, chromium
 from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.values import HeldLibrary
 from rocwright.model.probe import Step
 from unit.compat.probe_answers import TABLE, answers, exercised
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +39,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def browser() -> Iterator[webdriver.Chrome]:
-    """A real Chromium without a screen."""
-    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(word)
-    options.add_argument("--window-size=1200,1250")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    with chromium(1200, 1250) as found:
+        yield found
 
 
 def test_the_page_says_what_is_less_than_claimed_and_asks_nobody(
@@ -60,11 +48,7 @@ def test_the_page_says_what_is_less_than_claimed_and_asks_nobody(
 ) -> None:
     browser.get(page)
     assert browser.get_log("browser") == []
-    events = [json.loads(one["message"])["message"] for one in browser.get_log("performance")]
-    asked = {
-        one["params"]["request"]["url"] for one in events if one["method"] == "Network.requestWillBeSent"
-    }
-    assert {url for url in asked if not url.startswith(("data:", "chrome:"))} == {page}
+    assert asked(browser) == {page}
     state = browser.find_element(By.CSS_SELECTOR, "p.state").text
     assert state == "✗ Less than claimed: torch.complex32, hipSOLVER"
     tiles = [tile.text.split("\n") for tile in browser.find_elements(By.CSS_SELECTOR, "ul.tiles li")]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from oracle.plain_wheel import write_wheel
+from real.browser import asked, chromium
 from rocwright.cli import main
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.values import Report
@@ -27,7 +26,6 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool.describe import describe_files
 from rocwright.store.sets.stage import record_set
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 NIGHTS = 14
@@ -129,29 +127,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def browser() -> Iterator[webdriver.Chrome]:
-    """A real Chromium without a screen."""
-    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(word)
-    options.add_argument("--window-size=1200,1250")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
-
-
-def asked(browser: webdriver.Chrome) -> set[str]:
-    """Every address that the page asked for."""
-    found = set()
-    for entry in browser.get_log("performance"):
-        message = msgspec.json.decode(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            found.add(message["params"]["request"]["url"])
-    return {url for url in found if not url.startswith(("data:", "chrome:"))}
+    with chromium(1200, 1250) as found:
+        yield found
 
 
 def test_the_page_says_what_happened_and_asks_nobody(browser: webdriver.Chrome, made: Made) -> None:

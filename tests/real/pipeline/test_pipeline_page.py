@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
+from real.browser import asked, chromium
 from rocwright.cli import main
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
@@ -21,7 +21,6 @@ from rocwright.pipeline.records.values import Output, Record
 from rocwright.pipeline.records.written import write_record
 from rocwright.store.objects.local import LocalStore
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 HOME = "https://packages.example.org/"
@@ -74,29 +73,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Path]:
 
 @pytest.fixture
 def browser() -> Iterator[webdriver.Chrome]:
-    """A real Chromium without a screen."""
-    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(word)
-    options.add_argument("--window-size=1560,1150")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
-
-
-def asked(browser: webdriver.Chrome) -> set[str]:
-    """Every address that the page asked for."""
-    found = set()
-    for entry in browser.get_log("performance"):
-        message = msgspec.json.decode(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            found.add(message["params"]["request"]["url"])
-    return {url for url in found if not url.startswith(("data:", "chrome:"))}
+    with chromium(1560, 1150) as found:
+        yield found
 
 
 def test_the_page_says_how_the_run_stands_and_asks_nobody(

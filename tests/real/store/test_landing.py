@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +18,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
+from real.browser import asked, chromium
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import new_set
@@ -35,7 +34,6 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 THIS = f"cp{HERE.replace('.', '')}"
 # Pythons that this machine need not have.
 OTHERS = ("cp310", "cp314") if THIS not in ("cp310", "cp314") else ("cp311", "cp312")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 
@@ -136,25 +134,8 @@ class Site:
 @pytest.fixture
 def browser(request) -> Iterator[webdriver.Chrome]:
     """A real Chromium without a screen; JavaScript is off where the test asks for that."""
-    assert CHROMIUM and DRIVER, "install chromium and chromium-driver (Debian)"
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-        "--window-size=1100,980",
-    ):
-        options.add_argument(word)
-    if getattr(request, "param", None) == "no script":
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        yield driver
-    finally:
-        driver.quit()
+    with chromium(1100, 980, scripts=getattr(request, "param", None) != "no script") as found:
+        yield found
 
 
 def pick(browser: webdriver.Chrome, gpu: str) -> None:
@@ -167,16 +148,6 @@ def radio(browser: webdriver.Chrome, group: str, value: str):
 
 def text(browser: webdriver.Chrome, name: str) -> str:
     return browser.find_element(By.ID, name).text
-
-
-def asked(browser: webdriver.Chrome) -> set[str]:
-    """Every address that the page asked the network for."""
-    found = set()
-    for entry in browser.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            found.add(message["params"]["request"]["url"])
-    return {url for url in found if not url.startswith(("data:", "chrome:"))}
 
 
 def test_a_gpu_by_name_gives_the_line_and_nothing_leaves_the_page(browser, site: Site) -> None:
