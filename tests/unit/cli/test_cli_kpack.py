@@ -16,6 +16,9 @@ from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import read_kpack
 from unit.build import fat_wheels
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 CODE = {
     (0, "gfx90a:xnack-"): code_object(0x3F, b"a" * 3000, features=0x200),

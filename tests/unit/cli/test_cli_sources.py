@@ -12,6 +12,9 @@ import pytest
 from contract.github import ADDRESS, Github, commit, git, shared
 from rocwright import cli
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 Call = Callable[..., tuple[int, str, str]]
 LOCK = "sources.lock.json"
 

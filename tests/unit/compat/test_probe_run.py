@@ -28,6 +28,9 @@ from rocwright.model.probe import ProbeTable
 from rocwright.system import process
 from unit.compat.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 DTYPES = ("float16", "float32", "bfloat16", "int32", "uint16")
 # What comes of the double without faults, by hand: sums of uint16 are not there, and not asked for.
 SOUND = {"float16": "works", "float32": "works", "bfloat16": "works", "int32": "works", "uint16": "works"}

@@ -9,6 +9,9 @@ from pathlib import Path
 import fake_rocm as fake
 import pytest
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 STAND_IN = Path(__file__).with_name("stand_in_hip.c")
 
 

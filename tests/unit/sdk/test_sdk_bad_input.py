@@ -32,6 +32,9 @@ from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 CLR, BLAS = "core/clr/stage", "math-libs/BLAS/rocBLAS/stage"
 HIP = f"core-hip_lib_generic/{CLR}"
 

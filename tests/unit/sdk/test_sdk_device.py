@@ -21,6 +21,9 @@ from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 LIBRARIES = "../_rocm_sdk_libraries"
 
 

@@ -21,6 +21,9 @@ from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
 from rocwright.sources.work.aside import Work
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 REPOSITORIES = ("", "third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner")

@@ -19,6 +19,9 @@ from rocwright.sources.tree.state import Head
 from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
 from rocwright.system.git import Git
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 FMT, NEST, INNER = "third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner"

@@ -20,6 +20,9 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets
 from rocwright.store.sets.report import sentence
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 WHOLE = "torch 2.10.0+rocm7.12.0a20260429"
 
 

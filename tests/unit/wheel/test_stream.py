@@ -15,6 +15,9 @@ from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.stream import opened
 
+# Many processes, or many megabytes: `make real` and CI run them.
+pytestmark = pytest.mark.slow
+
 INFO = "demo-1.0.dist-info"
 TEXT = b"".join(b"line %d of a text that compresses\n" % i for i in range(300_000))  # 11 MB
 METADATA = Metadata("demo", "1.0")
