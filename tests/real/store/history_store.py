@@ -17,7 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError, NoObject
 from rocwright.store.channel.lease import LEASES, PACE, Pace
 from rocwright.store.layout import check_key
 from rocwright.store.objects.protocol import ObjectStore, Stored
@@ -49,7 +49,7 @@ class Memory:
 
     def read(self, key: str) -> bytes:
         if key not in self.objects:
-            raise InvalidInput(f"the store has no object {key}")
+            raise NoObject(f"the store has no object {key}")
         return self.objects[key]
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
