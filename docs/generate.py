@@ -36,13 +36,13 @@ from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.cli.examples import examples
 from rocwright.compat import detect_table
+from rocwright.compat.claimed.export import Shown
+from rocwright.compat.claimed.facts import load_facts
+from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.render import as_markdown, markup_of
+from rocwright.compat.claimed.sections import SECTIONS, section
 from rocwright.compat.doctor.kinds import KINDS
 from rocwright.compat.doctor.values import Diagnosis
-from rocwright.compat.export import Shown
-from rocwright.compat.facts import load_facts
-from rocwright.compat.judge import Answer
-from rocwright.compat.render import as_markdown, markup_of
-from rocwright.compat.sections import SECTIONS, section
 from rocwright.data import load_table
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.errors import RocwrightError

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.cli.show_compat import show_answer
-from rocwright.compat.answer import answer
-from rocwright.compat.facts import load_facts
-from rocwright.compat.question import parse_question, with_options
+from rocwright.compat.claimed.answer import answer
+from rocwright.compat.claimed.facts import load_facts
+from rocwright.compat.claimed.question import parse_question, with_options
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rocwright.compat.judge import Answer
-from rocwright.compat.markup import Markup
-from rocwright.compat.sections import Bullets, Section, Table
+from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.markup import Markup
+from rocwright.compat.claimed.sections import Bullets, Section, Table
 from rocwright.system import console
 
 

@@ -13,7 +13,7 @@ from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.values import HeldLibrary
 from rocwright.model.probe import Step
-from unit.compat.probe_answers import TABLE, answers, exercised
+from unit.compat.probe.probe_answers import TABLE, answers, exercised
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from compat_rows import rows
 
-from rocwright.compat.export import exported
-from rocwright.compat.facts import load_facts
-from rocwright.compat.render import markup_of, page_markdown, page_rst
+from rocwright.compat.claimed.export import exported
+from rocwright.compat.claimed.facts import load_facts
+from rocwright.compat.claimed.render import markup_of, page_markdown, page_rst
 
 FACTS = load_facts()
 PAGE = FACTS.page

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.compat.facts import Facts
+from rocwright.compat.claimed.facts import Facts
 from rocwright.model.gpus import Chip
 from rocwright.model.project import PLATFORMS
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from rocwright.compat.conflicts import within
-from rocwright.compat.facts import Facts
-from rocwright.compat.judge import Answer, Reason, Verdict, place
-from rocwright.compat.markup import Markup, plain
-from rocwright.compat.question import Asked
-from rocwright.compat.words import Subject
+from rocwright.compat.claimed.conflicts import within
+from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.judge import Answer, Reason, Verdict, place
+from rocwright.compat.claimed.markup import Markup, plain
+from rocwright.compat.claimed.question import Asked
+from rocwright.compat.claimed.words import Subject
 from rocwright.model.compat_libraries import RocmRelease
 from rocwright.model.project import PLATFORMS
 

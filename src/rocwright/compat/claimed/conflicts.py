@@ -6,7 +6,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rocwright.compat.facts import Facts
+from rocwright.compat.claimed.facts import Facts
 from rocwright.model.compat_features import Statement
 from rocwright.model.project import PLATFORMS
 

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 
 import msgspec
 
-from rocwright.compat.facts import Facts
-from rocwright.compat.words import Subject, Vocabulary, known_words, split_words, vocabulary
+from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.words import Subject, Vocabulary, known_words, split_words, vocabulary
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import InvalidTarget, is_target, parse_target
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from rocwright.compat.conflicts import Conflict, find_conflicts
-from rocwright.compat.facts import Facts
-from rocwright.compat.sections import section
+from rocwright.compat.claimed.conflicts import Conflict, find_conflicts
+from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.sections import section
 from rocwright.model.compat import (
     DataType,
     DataTypeNotes,

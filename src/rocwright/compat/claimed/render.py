@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from rocwright.compat.facts import Facts
-from rocwright.compat.markup import Markup
-from rocwright.compat.sections import ON_PAGE, Block, Bullets, Section, Table, version_word
+from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.markup import Markup
+from rocwright.compat.claimed.sections import ON_PAGE, Block, Bullets, Section, Table, version_word
 
 _UNDERLINES = "=-^~"
 _WIDTH = 80

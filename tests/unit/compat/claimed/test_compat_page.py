@@ -13,10 +13,10 @@ from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
 
 from rocwright import cli
-from rocwright.compat.facts import load_facts
-from rocwright.compat.markup import Markup
-from rocwright.compat.render import as_rst, markup_of, page_rst
-from rocwright.compat.sections import SECTIONS, Section, Table, section
+from rocwright.compat.claimed.facts import load_facts
+from rocwright.compat.claimed.markup import Markup
+from rocwright.compat.claimed.render import as_rst, markup_of, page_rst
+from rocwright.compat.claimed.sections import SECTIONS, Section, Table, section
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rocwright.compat.about import (
+from rocwright.compat.claimed.about import (
     about_data_type,
     about_function,
     about_gpu,
@@ -18,10 +18,10 @@ from rocwright.compat.about import (
     about_project,
     about_torch,
 )
-from rocwright.compat.facts import Facts
-from rocwright.compat.judge import Answer, judge
-from rocwright.compat.question import Asked, InvalidQuestion
-from rocwright.compat.words import Kind, Subject, known_words
+from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.judge import Answer, judge
+from rocwright.compat.claimed.question import Asked, InvalidQuestion
+from rocwright.compat.claimed.words import Kind, Subject, known_words
 
 
 def answer(asked: Asked, facts: Facts) -> tuple[Answer, ...]:

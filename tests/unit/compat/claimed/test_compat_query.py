@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright import cli
-from rocwright.compat.answer import answer
-from rocwright.compat.conflicts import find_conflicts
-from rocwright.compat.facts import Facts, UnknownRelease, load_facts
-from rocwright.compat.judge import Answer
-from rocwright.compat.question import Asked, InvalidQuestion, parse_question
-from rocwright.compat.words import split_words, vocabulary
+from rocwright.compat.claimed.answer import answer
+from rocwright.compat.claimed.conflicts import find_conflicts
+from rocwright.compat.claimed.facts import Facts, UnknownRelease, load_facts
+from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.question import Asked, InvalidQuestion, parse_question
+from rocwright.compat.claimed.words import split_words, vocabulary
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import RocwrightError
 from rocwright.model.gpu import InvalidTarget
@@ -380,7 +380,7 @@ def test_wrong_options_are_explained(
 
 
 def test_the_answer_in_the_documentation_is_the_one_given(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[3] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
     question = "does gfx1151 have flash attention in torch 2.9?"
     _, out, _ = run(capsys, "compat", "query", question)
     assert f'$ rocwright compat query "{question}"\n{out}```' in page

@@ -26,7 +26,7 @@ from rocwright.errors import (
 )
 from rocwright.model.probe import ProbeTable
 from rocwright.system import process
-from unit.compat.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
+from unit.compat.probe.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow

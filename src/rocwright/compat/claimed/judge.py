@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 from packaging.version import Version
 
-from rocwright.compat.conflicts import within
-from rocwright.compat.markup import plain
-from rocwright.compat.question import Asked
+from rocwright.compat.claimed.conflicts import within
+from rocwright.compat.claimed.markup import plain
+from rocwright.compat.claimed.question import Asked
 from rocwright.model.compat_features import Level, Statement
 from rocwright.model.project import PLATFORMS
 

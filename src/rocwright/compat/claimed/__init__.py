@@ -1,0 +1,1 @@
+"""What documents say that PyTorch on ROCm supports: facts, questions, answers, pages."""
