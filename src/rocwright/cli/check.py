@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ from rocwright.model.findings import Waiver, refused
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
-from rocwright.system import console
+from rocwright.system import console, days
 from rocwright.system.cores import available_cores
 
 
@@ -78,7 +77,7 @@ def check(
         Print the result as JSON.
     """
     began = time.monotonic()
-    today = datetime.now(timezone.utc).date()
+    today = days.today()
     waivers = ask_waivers(allow, reason, expires, today)
     everything = (*paths, *((set_dir,) if set_dir else ()))
     _require(everything, previous)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +33,7 @@ from rocwright.gputest.upstream.checkout import read_checkout
 from rocwright.gputest.upstream.full import plan_full, shown_full
 from rocwright.gputest.upstream.run import FullRun, require_packages, run_full
 from rocwright.system import console
+from rocwright.system.days import today
 
 _Modules = Annotated[
     tuple[str, ...], Parameter(negative_iterable=(), show_default=False, consume_multiple=True)
@@ -123,7 +123,7 @@ def gputest_full(
             reports=output.reports,
             miopen_cache=Path(cache),
             inherited=os.environ,
-            today=datetime.now(timezone.utc).date(),
+            today=today(),
         )
         if output.dry_run:
             show_plan([shown_full(run) for run in runs], json=output.json)

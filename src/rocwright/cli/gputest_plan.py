@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,6 +20,7 @@ from rocwright.gputest.units import unit_files
 from rocwright.gputest.upstream.checkout import read_checkout
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console
+from rocwright.system.days import today
 
 Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
 Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
@@ -102,7 +102,7 @@ def gputest_plan(
     )
     entries = load_entries(skips, overlay)
     recorded = load_durations(durations) if durations else None
-    plan = plan_jobs(asked, table, families, entries, recorded, datetime.now(timezone.utc).date())
+    plan = plan_jobs(asked, table, families, entries, recorded, today())
     if json:
         console.out_json(plan)
         return

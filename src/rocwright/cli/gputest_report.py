@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +20,7 @@ from rocwright.gputest.skips.entries import load_entries
 from rocwright.model.signatures import SignatureTable
 from rocwright.pipeline.tested import compare_with, state_tested
 from rocwright.store.sets.find import resolve_set
-from rocwright.system import console, files
+from rocwright.system import console, days, files
 
 _DEFAULTS = StoreOptions()
 
@@ -103,7 +102,7 @@ def gputest_report(
     tell_summary(text)
     stated = None
     if digest:
-        today = datetime.now(timezone.utc).date()
+        today = days.today()
         stated = state_tested(
             options.opened(), channels, digest, found, judged, suite=about.suite, attempt=attempt, today=today
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from rocwright.gputest.skips.audit import Audit, as_markdown
 from rocwright.gputest.skips.audited import audit
 from rocwright.gputest.skips.toml_text import remove_entries
 from rocwright.system import console
+from rocwright.system.days import today
 from rocwright.system.files import write_text
 
 _ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), Tested(), Gpus()
@@ -48,7 +48,7 @@ def gputest_skips_audit(
         raise UsageError("--write changes files of --skips, and none is given", next_step="give --skips FILE")
     chosen = entries.entries()
     with opened_bench(tested, gpus, rerun) as bench:
-        found = audit(bench, chosen, date.today(), tell=console.say)
+        found = audit(bench, chosen, today(), tell=console.say)
     if report is not None:
         write_text(report, as_markdown(found))
     if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.lint import lint
 from rocwright.gputest.skips.tree import Tree
 from rocwright.system import console
+from rocwright.system.days import today
 
 _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
 
@@ -50,7 +50,7 @@ def gputest_skips_lint(
     tests = collected_list(collected)
     if pytorch_dir is not None:
         tests = Tree.opened(pytorch_dir, python).collected(judged)
-    found = lint(chosen, families, date.today(), place=asked, collected=tests)
+    found = lint(chosen, families, today(), place=asked, collected=tests)
     if json:
         console.out_json(found)
     elif found.findings:

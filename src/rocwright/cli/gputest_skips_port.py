@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from rocwright.cli.skips_options import EntryOptions
 from rocwright.gputest.skips.audited import port, port_plan
 from rocwright.gputest.skips.toml_text import rendered, write_new
 from rocwright.system import console
+from rocwright.system.days import today
 
 _ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), Tested(), Gpus()
 
@@ -52,14 +52,14 @@ def gputest_skips_port(
     chosen = entries.entries()
     with opened_bench(tested, gpus, rerun) as bench:
         if dry_run:
-            plan = port_plan(bench, chosen, old, new, date.today())
+            plan = port_plan(bench, chosen, old, new, today())
             if json:
                 console.out_json(plan)
             else:
                 rows = [(name, str(len(tests))) for name, tests in plan.items()]
                 console.table(f"Entries for torch {old}", ("entry", f"tests in {new}"), rows, right=(1,))
             return
-        found = port(bench, chosen, old, new, date.today(), tell=console.say)
+        found = port(bench, chosen, old, new, today(), tell=console.say)
     for one in found:
         console.say(f"{one.fate:6}{one.entry}: {one.why}")
     kept = [one.new for one in found if one.new is not None]

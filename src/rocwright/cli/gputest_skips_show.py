@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from cyclopts import Parameter
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
 from rocwright.gputest.skips.listing import list_entries
 from rocwright.system import console
+from rocwright.system.days import today
 
 _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
 
@@ -32,7 +32,7 @@ def gputest_skips_show(
         Print the entries as JSON.
     """
     found = list_entries(
-        entries.entries(), entries.families(), date.today(), place.place(), collected_list(collected)
+        entries.entries(), entries.families(), today(), place.place(), collected_list(collected)
     )
     if json:
         console.out_json(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +30,7 @@ from rocwright.gputest.smoke_suite import (
 )
 from rocwright.gputest.tell import Teller
 from rocwright.system import console
+from rocwright.system.days import today
 from rocwright.system.interpreters import find_python
 
 
@@ -90,7 +90,7 @@ def gputest_smoke(
             reports=output.reports,
             miopen_cache=Path(cache),
             inherited=os.environ,
-            today=datetime.now(timezone.utc).date(),
+            today=today(),
             pytest_args=pytest_args,
             entries=entries,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +38,7 @@ from rocwright.gputest.units import (
 )
 from rocwright.gputest.upstream.checkout import read_checkout
 from rocwright.system import console
+from rocwright.system.days import today
 
 
 def gputest_units(
@@ -112,7 +112,7 @@ def gputest_units(
             reports=output.reports,
             miopen_cache=Path(cache),
             inherited=os.environ,
-            today=datetime.now(timezone.utc).date(),
+            today=today(),
         )
         if output.dry_run:
             show_plan([shown_run(run) for run in runs], json=output.json)

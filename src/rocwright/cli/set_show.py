@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,7 +10,7 @@ from rocwright.cli.show_set import show_set
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.report import report_set
-from rocwright.system import console
+from rocwright.system import console, days
 
 _DEFAULTS = StoreOptions()
 
@@ -33,7 +32,7 @@ def set_show(
         Print the result as JSON.
     """
     store, channels = options.opened(), options.channels()
-    today = datetime.now(timezone.utc).date()
+    today = days.today()
     report = report_set(store, channels, resolve_set(store, channels, which), today)
     if json:
         console.out_json(report)

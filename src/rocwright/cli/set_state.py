@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -12,7 +11,7 @@ from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.gate.said import Result
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.state import Said, state_set
-from rocwright.system import console
+from rocwright.system import console, days
 
 _DEFAULTS = StoreOptions()
 
@@ -75,7 +74,7 @@ def set_state(
         Print the keys of the statements as JSON.
     """
     store, channels = options.opened(), options.channels()
-    today = datetime.now(timezone.utc).date()
+    today = days.today()
     said = Said(
         suite=suite,
         target=target,

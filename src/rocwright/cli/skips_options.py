@@ -16,6 +16,7 @@ from rocwright.gputest.skips.entries import chosen_entries, families_table, load
 from rocwright.gputest.skips.hold import FamilyMembers, Place
 from rocwright.gputest.skips.place import asked_place
 from rocwright.model.skips import SkipEntry
+from rocwright.system.days import today
 
 Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
@@ -94,7 +95,7 @@ def require_one_source(collected: Path | None, pytorch_dir: Path | None) -> None
 def day_of(text: str | None, option: str) -> date:
     """A day as an option gives it, today for none; raises `UsageError`."""
     try:
-        return date.today() if text is None else date.fromisoformat(text)
+        return today() if text is None else date.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"{option} {text} is no day", next_step="write it like 2030-01-31") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 
 import msgspec
 
@@ -38,6 +37,7 @@ from rocwright.store.gate.said import (
     result_statement,
 )
 from rocwright.store.sets.records import read_statements
+from rocwright.system.days import today
 
 
 class Gated(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             *_bypasses(options, manifest),
         )
         channels = options.table("channels", Channels)
-        policy = policy_for(manifest, channels, channels.named(options.channel or "release"), date.today())
+        policy = policy_for(manifest, channels, channels.named(options.channel or "release"), today())
         decision = _with_tests(decide(set_id(manifest), statements, policy), statements)
         untested = all(one.passed or one.rule == "untested" for one in decision.rulings)
         if not decision.promote and (options.publication.channels or not untested):
@@ -96,7 +96,7 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         needs=needs,
         rooms=("store/gate", "model", "data"),
         facts=lambda: {
-            "today": date.today().isoformat(),
+            "today": today().isoformat(),
             "channels": options.publication.channels,
             "own": options.overlaid("families", "channels"),
         },
@@ -206,7 +206,7 @@ def gpu_statements(
 def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
     """Want of a GPU that is lifted: by the row of a family, or because it is the miniature one."""
     if options.sources == "miniature":
-        return demo_bypasses(manifest, date.today())
+        return demo_bypasses(manifest, today())
     table = options.table("families", Families)
     runners = Runners(table.family)
     found: list[Statement] = []

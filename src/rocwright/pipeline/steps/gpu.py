@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
@@ -30,6 +29,7 @@ from rocwright.pipeline.steps.testing import TEST_TOOLS, wheel_requirements
 from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.store.objects.serve import serving
 from rocwright.system import venv
+from rocwright.system.days import today
 from rocwright.system.files import content_digest, remove_tree
 from rocwright.system.venv import Closed, Environment
 
@@ -175,7 +175,7 @@ def run_smoke(
             reports=reports,
             miopen_cache=Path(cache),
             inherited=os.environ,
-            today=datetime.now(timezone.utc).date(),
+            today=today(),
             entries=load_entries(overlay=overlay),
         )
         runs = plan_smoke(tests, setting, groups, table, families)

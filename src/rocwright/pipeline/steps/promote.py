@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from rocwright.pipeline.steps.testing import pinned_requirements
 from rocwright.store.gate.decide import Decision
 from rocwright.store.sets.promote import promote
 from rocwright.store.sets.served import verify_listed
+from rocwright.system.days import today
 
 
 class Released(msgspec.Struct, frozen=True):
@@ -69,7 +70,7 @@ def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         needs=needs,
         rooms=("store", "model"),
         facts=lambda: {
-            "today": date.today().isoformat(),
+            "today": today().isoformat(),
             "channels": options.publication.channels,
             "own": options.overlaid("channels"),
         },
