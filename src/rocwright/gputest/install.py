@@ -20,6 +20,7 @@ from rocwright.system.installers import (
     NOT_SHOWN,
     SILENT,
     TROUBLED,
+    despite_others,
     misplaced_settings,
     not_yet,
     own_settings,
@@ -116,11 +117,12 @@ def install(environment: Environment, wanted: Install, *, log: Path, note: Note)
     the index does not show yet, a server in trouble, a download that broke off.
     """
     _forget_selection(environment, wanted, log=log, note=note)
+    words = ["install", *wanted.arguments()]
     tries, told, deadline = 0, "", 0.0
     while True:
         tries += 1
         try:
-            _run(environment, wanted, ["install", *wanted.arguments()], log=log)
+            despite_others(lambda: _run(environment, wanted, words, log=log), note)
             return tries
         except CommandFailed as failed:
             if tries == 1:

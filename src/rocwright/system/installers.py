@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from rocwright.errors import CommandFailed
 
 # Variables that would let the caller's Python or libraries into an installer and the builds that it starts.
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -75,11 +79,32 @@ _NEVER = re.compile(
 )
 
 
+_TAKEN_OUT = re.compile(r"No such file or directory: '[^'\n]*/wheels/[^'\n]*\.whl'")
+_AGAIN = 3
+_T = TypeVar("_T")
+
+
 def not_yet(tail: str) -> str | None:
     """Why a failure of pip or uv may be over in a moment, by its last lines; None when it will not be."""
     if _NEVER.search(tail):
         return None
     return next((reason for pattern, reason in _NOT_YET if pattern.search(tail)), None)
+
+
+def despite_others(act: Callable[[], _T], note: Callable[[str], None]) -> _T:
+    """Do an installation, again where another one took a wheel out of pip's cache before it was used.
+
+    pip keeps the wheel that it built of `rocm` in a cache that all share, and whoever chooses for another GPU
+    takes it out.
+    """
+    for _ in range(_AGAIN):
+        try:
+            return act()
+        except CommandFailed as failed:
+            if _TAKEN_OUT.search(failed.tail) is None:
+                raise
+            note("another installation took a wheel out of pip's cache; trying again")
+    return act()
 
 
 def own_settings(installer: str) -> list[str]:

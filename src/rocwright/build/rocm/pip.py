@@ -12,7 +12,15 @@ from pathlib import Path
 
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system import process
-from rocwright.system.installers import BROKEN_OFF, LEAKS, SILENT, TROUBLED, not_yet, own_settings
+from rocwright.system.installers import (
+    BROKEN_OFF,
+    LEAKS,
+    SILENT,
+    TROUBLED,
+    despite_others,
+    not_yet,
+    own_settings,
+)
 from rocwright.system.places import remote_places
 from rocwright.system.venv import Closed, Environment, pip_command
 
@@ -88,7 +96,7 @@ def install(
     deadline = 0.0
     while True:
         try:
-            run_pip(environment, wanted.arguments(), log=log)
+            despite_others(lambda: run_pip(environment, wanted.arguments(), log=log), note)
             return
         except CommandFailed as failed:
             if first is None:
