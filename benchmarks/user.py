@@ -46,7 +46,7 @@ class Counted:
 
 def run(*words: object, **more: object) -> str:
     """The stdout of a command that has to succeed."""
-    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, **more)  # type: ignore[call-overload]
+    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, **more)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, words))} ended with {done.returncode}")
     return done.stdout
@@ -180,7 +180,7 @@ def main() -> int:
                     server.server_close()
     one, every = (measured[f"torch, {which} GPU (uv)"]["wire_bytes"] for which in ("one", "every"))
     met = float(str(one)) <= GOAL * float(str(every)) if "uv" in (options.installer or ("uv",)) else True
-    print(json.dumps({"measured": measured, "one_of_all": one / every, "goal": GOAL, "met": met}, indent=2))  # type: ignore[operator]
+    print(json.dumps({"measured": measured, "one_of_all": one / every, "goal": GOAL, "met": met}, indent=2))
     return 0 if met else 1
 
 
