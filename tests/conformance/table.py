@@ -1,0 +1,40 @@
+"""The rows of the documents that rocwright works by, and how each of them is covered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("table.tsv")
+HEAD = ("id", "seed", "item", "expectation", "how", "why")
+# In the order in which they are counted.
+KINDS = {
+    "run": "the command was run, on the miniature family and local stores",
+    "checked": "a file, layout, variable, name or behaviour was looked at",
+    "rendered": "a row of documentation or of the compatibility page",
+    "explained": "needs what is not here: its plan or argument vector was compared",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; `seed` names the documents (S0 to S4), `why` is said of what is not run."""
+
+    id: str
+    seed: str
+    item: str
+    expectation: str
+    how: str
+    why: str
+
+
+def rows() -> list[Row]:
+    """All rows, in the order of the table. Cells with a quote in them are quoted as in CSV."""
+    head, *lines = TABLE.read_text(encoding="utf-8").splitlines()
+    assert tuple(head.split("\t")) == HEAD
+    return [Row(*(_plain(cell) for cell in line.split("\t"))) for line in lines]
+
+
+def _plain(cell: str) -> str:
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"'
+    return cell[1:-1].replace('""', '"') if quoted else cell
