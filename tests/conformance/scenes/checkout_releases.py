@@ -37,11 +37,8 @@ def release_branches(world: World) -> Transcript:
         world.activate(shell)
         facts = go_to_origins(shell)
         shell("cd external-builds/pytorch")
-        strict = [
-            shell("python pytorch_audio_repo.py checkout --require-related-commit", "CL-39", code=None),
-            shell("python pytorch_vision_repo.py checkout --require-related-commit", "CL-40", code=None),
-        ]
-        facts["strict"] = {one.ids[0]: {"code": one.code, "err": one.err} for one in strict}
+        for name, id_ in (("audio", "CL-39"), ("vision", "CL-40")):
+            shell(f"python pytorch_{name}_repo.py checkout --require-related-commit", id_, code=3)
         facts["left"] = sorted(path.name for path in shell.cwd.glob("pytorch*") if path.is_dir())
         facts["family"] = {branch: _family(shell, branch) for branch in ORIGINS}
         # What is typed goes before what is pinned; a tag and a commit do as well as a branch.

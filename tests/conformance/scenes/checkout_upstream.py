@@ -36,11 +36,9 @@ def nightly_branches(world: World) -> Transcript:
         world.activate(shell)
         facts = go_to_origins(shell)
         shell("cd external-builds/pytorch")
-        rows = {"torch": "AU-052", "audio": "AU-045", "vision": "AU-056", "triton": "AU-049"}
-        facts |= _section(shell, "nightly", rows)
+        facts |= _section(shell, "nightly", {"torch": "AU-052", "audio": "AU-045", "vision": "AU-056"})
         facts["version"] = planned_version(shell, "NM-03")
-        strict = shell("python pytorch_audio_repo.py checkout --require-related-commit", "FL-05", code=None)
-        facts["strict"] = strict.code
+        shell("python pytorch_audio_repo.py checkout --require-related-commit", "FL-05", code=3)
         return facts
 
     return world.scene("checkout-nightly", play)
@@ -56,9 +54,7 @@ def _section(shell: Shell, branch: str, rows: dict[str, str]) -> dict[str, Any]:
     shell(torch, lines[0], "UR-16", "NM-02", rows["torch"])
     shell(audio, lines[1], "UR-17", "NM-02", rows["audio"])
     shell(vision, lines[2], "UR-18", "NM-02", rows["vision"])
-    shell(
-        "python pytorch_triton_repo.py checkout", "CL-34", "FD-08", "UR-14", "UR-15", rows.get("triton", "")
-    )
+    shell("python pytorch_triton_repo.py checkout", "CL-34", "FD-10", "AU-040", "UR-14", "UR-15", "AU-049")
     built = json.loads((shell.cwd / "triton/build_env.json").read_text())
     states = {name: seen(shell.cwd / f"pytorch_{name}") for name in ("audio", "vision")}
     states |= {"torch": seen(shell.cwd / "pytorch"), "triton": seen(shell.cwd / "triton")}
@@ -133,8 +129,9 @@ def triton_is_at_the_commit_that_torch_names(world: World, row: Row) -> None:
     scenes = {"main": main_branches(world), "nightly": nightly_branches(world)}
     for branch, scene in scenes.items():
         if row.id in ("UR-14", "AU-049") and branch == "main":
+            # These are of the nightly branch alone.
             continue
-        scene.of("CL-34")
+        scene.of(row.id)
         facts = scene.facts
         triton = facts["states"]["triton"]
         assert facts["pin"] == facts["at"][f"ROCm/triton {branch}"] + "\n"
