@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -81,7 +83,8 @@ def environment(world: World) -> Path:
     """A virtual environment that has torch 2.6.0, pytest with PyTorch's plugins, and rocwright."""
 
     def make(place: Path) -> None:
-        python = userland_python(place / "userland")
+        with _kept():
+            python = userland.make(place / "userland")
         venv = place / "venv"
         words = ["-m", "venv", "--without-pip", "--system-site-packages", str(venv)]
         subprocess.run([str(python), *words], check=True)
@@ -96,21 +99,18 @@ def environment(world: World) -> Path:
     return world.once("torch", make) / "venv"
 
 
-def userland_python(root: Path) -> Path:
-    """Debian's Python with torch, unpacked below `root`; its packages are kept from run to run."""
-    with _kept():
-        return userland.make(root)
-
-
 def checkout(root: Path) -> Path:
     """The tests of the very source that this torch was built from, in the new directory `root`."""
     with _kept():
         return userland.make_checkout(root)
 
 
-def _kept() -> mock._patch_dict:
+@contextmanager
+def _kept() -> Iterator[None]:
+    """With a cache that outlives the run: the packages are 210 MB."""
     cache = os.environ.get("ROCWRIGHT_TEST_CACHE") or str(Path.home() / ".cache/rocwright")
-    return mock.patch.dict(os.environ, ROCWRIGHT_TEST_CACHE=cache)
+    with mock.patch.dict(os.environ, ROCWRIGHT_TEST_CACHE=cache):
+        yield
 
 
 def activate(shell: Shell) -> None:

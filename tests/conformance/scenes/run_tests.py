@@ -57,6 +57,12 @@ if "BROKEN" in os.environ:
 def test_cuda(): pass
 """
 _ONE = "def test_{name}(): pass\n"
+VARIABLES = {
+    "AMDGPU_FAMILY": "gfx95X-dcgpu",
+    "PYTORCH_VERSION": "2.9",
+    "HIP_VISIBLE_DEVICES": "2",
+    "THEROCK_ROOT_DIR": "/nowhere",
+}
 ELSEWHERE = "def test_of_the_other_directory(): pass\n"
 OWN = """
 [[skips.entry]]
@@ -112,16 +118,15 @@ def _documented(shell: Shell) -> None:
 def _plans(shell: Shell) -> dict[str, list]:
     """What runs with each variable, by its name."""
     plain = "python run_pytorch_tests.py --dry-run --json"
-    named = {
-        "none": "",
-        "AMDGPU_FAMILY": "AMDGPU_FAMILY=gfx95X-dcgpu",
-        "PYTORCH_VERSION": "PYTORCH_VERSION=2.9",
-        "HIP_VISIBLE_DEVICES": "HIP_VISIBLE_DEVICES=2",
-        "THEROCK_ROOT_DIR": f"THEROCK_ROOT_DIR={shell.home}/nowhere",
+    plans = {"none": json.loads(shell(plain, "EV-13").out)}
+    for name, value in VARIABLES.items():
+        plans[name] = json.loads(shell(f"{name}={value} {plain}", "EV-13").out)
+    of_option = shell(f"{plain} --amdgpu-family=gfx950")
+    others = {
+        suite: shell(f"python run_pytorch_{suite}.py --dry-run --json", "EV-04")
+        for suite in ("tests_full", "smoke_tests")
     }
-    plans = {name: json.loads(shell(f"{text} {plain}".strip(), "EV-13").out) for name, text in named.items()}
-    full = shell("python run_pytorch_tests_full.py --dry-run --json", "EV-04")
-    return {**plans, "full": json.loads(full.out)}
+    return {**plans, **{name: json.loads(done.out) for name, done in {**others, "family": of_option}.items()}}
 
 
 def verdicts(scene: Transcript, reports: str, target: str) -> dict[str, str]:
@@ -213,7 +218,7 @@ def tests_of_another_directory_on_the_gpus_of_a_family(world: World, row: Row) -
 @row("EV-04")
 def every_run_of_tests_is_told_of_rocm(world: World, row: Row) -> None:
     scene = run_tests(world)
-    assert [done.code for done in scene.all_of("EV-04")] == [1, 0, 0]
+    assert [done.code for done in scene.all_of("EV-04")] == [1, 0, 0, 0]
     first = seen(scene)[:4]
     assert [one["target"] for one in first] == ["gfx1201", "gfx950"] * 2
     assert {one["PYTORCH_TEST_WITH_ROCM"] for one in first} == {"1"}
@@ -221,7 +226,8 @@ def every_run_of_tests_is_told_of_rocm(world: World, row: Row) -> None:
     assert {one["gpus"] for one in first} == {1}
     plans = scene.facts["plans"]
     assert isinstance(plans, dict)
-    for name in ("none", "full"):
+    for name in ("none", "tests_full", "smoke_tests"):
+        assert len(plans[name]) == (3 if name == "smoke_tests" else 2)
         for run in plans[name]:
             assert run["environment"]["PYTORCH_TEST_WITH_ROCM"] == "1"
 
@@ -234,8 +240,7 @@ def variables_take_the_place_of_options(world: World, row: Row) -> None:
     assert isinstance(plans, dict)
     shown = {
         name: [(run["workers"][0]["HIP_VISIBLE_DEVICES"], run["skip entries"]) for run in plans[name]]
-        for name in plans
-        if name != "full"
+        for name in ("none", *VARIABLES)
     }
     usual = [("0", ["miopen-rnn-dropout-gfx120"]), ("1", ["conv-gfx950"])]
     assert shown == {

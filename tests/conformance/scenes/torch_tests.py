@@ -9,6 +9,7 @@ from pathlib import Path
 
 from conformance import torches
 from conformance.cases import row
+from conformance.scenes.run_tests import run_tests, seen
 from conformance.table import Row
 from conformance.world import Done, Shell, Transcript, World
 
@@ -36,7 +37,7 @@ def torch_tests(world: World) -> Transcript:
         )
         shell(
             "PYTORCH_TEST_WITH_ROCM=1 python pytorch/test/run_test.py --include test_torch",
-            *("CL-22", "FD-27", "EV-04"),
+            *("CL-22", "FD-27"),
             more=ONE_OPERATOR,
             env=torches.dressed(shell.home / "rocm"),
         )
@@ -79,7 +80,8 @@ def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     # What needs a GPU says so; nothing of it passes without one.
     gpu = [line for line in done.out.splitlines() if line.startswith(f"{folder}/test_gpu_")]
     assert gpu and all(" SKIPPED" in line for line in gpu)
-    assert re.search(rf"SKIPPED \[\d+\] {folder}/test_gpu_math.py:\d+: no GPU: ", done.out)
+    # Bytecode of the one directory is the other's: the summary may name either.
+    assert re.search(r"SKIPPED \[\d+\] smoke-?tests/test_gpu_math.py:\d+: no GPU: ", done.out)
     # The directory that S1 prints is the one that S0 prints.
     pytorch = scene.home / "rocwright/external-builds/pytorch"
     assert (pytorch / "smoketests").resolve() == (pytorch / "smoke-tests").resolve()
@@ -110,15 +112,25 @@ def the_wrapper_runs_once_for_each_architecture(world: World, row: Row) -> None:
 
 
 @row("FL-15")
-def options_of_pytest_reach_it(world: World, row: Row) -> None:
-    """On PyTorch's own tests; what each option does to a run stands in `run_tests`."""
+def each_option_does_what_it_is_for(world: World, row: Row) -> None:
     scene = torch_tests(world)
-    done = scene.all_of("FL-15")[-1]
+    plain, *_, cpu, gpus, units = scene.all_of("FL-15")
+    # --log-cli-level: what a test logs is shown, which -v alone does not do.
+    assert "live log call" not in plain.out
+    assert cpu.err.count("live log call") == 3 and "torch 2.6.0+debian, commit Unknown" in cpu.err
+    # -k: of the host's tests the arithmetic is left.
+    assert "test_host_build" not in gpus.err.replace("test_host_build.py, test_host_math.py", "")
+    # The options for whole suites, on PyTorch's own tests; -v has a line for each.
     reports = scene.home / "rocwright/external-builds/pytorch/reports-units/units-default-cpu-1of1"
     found = json.loads((reports / "results.json").read_text())
-    verdicts = Counter(one["verdict"] for one in found["results"])
-    assert verdicts == {"passed": 92, "skipped": 26}
-    assert len(re.findall(r"^(?:PASSED|SKIPPED) test_dlpack\.py::", done.err, re.MULTILINE)) == 118
+    assert Counter(one["verdict"] for one in found["results"]) == {"passed": 92, "skipped": 26}
+    assert len(re.findall(r"^(?:PASSED|SKIPPED) test_dlpack\.py::", units.err, re.MULTILINE)) == 118
+    # --import-mode and --continue-on-collection-errors arrive at pytest, and --amdgpu-family chooses.
+    miniature = run_tests(world)
+    assert {(one["importmode"], one["continues"]) for one in seen(miniature, "behind")} == {
+        ("importlib", True)
+    }
+    assert [run["run"] for run in miniature.facts["plans"]["family"]] == ["units-default-gfx950-1of1"]
 
 
 @row("CL-22", "FD-27")
