@@ -73,3 +73,7 @@ def test_the_smoke_tests_need_nothing_but_torch_and_pytest() -> None:
 def test_the_smoke_tests_have_a_root_of_their_own() -> None:
     # Otherwise the settings of whatever repository they lie in would hold for them.
     assert (SMOKE / "pytest.ini").read_text().startswith("[pytest]")
+
+
+def test_the_older_name_of_the_directory_leads_to_it() -> None:
+    assert (PYTORCH / "smoketests").resolve() == SMOKE.resolve()
