@@ -76,6 +76,7 @@ def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     assert counts["failed"] == counts["error"] == 0
     assert counts["passed"] == 24 and counts["skipped"] == 105
     folder = "smoke-tests" if row.id == "CL-14" else "smoketests"
+    assert ("warning: smoketests is the older name" in done.out) is (folder == "smoketests")
     assert f"{folder}/test_host_math.py::test_svd[torch.float64] PASSED" in done.out
     # What needs a GPU says so; nothing of it passes without one.
     gpu = [line for line in done.out.splitlines() if line.startswith(f"{folder}/test_gpu_")]
