@@ -125,9 +125,12 @@ def the_development_files_are_a_tar_in_the_wheel(world: World, row: Row) -> None
     scene.of(row.id)
     wheel = Path(str(scene.facts["dist"])) / f"rocm_sdk_devel-{WHEEL}"
     assert "_rocm_sdk_devel/_devel.tar" in members(wheel)
-    with zipfile.ZipFile(wheel) as archive, archive.open("_rocm_sdk_devel/_devel.tar") as stream:
-        with tarfile.open(fileobj=stream, mode="r|") as tar:
-            found = {member.name.removeprefix("./"): member for member in tar}
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        archive.open("_rocm_sdk_devel/_devel.tar") as stream,
+        tarfile.open(fileobj=stream, mode="r|") as tar,
+    ):
+        found = {member.name.removeprefix("./"): member for member in tar}
     # What a package of the run time has already is a relative link to it; the rest is here.
     hip = next(found[name] for name in found if name.endswith("lib/libamdhip64.so.5"))
     assert hip.issym()
