@@ -10,7 +10,7 @@ from pathlib import Path
 
 from conformance import rocm
 from conformance.cases import row
-from conformance.scenes.packages import VERSION, WHEEL, members
+from conformance.scenes.packages import VERSION, WHEEL, members, names
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
 from windows_tree import windows_artifacts
@@ -85,9 +85,11 @@ def _relative(shell: Shell) -> None:
 
 
 def _versions(shell: Shell) -> None:
-    shell("build_python_packages.py ... --version ...", "CL-70", "FL-17",
-          run="python ./build_tools/build_python_packages.py --artifact-dir=build/artifacts "
-          "--dest-dir=$HOME/fixed --version 7.10.0.dev0+efed3c")  # fmt: skip
+    shell(
+        "python ./build_tools/build_python_packages.py --artifact-dir=build/artifacts --dest-dir=$HOME/fixed "
+        "--version 7.10.0.dev0+efed3c",
+        *("CL-70", "FL-17"),
+    )
     windows_artifacts(shell.home / "windows", split=False)
     shell(
         "python ./build_tools/build_python_packages.py --artifact-dir=$HOME/windows "
@@ -100,11 +102,6 @@ def _versions(shell: Shell) -> None:
             *("FD-34", "NM-21"),
             more=f"--override-base-version {release} --override-git-sha efed3c3b10a5cce8 --date 20251124",
         )
-
-
-def names(dist: Path) -> set[str]:
-    """What was built there."""
-    return {path.name for path in dist.iterdir() if path.name.endswith((".whl", ".tar.gz"))}
 
 
 @row("CL-50", "FD-39")
@@ -220,3 +217,18 @@ def versions_are_computed_in_their_documented_forms(world: World, row: Row) -> N
     dev, nightly = [done for done in local_packages(world).all_of(row.id) if "compute_rocm" in done.line]
     assert "rocm_package_version=7.10.0.dev0+efed3c3b10a5cce8\n" in dev.out
     assert "rocm_package_version=7.12.0a20251124\n" in nightly.out
+
+
+@row("FL-16", "FD-22", "FD-23")
+def the_tools_take_every_documented_option(world: World, row: Row) -> None:
+    """Both spellings of a value and both names of the group; what came of each is looked at above."""
+    scene = local_packages(world)
+    lines = " ".join(done.line for done in [*scene.all_of(row.id), scene.of("CL-50")])
+    wanted = {
+        "FL-16": ("--run-id=", "--run-id ", "--target=", "--artifact-group ", "--artifact-dir=",
+                  "--artifact-dir ", "--dest-dir=", "--dest-dir "),
+        "FD-22": ("./build_tools/fetch_artifacts.py",),
+        "FD-23": ("./build_tools/build_python_packages.py",),
+    }  # fmt: skip
+    assert [word for word in wanted[row.id] if word not in lines] == []
+    assert all(done.code == 0 for done in scene.all_of(row.id))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from conformance import rocm
 from conformance.cases import row
-from conformance.scenes.packages import RUN_ID, VERSION, WHEEL, members, metadata, name_the_run
-from conformance.scenes.packages_local import names
+from conformance.scenes.packages import RUN_ID, VERSION, WHEEL, members, metadata, name_the_run, names
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
 
