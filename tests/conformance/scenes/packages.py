@@ -34,6 +34,7 @@ def family_packages(world: World) -> Transcript:
             "python ./build_tools/build_python_packages.py --artifact-dir=${ARTIFACTS_DIR} "
             "--dest-dir=${PACKAGES_DIR}",
             *("CL-53", "FL-16", "FD-23", "FD-40", "FD-44", "NM-14", "NM-22", "FD-36", "FD-35"),
+            more="--wheel-compression=fast",
         )
         shell("ls ${PACKAGES_DIR}", "CL-54")
         shell("ls ${PACKAGES_DIR}/dist", "CL-54", "FD-40")

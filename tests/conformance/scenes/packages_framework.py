@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -84,6 +85,18 @@ print(call(check_version="9.9.*", fail_on_version_mismatch=True))
 """
 
 
+IDIOM = re.compile(r"at the top of `__init__.py`\n\n```python\n(.*?)```", re.DOTALL)
+PLAIN = """
+import shutil, sys
+import plain
+print("nothing to load")
+shutil.copy(sys.argv[1], "plain")
+sys.modules.pop("plain")
+import plain, rocm_sdk
+print(sorted(name for name in vars(plain) if "rocm" in name), "libMIOpen" in open("/proc/self/maps").read())
+"""
+
+
 def framework(world: World) -> Transcript:
     """The block for frameworks, followed with the miniature torch and one project of CMake."""
 
@@ -99,6 +112,7 @@ def framework(world: World) -> Transcript:
         _script(shell, "loaded.py", LOADED.format(module="torch"), "CL-67", "FD-49", "NM-17")
         names = ", ".join(map(repr, PRELOADED))
         _script(shell, "found.py", FOUND.format(names=names), "NM-18", "NM-19")
+        _idiom(shell, sources)
         _script(shell, "mismatch.py", MISMATCH, "NM-17")
         shell.variables |= {"ROCM_SDK_VERBOSE": "1", "ROCM_SDK_PRELOAD_LIBRARIES": "hiprand;rccl, hipfft"}
         _script(
@@ -159,6 +173,17 @@ def _script(shell: Shell, name: str, text: str, *ids: str) -> None:
     place.mkdir(exist_ok=True)
     (place / name).write_text(text)
     shell(f"python ~/scripts/{name}", *ids)
+
+
+def _idiom(shell: Shell, sources: Path) -> None:
+    """What the page says to put into an `__init__.py`, without and with the module beside it."""
+    page = (shell.home / "rocwright/docs/packaging/python_packaging.md").read_text()
+    place = shell.home / "scripts/plain"
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text(IDIOM.search(page)[1])
+    (place.parent / "idiom.py").write_text(PLAIN)
+    shell(f"cd ~/scripts && python -B idiom.py {sources}/torch/_rocm_init.py", "FD-49")
+    shell("cd ~/framework")
 
 
 def wheel(scene: Transcript, folder: str = "wheels") -> Path:
@@ -228,6 +253,9 @@ def the_module_is_what_the_builder_writes_and_loads_everything(world: World, row
         "_rocm_sdk_core",
         "_rocm_sdk_libraries_gfx110x_all",
     }
+
+    if row.id == "FD-49":
+        assert scene.of(row.id).out.splitlines() == ["nothing to load", "[] True"]
 
 
 def function(text: str) -> str:
