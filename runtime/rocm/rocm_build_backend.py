@@ -146,6 +146,7 @@ def _choose(rocm, config_settings):
     known = "; ".join("{} ({})".format(name, " ".join(families[name])) for name in sorted(families))
     wanted = os.environ.get(FAMILY_VARIABLE, "").strip()
     if wanted:
+        wanted = {name.lower(): name for name in families}.get(wanted.lower(), wanted)
         if wanted not in families:
             raise SystemExit(
                 "rocm {}: {}={} is not available. Set it to one of: {}".format(

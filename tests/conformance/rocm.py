@@ -2,6 +2,7 @@
 
 Compiler, runtime and headers are the distribution's. Its math libraries take gigabytes, so the libraries
 here are a few kilobytes each, linked by gcc, with code objects for targets of their family that cannot run.
+For what compiles nothing there is the small ROCm: the same artifacts, compiler and runtime made by gcc, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from conformance.world import World
 from oracle.fat_library import bundle
-from real.sdk_sets import artifact
+from real.sdk_sets import artifact, small_tree
 from unit.sdk import sdk_trees, split_trees
 
 # One target of each family; the numbers are EF_AMDGPU_MACH of LLVM's documentation.
@@ -23,6 +24,9 @@ FAMILIES = {
     "gfx94X-dcgpu": ("gfx942", 0x4C),
     "gfx120X-all": ("gfx1201", 0x4E),
 }
+# The targets that the document of the packages fetches; of the small ROCm there is code for all of them.
+TARGETS = {"gfx942": 0x4C, "gfx1100": 0x41, "gfx1101": 0x46, "gfx1102": 0x47, "gfx1103": 0x44,
+           "gfx1151": 0x4A, "gfx1200": 0x48, "gfx1201": 0x4E}  # fmt: skip
 # Short name to SONAME of what the documents preload and the distribution's ROCm does not have, or not small.
 LIBRARIES = {
     "hipblas": "libhipblas.so.0",
@@ -54,22 +58,28 @@ def prefix(world: World) -> Path:
                 tree / "lib/cmake" / name,
             ]:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        for name, soname in (("roctx64", "libroctx64.so.4"), ("hiprtc", "libhiprtc.so.5"),
-                             ("rocprofiler-sdk", "librocprofiler-sdk.so.0")):  # fmt: skip
-            _versioned(tree / "lib", name, soname)
-        for name in ("rocprofv3", "rocprof-attach", "rocprof-compute", "rocprof-sys-run"):
-            sdk_trees.script(tree / "bin" / name, f'#!/bin/sh\necho {name} "$@"\n')
-        sdk_trees.write(tree / "libexec/rocprofiler-compute/rocprof_compute.py", "print('compute')\n")
-        _versioned(tree / "lib", "rocprof-sys", "librocprof-sys.so.0")
+        _add_profilers(tree)
 
     return world.once("rocm-prefix", make) / "rocm"
 
 
-def artifacts(world: World) -> Path:
+def small_prefix(world: World) -> Path:
+    """A tree with files in the same places, a few kilobytes each; nothing in it compiles."""
+
+    def make(place: Path) -> None:
+        tree = small_tree(place / "rocm", "5.2.3", ["gfx1100"])
+        for name, soname in (("amd_comgr", "libamd_comgr.so.2"), ("hsa-runtime64", "libhsa-runtime64.so.1")):
+            _versioned(tree / "lib", name, soname)
+        _add_profilers(tree)
+
+    return world.once("rocm-small-prefix", make) / "rocm"
+
+
+def artifacts(world: World, *, small: bool = False) -> Path:
     """A directory of artifacts: generic ones, and the libraries of three families with device code inside."""
 
     def make(place: Path) -> None:
-        tree, out = prefix(world), place / "artifacts"
+        tree, out = (small_prefix if small else prefix)(world), place / "artifacts"
         _flag(place / "flags", split=False)
         _generic(tree, place / "flags", out)
         for family, (target, machine) in FAMILIES.items():
@@ -77,28 +87,28 @@ def artifacts(world: World) -> Path:
             _libraries(built, tree, {target: machine})
             _of_family(built, out, family)
 
-    return world.once("rocm-artifacts", make) / "artifacts"
+    return world.once(f"rocm{'-small' * small}-artifacts", make) / "artifacts"
 
 
-def split_artifacts(world: World) -> Path:
+def split_artifacts(world: World, *, small: bool = False) -> Path:
     """The same ROCm as a build with KPACK_SPLIT_ARTIFACTS leaves it: by target, made by `kpack split`."""
 
     def make(place: Path) -> None:
-        tree, fat = prefix(world), place / "fat"
+        tree, fat = (small_prefix if small else prefix)(world), place / "fat"
         _flag(place / "flags", split=True)
         _generic(tree, place / "flags", fat)
-        _libraries(place / "tree", tree, dict(FAMILIES.values()))
+        _libraries(place / "tree", tree, TARGETS if small else dict(FAMILIES.values()))
         _of_family(place / "tree", fat, "generic")
         _rocwright(world, "kpack", "split", fat, "--output-dir", place / "artifacts")
 
-    return world.once("rocm-split-artifacts", make) / "artifacts"
+    return world.once(f"rocm{'-small' * small}-split-artifacts", make) / "artifacts"
 
 
-def store(world: World, *run_ids: str, split: bool = False) -> Path:
+def store(world: World, *run_ids: str, split: bool = False, small: bool = False) -> Path:
     """A store of CI, a folder, whose runs uploaded these artifacts; ROCWRIGHT_STORE names it to commands."""
 
     def make(place: Path) -> None:
-        found = split_artifacts(world) if split else artifacts(world)
+        found = (split_artifacts if split else artifacts)(world, small=small)
         packed = place / "archives"
         packed.mkdir()
         for one in sorted(found.iterdir()):
@@ -111,7 +121,8 @@ def store(world: World, *run_ids: str, split: bool = False) -> Path:
             _rocwright(world, "store", "upload", "--kind", "artifacts", *words, "--store", place / "store")
         shutil.rmtree(packed)
 
-    return world.once(f"ci-store-{'split' if split else 'fat'}", make) / "store"
+    name = "-".join(["ci-store", *["small"] * small, "split" if split else "fat", *run_ids])
+    return world.once(name, make) / "store"
 
 
 def _rocwright(world: World, *words: object) -> None:
@@ -119,6 +130,16 @@ def _rocwright(world: World, *words: object) -> None:
     command = [str(world.venv() / "bin/rocwright"), *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=world.root)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def _add_profilers(tree: Path) -> None:
+    for name, soname in (("roctx64", "libroctx64.so.4"), ("hiprtc", "libhiprtc.so.5"),
+                         ("rocprofiler-sdk", "librocprofiler-sdk.so.0")):  # fmt: skip
+        _versioned(tree / "lib", name, soname)
+    for name in ("rocprofv3", "rocprof-attach", "rocprof-compute", "rocprof-sys-run"):
+        sdk_trees.script(tree / "bin" / name, f'#!/bin/sh\necho {name} "$@"\n')
+    sdk_trees.write(tree / "libexec/rocprofiler-compute/rocprof_compute.py", "print('compute')\n")
+    _versioned(tree / "lib", "rocprof-sys", "librocprof-sys.so.0")
 
 
 def _versioned(lib: Path, name: str, soname: str) -> None:

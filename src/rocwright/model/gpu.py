@@ -128,6 +128,12 @@ def expand(names: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> tup
     return base_targets(found)
 
 
+def spelled(name: str, known: Iterable[str]) -> str:
+    """The known name that this one is in whatever case; what is none of them, as it is."""
+    names = tuple(known)
+    return name if name in names else next((one for one in names if one.lower() == name.lower()), name)
+
+
 def matching_family(targets: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> str | None:
     """The first family made of exactly these base targets, or None."""
     wanted = frozenset(targets)

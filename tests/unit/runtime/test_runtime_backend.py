@@ -64,6 +64,8 @@ def test_variable_over_gpu_over_default(backend, tmp_path: Path, machine, monkey
     assert chosen(backend, tmp_path) == (fake.OTHER, "gpu")
     monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", fake.FAMILY)
     assert chosen(backend, tmp_path) == (fake.FAMILY, "environment")
+    monkeypatch.setenv("ROCM_SDK_TARGET_FAMILY", "GFX90x-DCGPU")
+    assert chosen(backend, tmp_path) == (fake.FAMILY, "environment")
 
 
 def test_unknown_family_lists_the_right_ones(backend, tmp_path: Path, monkeypatch) -> None:

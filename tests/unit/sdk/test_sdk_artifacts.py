@@ -37,7 +37,7 @@ PROFILER_NAMES = ["rocprofiler-compute", "rocprofiler-systems"]
 
 CORE = words("""
 .info/version
-bin/amd-smi bin/amdclang++ bin/hipcc bin/rocminfo bin/rocprofv3
+bin/amd-smi bin/amdclang++ bin/hipcc bin/rocminfo bin/rocprof-attach bin/rocprofv3
 include/CL/cl.h include/hip/hip_runtime.h
 lib/host-math/lib/librocm-openblas.so.0
 lib/libamd_comgr.so.3 lib/libamdhip64.so.7 lib/libhiprtc.so.7 lib/libhsa-runtime64.so.1
@@ -68,7 +68,7 @@ share/doc/rocprofiler-systems/README share/rocprofiler-systems/presets/all.cfg
 """)
 # What only the devel package has.
 DEVEL = words("""
-bin/rocblas-bench bin/rocprof-attach
+bin/rocblas-bench
 include/hsa/hsa.h include/rocblas/rocblas.h include/rocprim/rocprim.hpp
 lib/cmake/hip/hip-config.cmake lib/cmake/hipblas/hipblas-config.cmake
 lib/libamdhip64.a
@@ -144,7 +144,8 @@ def test_every_artifact_has_its_package(name: str, component: str) -> None:
         ("core-hip_lib", "lib/cmake/hip/hip-config.cmake", "devel"),
         ("amd-llvm_lib", "lib/llvm/lib/cmake/llvm/LLVMConfig.cmake", "devel"),
         ("core-hip_run", "cmake/FindHIP.cmake", "devel"),
-        ("rocprofiler-sdk_run", "bin/rocprof-attach", "devel"),
+        ("rocprofiler-sdk_run", "bin/rocprof-attach", "core"),
+        ("rocprofiler-sdk_run", "bin/rocprof-sys-run", "devel"),
         ("rocprofiler-sdk_run", "bin/rocprofv3", "core"),
         ("rocprofiler-sdk_run", "libexec/rocprof-x", "core"),
         ("core-hip_dev", "include/hip/hip_runtime.h", "core"),
@@ -244,6 +245,7 @@ def test_commands(found: dict[str, artifacts.Package]) -> None:
         "amdclang++": "rocm_sdk_core._cli:amdclangpp",
         "hipcc": "rocm_sdk_core._cli:hipcc",
         "rocminfo": "rocm_sdk_core._cli:rocminfo",
+        "rocprof-attach": "rocm_sdk_core._cli:rocprof_attach",
         "rocprofv3": "rocm_sdk_core._cli:rocprofv3",
     }
     assert found["rocm-profiler"].commands == {

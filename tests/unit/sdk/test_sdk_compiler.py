@@ -91,7 +91,7 @@ def test_the_commands_move_along(found: dict[str, artifacts.Package]) -> None:
         "amdclang++": "rocm_sdk_devel._cli:amdclangpp",
         "hipcc": "rocm_sdk_devel._cli:hipcc",
     }
-    assert set(found["rocm-sdk-core"].commands) == {"amd-smi", "rocminfo", "rocprofv3"}
+    assert set(found["rocm-sdk-core"].commands) == {"amd-smi", "rocminfo", "rocprof-attach", "rocprofv3"}
 
 
 def test_each_command_is_of_one_package(found: dict[str, artifacts.Package]) -> None:
@@ -179,6 +179,7 @@ def test_the_real_layout_of_programs_moves(fat: Path, tmp_path: Path) -> None:
     assert {path for path in core if path.startswith("bin/")} == {
         "bin/amd-smi",
         "bin/rocminfo",
+        "bin/rocprof-attach",
         "bin/rocprofv3",
     }
     assert "hipify-clang" in found["rocm-sdk-devel"].commands

@@ -257,6 +257,8 @@ NONE = ["index.html", "base_lib_generic.tar.xz.sha256sum", "nothing.tar.xz"]
     [
         (LEGACY, Wanted(), {0, 1, 2}),
         (LEGACY, Wanted(families=("gfx110X-all",)), {0, 2}),
+        (LEGACY, Wanted(families=("GFX110x-ALL",)), {0, 2}),
+        (SPLIT, Wanted(families=("GFX120x-all",), targets=("GFX1201",)), {0, 1, 5}),
         # A group with a suffix has the artifacts of its family.
         (LEGACY, Wanted(families=("gfx94X-dcgpu-asan",)), {0, 1}),
         # Of a family that was not split, a target comes with the rest of it.

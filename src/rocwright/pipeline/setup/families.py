@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from rocwright.errors import UsageError
-from rocwright.model.gpu import InvalidTarget
+from rocwright.model.gpu import InvalidTarget, spelled
 from rocwright.model.runners import Runners
 
 
@@ -35,8 +35,8 @@ def _family(name: str, runners: Runners, families: Mapping[str, Sequence[str]], 
     near = near or [row for row in rows if row.partition("-")[0].lower() == head]
     if len(near) == 1:
         return near[0]
-    if name in targets:
-        return name
+    if spelled(name, targets) in targets:
+        return spelled(name, targets)
     raise InvalidTarget(
         f"{where} names {name!r}, which is no known family", next_step=f"families: {' '.join(rows)}"
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rocwright.errors import UsageError
-from rocwright.model.gpu import expand
+from rocwright.model.gpu import expand, spelled
 from rocwright.model.profile import ProfileTable, Tier
 from rocwright.model.project import PLATFORMS
 from rocwright.model.runners import Bypass, Pool
@@ -98,7 +98,8 @@ def expanded(
     if not names:
         here = PLATFORMS if platform is None else (platform,)
         names = tuple(name for one in here for name in known.runners.tier_families(one, tier))
-    targets = expand(names, known.families)
+    spellings = (*known.families, *(target for members in known.families.values() for target in members))
+    targets = expand([spelled(name, spellings) for name in names], known.families)
     return tuple(f"device-{target}" for target in targets) if extras else targets
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from rocwright.errors import InvalidInput
-from rocwright.model.gpu import InvalidTarget, parse_target
+from rocwright.model.gpu import InvalidTarget, parse_target, spelled
 
 # The better one first: where a run has both, it is fetched.
 SUFFIXES = (".tar.zst", ".tar.xz")
@@ -66,12 +66,14 @@ def choose(
 ) -> tuple[ArtifactName, ...]:
     """The archives to fetch out of a run's file names, by name.
 
-    `families` is the table of families. Raises `InvalidInput` when nothing fits, or one of the families
-    or targets has no artifact in the run: what is missing would be found out on the GPU only.
+    `families` is the table of families; families and targets may be wanted in any case. Raises
+    `InvalidInput` when nothing fits, or one of the families or targets has no artifact in the run: what is
+    missing would be found out on the GPU only.
     """
     found = _by_stem(files)
     if not found:
         raise InvalidInput("the run has no artifacts", next_step="check its number and the platform")
+    wanted = _spelled(wanted, [one.word for one in found.values()], families)
     served = {stem: _serves(one.word, wanted, families) for stem, one in found.items()}
     _require_all(found.values(), served.values(), wanted, families)
     chosen = tuple(
@@ -96,6 +98,15 @@ def _by_stem(files: Iterable[str]) -> dict[str, ArtifactName]:
         if known is None or SUFFIXES.index(one.suffix) < SUFFIXES.index(known.suffix):
             found[one.stem] = one
     return found
+
+
+def _spelled(wanted: Wanted, held: Iterable[str], families: Mapping[str, Sequence[str]]) -> Wanted:
+    known = (*held, *families, *(member for members in families.values() for member in members))
+    return replace(
+        wanted,
+        families=tuple(spelled(name, known) for name in wanted.families),
+        targets=tuple(spelled(name, known) for name in wanted.targets),
+    )
 
 
 def _serves(word: str, wanted: Wanted, families: Mapping[str, Sequence[str]]) -> frozenset[str] | None:
