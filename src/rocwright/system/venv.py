@@ -42,12 +42,13 @@ class Environment:
     @property
     def python(self) -> Path:
         """Its interpreter."""
-        return self.root / "bin" / "python"
+        return self.bin / ("python.exe" if self.bin.name == "Scripts" else "python")
 
     @property
     def bin(self) -> Path:
-        """Its directory of console commands."""
-        return self.root / "bin"
+        """Its directory of console commands, `Scripts` where Windows made it or is going to."""
+        scripts = self.root / "Scripts"
+        return scripts if os.name == "nt" or (scripts / "python.exe").exists() else self.root / "bin"
 
     def run(
         self,

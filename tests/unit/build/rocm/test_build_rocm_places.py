@@ -62,6 +62,19 @@ def test_the_environment_that_is_named(tmp_path: Path) -> None:
     assert find_environment(None, caller) == Environment(other)
 
 
+def test_an_environment_as_windows_lays_it_out(tmp_path: Path) -> None:
+    program = tmp_path / "env/Scripts/python.exe"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(sys.executable)
+    (tmp_path / "env/pyvenv.cfg").write_text("")
+    for found in (
+        find_environment(None, {"VIRTUAL_ENV": str(tmp_path / "env")}),
+        find_environment(program, {}),
+    ):
+        assert found == Environment(tmp_path / "env")
+        assert (found.python, found.bin) == (program, program.parent)
+
+
 def test_without_any_it_is_the_one_that_runs_this() -> None:
     found = find_environment(None, {"VIRTUAL_ENV": ""})
     assert found.python.resolve() == Path(sys.executable).resolve()
