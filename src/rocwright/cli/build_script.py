@@ -30,8 +30,8 @@ def _build(door: Door) -> Callable[..., None]:
 
         The environment is $VIRTUAL_ENV, else the one that runs the script; the built wheels are installed
         there, too (--no-install-wheels leaves that out). Without ROCm packages in it, a ROCm that
-        CMAKE_PREFIX_PATH names is taken, else the one that a build from source left in build/dist/rocm of this
-        repository.
+        CMAKE_PREFIX_PATH names is taken, else the one that a build from source left in build/dist/rocm of
+        this repository.
 
         Parameters
         ----------
