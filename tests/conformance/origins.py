@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,19 @@ OWNERS = {
     "ROCm": ("pytorch", "triton", "apex", "minifmt"),
 }
 
+# What torch needs to be built, as the real one does; the miniature needs nothing.
+REQUIREMENT = "typing-extensions"
+
 
 def github(world: World) -> Path:
     """A directory that is laid out like github.com."""
 
     def make(place: Path) -> None:
-        script = ROOT / "examples/mini-pytorch/make_origins.py"
+        sources = shutil.copytree(ROOT / "examples/mini-pytorch", place / "sources")
+        with (sources / "pytorch/requirements.txt").open("a") as file:
+            file.write(f"{REQUIREMENT}\n")
         prefix = "https://github.com/pytorch"
+        script = sources / "make_origins.py"
         words = [sys.executable, str(script), str(place / "origins"), "--url-prefix", prefix]
         subprocess.run(words, check=True, capture_output=True)
         for owner, names in OWNERS.items():

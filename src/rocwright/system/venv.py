@@ -32,6 +32,9 @@ _LEAKS = (
     "PYTEST_ADDOPTS",
 )
 
+# On Linux and on Windows.
+_PACKAGES = ("lib/python3*/site-packages", "Lib/site-packages")
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -71,6 +74,11 @@ class Environment:
             ok=ok,
             next_step=next_step,
         )
+
+
+def package_directories(root: Path) -> list[Path]:
+    """Where the packages of the environment at `root` lie; none where there is no environment."""
+    return sorted(found for pattern in _PACKAGES for found in root.glob(pattern))
 
 
 @dataclass(frozen=True)

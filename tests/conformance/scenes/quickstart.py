@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import zipfile
 from email.parser import Parser
@@ -142,6 +143,20 @@ def targets_of(wheel: Path) -> set[str]:
     return {target.decode() for target in found}
 
 
+def torch_log(work: Path) -> Path:
+    """The log of torch's build, for the one Python that it was built for."""
+    (found,) = work.glob("log/cp3*-torch.log")
+    return found
+
+
+def built_with(log: Path) -> dict[str, str]:
+    """The variables that the command of a build was given, by the line in the build's own log."""
+    (line,) = (
+        text for text in log.read_text().splitlines() if text.endswith("-m build --wheel --no-isolation")
+    )
+    return dict(word.split("=", 1) for word in shlex.split(line) if re.match(r"[A-Za-z_]+=", word))
+
+
 def torch_env(done: Done) -> dict[str, str]:
     """The variables that torch's build is going to see, of a plan printed as JSON."""
     plan: dict[str, Any] = json.loads(done.out)
@@ -230,23 +245,22 @@ def rocm_is_installed_alone_with_an_option_before_the_sub_command(world: World, 
 def a_build_sees_the_rocm_that_rocm_sdk_tells(world: World, row: Row) -> None:
     scene = quickstart(world)
     said, plan = scene.all_of(row.id)
-    environment, place = torch_env(plan), said.out.strip()
-    seen = {
-        "EV-01": environment["PATH"].split(":")[0],
-        "EV-02": environment["CMAKE_PREFIX_PATH"],
-        "EV-07": environment["ROCM_HOME"],
-    }
-    assert seen[row.id] == place
+    planned, built = torch_env(plan), built_with(torch_log(scene.home / "tmp/pyout-work"))
     if row.id == "EV-01":
-        calls = (scene.home / "tmp/pyout-work/units/calls.jsonl").read_text().splitlines()
-        compilers = [call for call in map(json.loads, calls) if call["kind"] == "hip"]
-        # One for each source with device code: torch has two.
-        assert len(compilers) == 4
+        # The build's own environment of tools stands before it.
+        tools, rocm, *_ = built["PATH"].split(":")
+        assert Path(tools).is_relative_to(scene.home / "tmp/pyout-work/env")
+        assert rocm == planned["PATH"].split(":")[0] == said.out.strip()
+    else:
+        name = {"EV-02": "CMAKE_PREFIX_PATH", "EV-07": "ROCM_HOME"}[row.id]
+        assert built[name] == planned[name] == said.out.strip()
 
 
 @row("EV-03")
 def the_caller_decides_about_kineto(world: World, row: Row) -> None:
-    plain, asked, windows = map(torch_env, quickstart(world).all_of(row.id))
+    scene = quickstart(world)
+    plain, asked, windows = map(torch_env, scene.all_of(row.id))
+    assert built_with(torch_log(scene.home / "tmp/pyout-work"))["USE_KINETO"] == "ON"
     assert (plain["USE_KINETO"], asked["USE_KINETO"], windows["USE_KINETO"]) == ("ON", "OFF", "OFF")
 
 
