@@ -42,12 +42,9 @@ def fat_wheel(world: World) -> Transcript:
             "--also $HOME/pyout/torchvision-*.whl $HOME/pyout/torchaudio-*.whl",
         )
         (shell.home / "loaded.py").write_text(LOADED)
-        shell("python3 -m venv empty", "FD-21", run="python3 -m venv $HOME/empty")
-        shell(
-            "empty/bin/pip install fat/*.whl",
-            "FD-21",
-            run="$HOME/empty/bin/pip install -q --no-index $HOME/fat/*",
-        )
+        shell("python -m venv empty", "FD-21", run="python -m venv --without-pip $HOME/empty")
+        pip = "python -m pip --python $HOME/empty/bin/python"
+        shell("pip install fat/*.whl", "FD-21", run=f"{pip} install -q --no-index $HOME/fat/*")
         shell("python -c 'import torch'", "FD-21", run="env -i $HOME/empty/bin/python -I $HOME/loaded.py")
         files = {"torch/__init__.py": LOOP, "torch/_rocm_init.py": None}
         write_torch(shell.home / "win", tag="cp312-cp312-win_amd64", files=files)
