@@ -553,6 +553,17 @@ def render_compat_about() -> str:
     return f"{markup.markdown(page.about)} It offers:\n\n{offers}"
 
 
+def render_conformance() -> str:
+    """How each row of the documents is covered: what the tests of them say of themselves."""
+    tests = str(DOCS.parent / "tests")
+    sys.path.insert(0, tests)
+    try:
+        from conformance.page import render
+    finally:
+        sys.path.remove(tests)
+    return render()
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "compat-about": render_compat_about,
     **{f"compat-{name}": _compat(name) for name in SECTIONS},
@@ -607,6 +618,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-examples": lambda: _schema(ExampleTable),
     "data-triggers": lambda: _schema(Triggers),
     "family-rows": render_family_rows,
+    "conformance": render_conformance,
 }
 
 

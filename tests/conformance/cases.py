@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +27,15 @@ def row(*ids: str) -> Callable[[Case], Case]:
     return registered
 
 
+def loaded() -> Mapping[str, Case]:
+    """All cases, by row: those of every module of scenes."""
+    from conformance import scenes
+
+    for module in pkgutil.iter_modules(scenes.__path__, "conformance.scenes."):
+        importlib.import_module(module.name)
+    return CASES
+
+
 def where(case: Case) -> str:
     """Module and name of a case, as the documentation gives them."""
-    return f"{case.__module__.removeprefix('conformance.')}.{case.__name__}"
+    return f"{case.__module__.removeprefix('conformance.scenes.')}.{case.__name__}"

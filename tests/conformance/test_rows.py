@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 
 import pytest
 
-from conformance import scenes
-from conformance.cases import CASES, where
+from conformance.cases import loaded, where
 from conformance.table import KINDS, Row, rows
 from conformance.world import Done, World
 
-for _module in pkgutil.iter_modules(scenes.__path__, "conformance.scenes."):
-    importlib.import_module(_module.name)
-
+CASES = loaded()
 ROWS = rows()
 # What begins a command in the cells of the table.
 _PROGRAMS = ("python", "pip", "pytest", "rocm-sdk", "bash", "export", "echo", "ls", "mkdir", "git", "cd",

@@ -73,3 +73,21 @@ def test_the_smoke_tests_need_nothing_but_torch_and_pytest() -> None:
 def test_the_smoke_tests_have_a_root_of_their_own() -> None:
     # Otherwise the settings of whatever repository they lie in would hold for them.
     assert (SMOKE / "pytest.ini").read_text().startswith("[pytest]")
+
+
+def test_the_older_name_of_the_directory_leads_to_it() -> None:
+    assert (PYTORCH / "smoketests").resolve() == SMOKE.resolve()
+
+
+def test_the_older_name_is_told(tmp_path: Path) -> None:
+    # No more of torch than the header of a report asks for.
+    (tmp_path / "torch.py").write_text(
+        "from types import SimpleNamespace as S\n"
+        "__version__ = '2.9'\nversion = S(hip=None, cuda=None)\ncuda = S(is_available=lambda: False)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for name, told in (("smoketests", True), ("smoke-tests", False)):
+        words = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", PYTORCH / name]
+        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert "torch 2.9, HIP None" in done.stdout, done.stdout
+        assert ("warning: smoketests is the older name" in done.stdout) is told, done.stdout

@@ -33,8 +33,10 @@ def target_of(index: int) -> str:
     return f"sm_{found.major}{found.minor}"
 
 
-def pytest_report_header() -> list[str]:
-    lines = [f"torch {torch.__version__}, HIP {torch.version.hip}, CUDA {torch.version.cuda}"]
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    older = any(Path(word.partition("::")[0]).name == "smoketests" for word in config.args)
+    lines = ["warning: smoketests is the older name of this directory; give smoke-tests"] if older else []
+    lines += [f"torch {torch.__version__}, HIP {torch.version.hip}, CUDA {torch.version.cuda}"]
     if torch.cuda.is_available():
         count = torch.cuda.device_count()
         lines += [f"GPU {i}: {target_of(i)} {torch.cuda.get_device_name(i)}" for i in range(count)]

@@ -12,6 +12,7 @@ from types import FrameType
 from cyclopts import App, CycloptsError
 
 from rocwright import __version__
+from rocwright.cli.older import tell_older
 from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError, UsageError
 from rocwright.system import console
 
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from rocwright.cli.examples import add_examples
 
             add_examples(app, words)
+        tell_older(words)
         try:
             app(arguments, exit_on_error=False)
         except CycloptsError:

@@ -32,20 +32,22 @@ class Place:
     """The checkout (default: the project's folder beside this script)."""
 
     repo: Path | None = None
-    """Older spelling: the directory that holds the checkout; deprecated."""
+    """Older spelling: the directory that holds the checkout (default: this script's); deprecated."""
 
     repo_name: str | None = None
-    """Older spelling: the checkout's folder in --repo; deprecated."""
+    """Older spelling: the checkout's folder in --repo (default: the project's); deprecated."""
 
     def directory(self, script_dir: Path, name: str) -> Path:
         """The checkout; raises `UsageError` for both spellings at once."""
-        if self.repo is None:
-            # --repo-name alone has never changed where a project goes.
+        if self.repo is None and self.repo_name is None:
             return self.checkout_dir or script_dir / name
+        older = "--repo-name" if self.repo is None else "--repo"
         if self.checkout_dir is not None:
-            raise UsageError("--checkout-dir and --repo contradict each other", next_step="leave --repo out")
-        directory = self.repo / (self.repo_name or name)
-        console.say(f"warning: --repo is deprecated; give --checkout-dir {directory}")
+            raise UsageError(
+                f"--checkout-dir and {older} contradict each other", next_step=f"leave {older} out"
+            )
+        directory = (self.repo or script_dir) / (self.repo_name or name)
+        console.say(f"warning: {older} is deprecated; give --checkout-dir {directory}")
         return directory
 
 

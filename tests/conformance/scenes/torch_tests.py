@@ -1,0 +1,143 @@
+"""Smoke tests and PyTorch's own tests on a real torch, as the document of the builds has them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+from conformance import torches
+from conformance.cases import row
+from conformance.scenes.run_tests import run_tests, seen
+from conformance.table import Row
+from conformance.world import Done, Shell, Transcript, World
+
+# Of the smoke tests those that ask no GPU to compute, and the host's arithmetic.
+WITHOUT_COMPUTING = '-k "are_listed or expected_one or built_for or host_math"'
+# Of the 1022 tests of test_torch the 17 of one operator.
+ONE_OPERATOR = "-k test_index_select"
+
+
+def torch_tests(world: World) -> Transcript:
+    """The section about testing PyTorch, on torch for the CPU; nothing of it is a double but the GPUs."""
+
+    def play(shell: Shell) -> None:
+        torches.activate(shell)
+        shell.cwd = shell.cwd / "external-builds/pytorch"
+        shell("pytest -v smoke-tests", "CL-14", "FD-16", "FL-15")
+        shell("pytest -v smoketests", "CL-15", "FD-16")
+        _smoke(shell)
+        torches.checkout(shell.cwd / "pytorch")
+        shell(
+            "python run_pytorch_tests.py -- --continue-on-collection-errors --import-mode=importlib -v",
+            *("FD-18", "FL-15"),
+            run="python run_pytorch_tests.py --cpu --suite-files test_dlpack.py "
+            "--reports-dir reports-units -- --continue-on-collection-errors --import-mode=importlib -v",
+        )
+        shell(
+            "PYTORCH_TEST_WITH_ROCM=1 python pytorch/test/run_test.py --include test_torch",
+            *("CL-22", "FD-27"),
+            more=ONE_OPERATOR,
+            env=torches.dressed(shell.home / "rocm"),
+        )
+
+    return world.scene("torch-tests", play)
+
+
+def _smoke(shell: Shell) -> None:
+    """The wrapper: as printed, which finds no GPU; on the CPU; and where torch sees GPUs of two targets."""
+    printed = "python run_pytorch_smoke_tests.py -- --log-cli-level=INFO -v"
+    rows = ("CL-16", "FD-17", "FL-15")
+    shell(printed, *rows, code=1)
+    cpu = "python run_pytorch_smoke_tests.py --cpu --reports-dir reports-cpu -- --log-cli-level=INFO -v"
+    shell(printed, *rows, run=cpu)
+    gpus = torches.dressed(shell.home / "gpus", *torches.GPUS)
+    shell(printed, *rows, more=WITHOUT_COMPUTING, env=gpus)
+
+
+def summary(done: Done) -> Counter[str]:
+    """How many tests each outcome has, by the last line of pytest."""
+    last = done.out.strip().splitlines()[-1]
+    return Counter({word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", last)})
+
+
+def record(directory: Path, key: str) -> dict[str, dict]:
+    """The results of a run, by the last part of the test's name."""
+    found = json.loads((directory / key / "results.json").read_text())
+    return {one["id"].rpartition("::")[2]: one for one in found["results"]}
+
+
+@row("CL-14", "CL-15", "FD-16")
+def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
+    scene = torch_tests(world)
+    done = scene.of(row.id)
+    counts = summary(done)
+    assert counts["failed"] == counts["error"] == 0
+    assert counts["passed"] == 24 and counts["skipped"] == 105
+    folder = "smoke-tests" if row.id == "CL-14" else "smoketests"
+    assert ("warning: smoketests is the older name" in done.out) is (folder == "smoketests")
+    assert f"{folder}/test_host_math.py::test_svd[torch.float64] PASSED" in done.out
+    # What needs a GPU says so; nothing of it passes without one.
+    gpu = [line for line in done.out.splitlines() if line.startswith(f"{folder}/test_gpu_")]
+    assert gpu and all(" SKIPPED" in line for line in gpu)
+    # Bytecode of the one directory is the other's: the summary may name either.
+    assert re.search(r"SKIPPED \[\d+\] smoke-?tests/test_gpu_math.py:\d+: no GPU: ", done.out)
+    # The directory that S1 prints is the one that S0 prints.
+    pytorch = scene.home / "rocwright/external-builds/pytorch"
+    assert (pytorch / "smoketests").resolve() == (pytorch / "smoke-tests").resolve()
+
+
+@row("CL-16", "FD-17")
+def the_wrapper_runs_once_for_each_architecture(world: World, row: Row) -> None:
+    scene = torch_tests(world)
+    none, cpu, gpus = scene.all_of(row.id)
+    assert "no GPU to test on" in none.err and "torch: 2.6.0+debian, CPU only" in none.err
+    assert "smoke-host-default-cpu-1of1  24 passed, 5 skipped" in cpu.out
+    # Two of three GPUs are alike: one run for each target, each in a process that sees its first GPU only.
+    reports = scene.home / "rocwright/external-builds/pytorch/test-reports"
+    keys = {path.name for path in reports.iterdir()}
+    assert keys == {
+        "smoke-host-default-cpu-1of1",
+        "smoke-gpu-default-gfx942-1of1",
+        "smoke-gpu-default-gfx1100-1of1",
+    }
+    asked = ["test_gpus_are_listed", "test_the_gpu_is_the_expected_one", "test_torch_is_built_for_gpus"]
+    for target in ("gfx942", "gfx1100"):
+        results = record(reports, f"smoke-gpu-default-{target}-1of1")
+        assert {name: one["verdict"] for name, one in results.items()} == dict.fromkeys(asked, "passed")
+        # What is behind the dashes reached pytest: a line for each test, and below it what the test logged.
+        assert f"GPU 0: {target} a {target}, 1024 MiB" in gpus.err
+    assert gpus.err.count("PASSED test_gpu_device.py::test_gpus_are_listed") == 2
+    assert "GPU 1:" not in gpus.err
+
+
+@row("FL-15")
+def each_option_does_what_it_is_for(world: World, row: Row) -> None:
+    scene = torch_tests(world)
+    plain, *_, cpu, gpus, units = scene.all_of("FL-15")
+    # --log-cli-level: what a test logs is shown, which -v alone does not do.
+    assert "live log call" not in plain.out
+    assert cpu.err.count("live log call") == 3 and "torch 2.6.0+debian, commit Unknown" in cpu.err
+    # -k: of the host's tests the arithmetic is left.
+    assert "test_host_build" not in gpus.err.replace("test_host_build.py, test_host_math.py", "")
+    # The options for whole suites, on PyTorch's own tests; -v has a line for each.
+    reports = scene.home / "rocwright/external-builds/pytorch/reports-units/units-default-cpu-1of1"
+    found = json.loads((reports / "results.json").read_text())
+    assert Counter(one["verdict"] for one in found["results"]) == {"passed": 92, "skipped": 26}
+    assert len(re.findall(r"^(?:PASSED|SKIPPED) test_dlpack\.py::", units.err, re.MULTILINE)) == 118
+    # --import-mode and --continue-on-collection-errors arrive at pytest, and --amdgpu-family chooses.
+    miniature = run_tests(world)
+    assert {(one["importmode"], one["continues"]) for one in seen(miniature, "behind")} == {
+        ("importlib", True)
+    }
+    assert [run["run"] for run in miniature.facts["plans"]["family"]] == ["units-default-gfx950-1of1"]
+
+
+@row("CL-22", "FD-27")
+def pytorchs_own_runner_works(world: World, row: Row) -> None:
+    scene = torch_tests(world)
+    done = scene.of(row.id)
+    assert "test_torch 1/1" in done.err and "failed" not in done.err
+    assert re.search(r"= 17 passed, 1005 deselected in [0-9.]+s", done.out)
+    assert "test_torch.py::TestTorchDeviceTypeCPU::test_index_select_cpu_float64 PASSED" in done.out
