@@ -83,6 +83,24 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address.url
 
 
+def plain_rocm(prefix: Path, targets: str = "") -> Path:
+    """A plain ROCm that says of itself what it was built for, if anything."""
+    files = {
+        **rocm_wheels.tree(""),
+        "include/hip/hip_version.h": "#define HIP_VERSION_MAJOR 6\n",
+        ".info/version": "6.4.3-1\n",
+        "lib/libamdhip64.so": "",
+    }
+    if targets:
+        files["share/therock/dist_info.json"] = json.dumps({"dist_amdgpu_targets": targets})
+    for name, text in files.items():
+        path = prefix / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    return prefix
+
+
 def projects(plan: dict[str, Any]) -> list[str]:
     return [build["project"] for build in plan["builds"]]
 
@@ -173,19 +191,7 @@ def test_an_index_alone_installs_nothing(desk: Desk, index: str, tmp_path: Path)
 
 def test_a_rocm_that_cmake_prefix_path_names(desk: Desk, tmp_path: Path) -> None:
     # CL-45, CL-46: a "dist dir", and Kineto as the caller wants it; the editable build of today.
-    prefix = tmp_path / "build/dist/rocm"
-    for name, text in rocm_wheels.tree("").items():
-        path = prefix / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o755)
-    (prefix / "include/hip").mkdir(exist_ok=True)
-    (prefix / "include/hip/hip_version.h").write_text(
-        "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_VERSION_PATCH 3\n"
-    )
-    (prefix / ".info").mkdir()
-    (prefix / ".info/version").write_text("6.4.3-1\n")
-    (prefix / "lib/libamdhip64.so").write_text("")
+    prefix = plain_rocm(tmp_path / "build/dist/rocm")
     empty = venv.create(desk.home / "venv")
     caller = {"CMAKE_PREFIX_PATH": f"{tmp_path / 'other'}{os.pathsep}{prefix}", "USE_KINETO": "OFF"}
     done = desk.run(
@@ -203,6 +209,19 @@ def test_a_rocm_that_cmake_prefix_path_names(desk: Desk, tmp_path: Path) -> None
     assert torch["editable"] is True
     assert "PYTORCH_EXTRA_INSTALL_REQUIREMENTS" not in torch["env"] or "rocm" not in str(torch["pins"])
     assert "-e" in torch["argv"] or "--editable" in torch["argv"]
+
+
+def test_a_rocm_that_was_built_in_this_repository(desk: Desk, tmp_path: Path) -> None:
+    # FD-29: nothing names it; a variable that names another one comes first.
+    empty = venv.create(desk.home / "venv")
+    words = ("python", "build_prod_wheels.py", "build", "--output-dir", tmp_path / "out")
+    plain_rocm(desk.home / "clone/build/dist/rocm", "gfx942;gfx1100")
+    plan = desk.plan(*words, VIRTUAL_ENV=empty.root)
+    assert plan["targets"] == ["gfx942", "gfx1100"]
+    assert plan["builds"][1]["env"]["ROCM_PATH"] == str(desk.home / "clone/build/dist/rocm")
+    plain_rocm(tmp_path / "other", "gfx90a")
+    plan = desk.plan(*words, VIRTUAL_ENV=empty.root, CMAKE_PREFIX_PATH=tmp_path / "other")
+    assert plan["targets"] == ["gfx90a"]
 
 
 @pytest.mark.slow

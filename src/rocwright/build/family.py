@@ -173,8 +173,12 @@ def _require_ready(
 
 def _install_wheels(target: Environment, result: FamilyResult, order: Order, note: Note) -> None:
     """The built wheels together into the user's environment; their other dependencies from his index."""
+    made = [wheel for wheel in result.wheels if wheel.sha256]
+    if not made:
+        # Editable projects alone: they are there already.
+        return
     own = ask_interpreter(target.python).tag
-    wheels = [wheel for wheel in result.wheels if wheel.sha256 and _serves(Path(wheel.path), own)]
+    wheels = [wheel for wheel in made if _serves(Path(wheel.path), own)]
     if not wheels:
         note(f"none of the wheels is for the Python of {target.root}, so none was installed there")
         return

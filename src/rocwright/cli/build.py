@@ -33,11 +33,13 @@ class Door:
     """What differs between the command and the documented script.
 
     `beside` is where checkouts are looked for; `environment_first` makes the active Python environment the
-    ROCm to build against whatever index is given, and installs the wheels there in the end.
+    ROCm to build against whatever index is given, and installs the wheels there in the end; `dist_dir` is the
+    ROCm where nothing else names one.
     """
 
     beside: Path
     environment_first: bool = False
+    dist_dir: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Asked:
             prefix=where.rocm_prefix,
             install=where.install_rocm,
             environment_first=door.environment_first,
+            dist_dir=door.dist_dir,
         )
 
     def order(self, door: Door, overlay: Overlay | None) -> Order:

@@ -30,7 +30,8 @@ def _build(door: Door) -> Callable[..., None]:
 
         The environment is $VIRTUAL_ENV, else the one that runs the script; the built wheels are installed
         there, too (--no-install-wheels leaves that out). Without ROCm packages in it, a ROCm that
-        CMAKE_PREFIX_PATH names is taken.
+        CMAKE_PREFIX_PATH names is taken, else the one that a build from source left in build/dist/rocm of
+        this repository.
 
         Parameters
         ----------
@@ -46,7 +47,8 @@ def _build(door: Door) -> Callable[..., None]:
 
 def script_app(script: Path) -> App:
     """The command line of the script; defaults are relative to its directory."""
-    door = Door(beside=script.resolve().parent, environment_first=True)
+    here = script.resolve().parent
+    door = Door(beside=here, environment_first=True, dist_dir=here.parent.parent / "build/dist/rocm")
     app = App(name=script.name, help="Build PyTorch wheels against ROCm's Python packages.", version_flags=[])
     app.command(_build(door), name="build")
     app.command(install_rocm, name="install-rocm")

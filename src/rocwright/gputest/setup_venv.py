@@ -203,7 +203,7 @@ def _reused(wanted: Wanted) -> Environment:
 def activate_in_steps(root: Path, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Let the later steps of a job of GitHub Actions run in it; returns the variables that are not set."""
     told = {
-        "GITHUB_PATH": tell_workflow([str(root / "bin")], "GITHUB_PATH", environment),
+        "GITHUB_PATH": tell_workflow([str(Environment(root).bin)], "GITHUB_PATH", environment),
         "GITHUB_ENV": tell_workflow([f"VIRTUAL_ENV={root}"], "GITHUB_ENV", environment),
     }
     return tuple(name for name, done in told.items() if not done)

@@ -32,6 +32,9 @@ _LEAKS = (
     "PYTEST_ADDOPTS",
 )
 
+# On Linux and on Windows.
+_PACKAGES = ("lib/python3*/site-packages", "Lib/site-packages")
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -42,12 +45,13 @@ class Environment:
     @property
     def python(self) -> Path:
         """Its interpreter."""
-        return self.root / "bin" / "python"
+        return self.bin / ("python.exe" if self.bin.name == "Scripts" else "python")
 
     @property
     def bin(self) -> Path:
-        """Its directory of console commands."""
-        return self.root / "bin"
+        """Its directory of console commands, `Scripts` where Windows made it or is going to."""
+        scripts = self.root / "Scripts"
+        return scripts if os.name == "nt" or (scripts / "python.exe").exists() else self.root / "bin"
 
     def run(
         self,
@@ -70,6 +74,11 @@ class Environment:
             ok=ok,
             next_step=next_step,
         )
+
+
+def package_directories(root: Path) -> list[Path]:
+    """Where the packages of the environment at `root` lie; none where there is no environment."""
+    return sorted(found for pattern in _PACKAGES for found in root.glob(pattern))
 
 
 @dataclass(frozen=True)

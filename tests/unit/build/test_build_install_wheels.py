@@ -30,6 +30,16 @@ def wheel(directory: Path, name: str, content: str) -> str:
     return str(path)
 
 
+def test_where_no_wheel_was_made_there_is_nothing_to_say(tmp_path: Path) -> None:
+    order = Order(RocmPlace("environment"), Wanted({}, "linux", ()), str(tmp_path / "out"), str(tmp_path))
+    said: list[str] = []
+    editable = BuiltWheel("torch", "1.0", str(tmp_path), "", 0, 0, 0, 0)
+    _install_wheels(
+        venv.Environment(tmp_path / "no environment"), FamilyResult((editable,)), order, said.append
+    )
+    assert said == []
+
+
 @pytest.mark.slow
 def test_split_wheels_of_the_same_version_are_both_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from rocwright.build.before.tree import Place, look_at_place
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.system.places import local_path
+from rocwright.system.venv import package_directories
 
 
 class Unpacking(msgspec.Struct, frozen=True):
@@ -32,7 +33,7 @@ def look_at_packages(rocm: RocmPlace, into: Path) -> Unpacking | None:
     Of several versions the newest counts, of device packages and others that are installed on request those
     that the extras name.
     """
-    if next(into.glob("lib/python3*/site-packages/rocm_sdk"), None) is not None:
+    if any((site / "rocm_sdk").exists() for site in package_directories(into)):
         return None
     newest: dict[str, tuple[Version, int]] = {}
     for place in rocm.places.find_links:

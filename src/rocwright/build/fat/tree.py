@@ -13,6 +13,7 @@ from rocwright.binary.elf import Elf, read_elf
 from rocwright.build.fat.table import FatTable
 from rocwright.errors import InvalidPrefix
 from rocwright.model.patterns import any_pattern
+from rocwright.system.venv import package_directories
 
 _RUNTIME = {
     "linux": re.compile(r"(.*/)?libamdhip64\.so(\.[0-9]+)*"),
@@ -24,8 +25,6 @@ _LIBRARY = re.compile(r"(?!.*\.debug$)[^/]+\.so(\.[0-9][^/]*)?")
 _PACKAGES = ("_rocm_sdk_core", "_rocm_sdk_libraries", "_rocm_sdk_devel")
 _DIST_INFO = re.compile(r"(?P<name>rocm(_sdk)?(_[a-z0-9_]+)?)-(?P<version>[^-]+)\.dist-info")
 _SKIPPED = ("__pycache__",)
-# Where an environment has its packages, on Linux and on Windows.
-_ENVIRONMENT = ("lib/python3*/site-packages", "Lib/site-packages")
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,9 @@ def _site_packages(directory: Path) -> Path | None:
     which this is or lies in."""
     if (directory / _PACKAGES[0]).is_dir():
         return directory
-    for pattern in _ENVIRONMENT:
-        for site in sorted(directory.glob(pattern)):
-            if (site / _PACKAGES[0]).is_dir():
-                return site
+    for site in package_directories(directory):
+        if (site / _PACKAGES[0]).is_dir():
+            return site
     for parent in (directory, *directory.absolute().parents):
         if parent.name.startswith(_PACKAGES) and (parent.parent / _PACKAGES[0]).is_dir():
             return parent.parent

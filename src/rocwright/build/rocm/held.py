@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from rocwright.system import files
 from rocwright.system.places import local_path
 from rocwright.system.remote import without_login
-from rocwright.system.venv import Closed
+from rocwright.system.venv import Closed, package_directories
 
 _STAMP = "rocwright-rocm.json"
 _PACKAGE_FILES = ("*.whl", "*.tar.gz", "*.zip")
@@ -127,7 +127,7 @@ def local_state(places: Closed) -> tuple[str, ...]:
 def distributions(root: Path) -> dict[str, str]:
     """Project to version of what is installed, by the names of the directories that say so."""
     found: dict[str, str] = {}
-    for info in root.glob("lib/python3*/site-packages/*.dist-info"):
+    for info in (info for site in package_directories(root) for info in site.glob("*.dist-info")):
         name, _, version = info.name.removesuffix(".dist-info").partition("-")
         found[canonicalize_name(name)] = version
     return found

@@ -24,7 +24,7 @@ def place_environment(place: RocmPlace, caller: Mapping[str, str]) -> Environmen
 
 
 def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
-    """The ROCm that is there: a prefix, an environment's packages, else what CMAKE_PREFIX_PATH names.
+    """The ROCm that is there: a prefix, an environment's packages, what CMAKE_PREFIX_PATH names, `dist_dir`.
 
     Raises `InvalidPrefix`, `UsageError` for an environment without ROCm, and what describing it raises.
     """
@@ -35,7 +35,7 @@ def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
         return describe_rocm(environment)
     if place.directory is not None:
         raise _without_rocm(environment, place)
-    for text in filter(None, caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep)):
+    for text in filter(None, (*caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep), place.dist_dir)):
         try:
             return describe_prefix(Path(text))
         except InvalidPrefix:

@@ -19,7 +19,8 @@ class RocmPlace(msgspec.Struct, frozen=True):
 
     `own`: packages of `index_url` and `find_links`, in an environment that belongs to the build.
     `environment`: packages in the Python environment `directory` (None: the active one), which are installed
-    there first with `install`. `prefix`: a plain tree in `directory`.
+    there first with `install`. `prefix`: a plain tree in `directory`. Where the active environment has none,
+    and CMAKE_PREFIX_PATH names none, the plain tree `dist_dir` is taken.
     """
 
     kind: Literal["own", "environment", "prefix"]
@@ -31,6 +32,7 @@ class RocmPlace(msgspec.Struct, frozen=True):
     extras: tuple[str, ...] = ()
     pre: bool = True
     pip_cache_dir: str | None = None
+    dist_dir: str | None = None
 
     @property
     def places(self) -> Closed:
@@ -57,6 +59,7 @@ def decide_place(
     prefix: Path | None,
     install: bool,
     environment_first: bool = False,
+    dist_dir: Path | None = None,
 ) -> RocmPlace:
     """The one kind of place that the options name; an empty index or page counts as not given.
 
@@ -104,6 +107,7 @@ def decide_place(
         extras=tuple(extras),
         pre=pre,
         pip_cache_dir=_text(pip_cache_dir),
+        dist_dir=_text(dist_dir),
     )
 
 

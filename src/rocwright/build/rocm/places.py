@@ -62,7 +62,7 @@ def find_environment(given: Path | None, caller: Mapping[str, str]) -> Environme
 def _environment(path: Path, *, said: str) -> Environment:
     if path.is_file() and os.access(path, os.X_OK):
         return _of_interpreter(path)
-    if (path / "bin" / "python").exists():
+    if Environment(path).python.exists():
         return Environment(path)
     if not path.exists():
         raise UsageError(f"{said}: there is no such Python environment", where=path, next_step=_MAKE_ONE)
@@ -73,6 +73,6 @@ def _environment(path: Path, *, said: str) -> Environment:
 def _of_interpreter(program: Path) -> Environment:
     """The environment around an interpreter; links are not followed, they lead to the one it was made of."""
     root = program.parent.parent
-    if program.parent.name == "bin" and (root / "pyvenv.cfg").exists():
+    if program.parent == Environment(root).bin and (root / "pyvenv.cfg").exists():
         return Environment(root)
     return PlainPython(root, program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
@@ -10,10 +11,13 @@ from pathlib import Path
 from rocwright.build.rocm.described import Rocm
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix
+from rocwright.model.gpu import InvalidTarget, parse_targets
 from rocwright.model.libraries import RocmLibraries
 
 _COMPILER = ("bin/hipcc", "bin/hipcc.exe", "bin/hipcc.bat", "bin/hipcc.bin")
 _HEADER = "include/hip/hip_version.h"
+# Of a tree that was built from ROCm's sources as a whole: what it was built for.
+_DIST_INFO, _DIST_TARGETS = "share/therock/dist_info.json", "dist_amdgpu_targets"
 # Debian puts libraries and CMake's files below a directory of the machine's name.
 _LIBRARY_DIRECTORIES = ("lib", "lib/*-linux-gnu", "lib64", "bin")
 _CMAKE_PACKAGES = tuple(f"{place}/cmake" for place in _LIBRARY_DIRECTORIES)
@@ -34,7 +38,7 @@ _DEVICE_LIBRARIES = ("ockl.bc", "ockl.amdgcn.bc")
 def describe_prefix(prefix: Path) -> Rocm:
     """The ROCm in a plain tree; nothing in it is run.
 
-    The GPU targets are left empty: a tree does not say what its libraries were built for. Raises
+    The GPU targets are those that the tree says it was built for, which most trees do not. Raises
     `InvalidPrefix` naming everything that is missing for a build.
     """
     # Not resolved: /opt/rocm stays the name of it, whichever version it leads to.
@@ -70,6 +74,7 @@ def describe_prefix(prefix: Path) -> Rocm:
         sysdeps=_directory(root / "lib" / "rocm_sysdeps"),
         roctracer_include=_directory(root / "include" / "roctracer"),
         libraries=_libraries(root),
+        targets=_targets(root),
         origin="prefix",
     )
 
@@ -126,6 +131,15 @@ def _version(root: Path) -> str | None:
 def _defined(text: str, name: str) -> str | None:
     found = re.search(rf"^\s*#\s*define\s+{name}\s+(\d+)\b", text, re.MULTILINE)
     return found[1] if found else None
+
+
+def _targets(root: Path) -> tuple[str, ...]:
+    """The targets that a tree was built for; none where it does not say so in words that are targets."""
+    try:
+        said = json.loads((root / _DIST_INFO).read_text(encoding="utf-8"))[_DIST_TARGETS]
+        return tuple(str(target) for target in parse_targets(said))
+    except (OSError, ValueError, TypeError, KeyError, InvalidTarget):
+        return ()
 
 
 def _libraries(root: Path) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def show_rocm(environment: Environment, rocm: Rocm, *, view: Path) -> None:
 
 def site_packages(environment: Environment) -> Path:
     """Where its packages lie."""
-    found = sorted(environment.root.glob("lib/python3*/site-packages"))
+    found = venv.package_directories(environment.root)
     if not found:
         raise InvalidInput(f"{environment.root} is no Python environment", where=environment.root)
     return found[0]

@@ -118,7 +118,8 @@ def _wrong(environment: Environment, plan: InstallPlan) -> Iterator[str]:
 def _owned_twice(environment: Environment) -> Iterator[str]:
     """Paths in two packages' RECORD, as installed."""
     owners: dict[str, str] = {}
-    for record in sorted(environment.root.glob("lib/python3*/site-packages/*.dist-info/RECORD")):
+    sites = venv.package_directories(environment.root)
+    for record in sorted(record for site in sites for record in site.glob("*.dist-info/RECORD")):
         with record.open(newline="", encoding="utf-8") as stream:
             for row in csv.reader(stream):
                 first = owners.setdefault(row[0], record.parent.name) if row else record.parent.name

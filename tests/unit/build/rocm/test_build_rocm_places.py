@@ -10,7 +10,7 @@ import pytest
 from rocwright.build.rocm.places import PlainPython, closed_places, find_environment
 from rocwright.errors import UsageError
 from rocwright.system.places import remote_places
-from rocwright.system.venv import Closed, Environment
+from rocwright.system.venv import Closed, Environment, package_directories
 
 
 def venv_at(root: Path) -> Path:
@@ -60,6 +60,22 @@ def test_the_environment_that_is_named(tmp_path: Path) -> None:
     assert find_environment(root, caller) == Environment(root)
     assert find_environment(root / "bin" / "python", caller) == Environment(root)
     assert find_environment(None, caller) == Environment(other)
+
+
+def test_an_environment_as_windows_lays_it_out(tmp_path: Path) -> None:
+    program = tmp_path / "env/Scripts/python.exe"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(sys.executable)
+    (tmp_path / "env/pyvenv.cfg").write_text("")
+    for found in (
+        find_environment(None, {"VIRTUAL_ENV": str(tmp_path / "env")}),
+        find_environment(program, {}),
+    ):
+        assert found == Environment(tmp_path / "env")
+        assert (found.python, found.bin) == (program, program.parent)
+    assert package_directories(tmp_path / "env") == []
+    (tmp_path / "env/Lib/site-packages").mkdir(parents=True)
+    assert package_directories(tmp_path / "env") == [tmp_path / "env/Lib/site-packages"]
 
 
 def test_without_any_it_is_the_one_that_runs_this() -> None:

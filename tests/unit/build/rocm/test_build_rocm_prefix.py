@@ -57,6 +57,24 @@ def test_what_amds_layout_has(tmp_path: Path) -> None:
     assert (rocm.targets, rocm.site) == ((), "")
 
 
+@pytest.mark.parametrize(
+    ("said", "targets"),
+    [
+        ('{"dist_amdgpu_targets": "gfx1100;gfx942"}', ("gfx1100", "gfx942")),
+        ('{"dist_amdgpu_targets": ""}', ()),
+        ('{"dist_amdgpu_targets": "gfx110X-all"}', ()),
+        ('{"dist_amdgpu_targets": null}', ()),
+        ('{"other": 1}', ()),
+        ("[]", ()),
+        ("no JSON", ()),
+    ],
+)
+def test_a_tree_that_says_what_it_was_built_for(tmp_path: Path, said: str, targets: tuple[str, ...]) -> None:
+    root = lay(amd(tmp_path / "rocm"), "share/therock/dist_info.json")
+    (root / "share/therock/dist_info.json").write_text(said)
+    assert describe_prefix(root).targets == targets
+
+
 def test_debians_layout_below_usr(tmp_path: Path) -> None:
     root = lay(
         tmp_path / "usr",
