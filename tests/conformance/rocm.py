@@ -61,6 +61,7 @@ def prefix(world: World) -> Path:
             sdk_trees.script(tree / "bin" / name, f'#!/bin/sh\necho {name} "$@"\n')
         sdk_trees.write(tree / "libexec/rocprofiler-compute/rocprof_compute.py", "print('compute')\n")
         _versioned(tree / "lib", "rocprof-sys", "librocprof-sys.so.0")
+        _device_library(tree / "lib/llvm", "1100", 11000)
 
     return world.once("rocm-prefix", make) / "rocm"
 
@@ -126,6 +127,18 @@ def _versioned(lib: Path, name: str, soname: str) -> None:
     path = sdk_trees.library(lib / f"{soname}.0.1", soname=soname, symbol=name.replace("-", "_"))
     sdk_trees.link(lib / soname, path.name)
     sdk_trees.link(lib / (soname.split(".so")[0] + ".so"), soname)
+
+
+def _device_library(llvm: Path, name: str, isa: int) -> None:
+    """What its compiler knows as a target and its device libraries do not: the number of that target."""
+    text = (
+        'target triple = "amdgcn-amd-amdhsa"\n'
+        "@__oclc_ISA_version = linkonce_odr hidden local_unnamed_addr addrspace(4) "
+        f"constant i32 {isa}, align 4\n"
+    )
+    out = llvm / f"amdgcn/bitcode/oclc_isa_version_{name}.bc"
+    words = ["-x", "ir", "--target=amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", "-", "-o", str(out)]
+    subprocess.run([str(llvm / "bin/clang"), *words], input=text, text=True, check=True)
 
 
 def _flag(place: Path, *, split: bool) -> None:
