@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import email
+import hashlib
 import json
 import re
+import zipfile
 from pathlib import Path
+from urllib.parse import unquote
 
 from conformance.cases import row
 from conformance.scenes.packages import RUN_ID, family_packages
 from conformance.table import Row
 from conformance.world import ROOT, Shell, Transcript, World
 from contract.test_store_scripts import served
+from contract.workflows.github_runner import files_of
 from real import sdk_index
 
 GROUP, ROCM = "gfx110X-all", "5.2.3.dev0"
 PREFIX = f"{RUN_ID}-linux"
-FAMILY = {"torch": "2.9.0", "torchaudio": "2.9.0", "torchvision": "0.24.0", "triton": "3.5.0", "apex": "1.9.0"}
+FAMILY = {
+    "torch": "2.9.0",
+    "torchaudio": "2.9.0",
+    "torchvision": "0.24.0",
+    "triton": "3.5.0",
+    "apex": "1.9.0",
+}
 REPOSITORIES = {
     "torch": "pytorch",
     "audio": "audio",
@@ -96,7 +107,12 @@ def _build(shell: Shell) -> None:
     page = told(shell.home, "build_portable_linux_python_packages")["package_find_links_url"]
     begin(shell, "build_pytorch_wheels")
     shell(f"{BUILD} --find-links {page} --output-dir $HOME/wheels", "AG-1", "FL-10")
-    shell("python external-builds/pytorch/sanity_check_wheel.py $HOME/wheels", "FD-55")
+    check = "python external-builds/pytorch/sanity_check_wheel.py"
+    shell(f"{check} $HOME/wheels", "FD-55")
+    # Nothing at all, and a file of the right name that is no wheel.
+    shell(f"mkdir $HOME/nothing && {check} $HOME/nothing", "FD-55", code=1)
+    shell("cp $HOME/wheels/torch-* $HOME/nothing && truncate -s 200K $HOME/nothing/*.whl")
+    shell(f"{check} $HOME/nothing", "FD-55", code=1)
     versions = "python build_tools/github_actions/write_torch_versions.py"
     shell(f"PACKAGE_DIST_DIR=$HOME/wheels {versions}", "FD-56", "EV-12", "NM-26")
     shell(
@@ -127,8 +143,9 @@ def _release(shell: Shell, dist: Path) -> list[str]:
         shell(
             "pip install",
             "CL-68",
-            run=f"{BUILD} --index-url {index.url} --no-build-pytorch-audio --no-build-pytorch-vision "
-            "--no-build-triton --dry-run --json",
+            # One wheel is enough to see where ROCm comes from.
+            run=f"mkdir $HOME/alone && cp -r external-builds/pytorch/triton $HOME/alone && {BUILD} "
+            f"--index-url {index.url} --root-checkout-dir $HOME/alone --output-dir $HOME/released",
         )
         return sorted(index.projects())
 
@@ -140,3 +157,113 @@ def _at_a_desk(shell: Shell) -> None:
     shell(
         "python build_tools/github_actions/write_torch_versions.py --dist-dir $HOME/wheels", "EV-14", "EV-12"
     )
+
+
+def read(path: Path) -> tuple[str, list[str]]:
+    """The name, version and requirements that a wheel states."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        message = email.message_from_bytes(archive.read(name))
+    return f"{message['Name']}-{message['Version']}", message.get_all("Requires-Dist") or []
+
+
+def page_of(scene: Transcript, kind: str) -> str:
+    """The page of packages of this kind, in the layout of the bucket of CI."""
+    return f"{scene.facts['address']}{PREFIX}/{kind}/{GROUP}/index.html"
+
+
+@row("AG-1", "FL-10", "NM-25")
+def pytorch_is_built_of_the_packages_of_its_own_run(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    said = told(scene.home, "build_portable_linux_python_packages")
+    assert said["package_find_links_url"] == page_of(scene, "python")
+    built = scene.of("FL-10")
+    assert f"--find-links {page_of(scene, 'python')} " in built.line
+    # No index was named, and nowhere else are packages of this version.
+    assert "--index-url" not in built.line
+    (torch,) = (scene.home / "wheels").glob("torch-*.whl")
+    name, required = read(torch)
+    assert name == f"torch-{FAMILY['torch']}+devrocm{ROCM}"
+    assert [one for one in required if one.startswith("rocm")] == [f"rocm[libraries]=={ROCM}"]
+
+
+@row("AG-2", "FD-61", "NM-30")
+def wheels_lie_in_the_layout_of_ci_with_a_page(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    scene.of(row.id)
+    for kind, wheels in (
+        ("python", ["rocm_profiler", "rocm_sdk_core", "rocm_sdk_devel", "rocm_sdk_libraries_gfx110x_all"]),
+        ("pytorch", sorted(FAMILY)),
+    ):
+        place = scene.home / "store" / PREFIX / kind / GROUP
+        found = sorted(path.name for path in place.glob("*.whl"))
+        assert [name.split("-")[0] for name in found] == wheels
+        page = (place / "index.html").read_text()
+        listed = re.findall(r'href="([^"#]+)#sha256=([0-9a-f]{64})"', page)
+        files = {name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in found}
+        assert {unquote(name): digest for name, digest in listed if name.endswith(".whl")} == files
+
+
+@row("FD-55")
+def the_wheels_of_the_run_pass_the_check_and_damaged_ones_do_not(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    good, *bad = scene.all_of(row.id)
+    assert good.code == 0 and "0 errors" in good.out
+    for project in FAMILY:
+        assert f"{project}-" in good.out
+    assert [one.code for one in bad] == [1, 1]
+
+
+@row("FD-56", "EV-12", "NM-26")
+def versions_are_told_to_later_jobs(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    versions = {f"{name}_version": f"{version}+devrocm{ROCM}" for name, version in FAMILY.items()}
+    said = told(scene.home, "build_pytorch_wheels")
+    assert versions.items() <= said.items()
+    assert said["package_find_links_url"] == page_of(scene, "pytorch")
+    # What a workflow passes on is called after the packages.
+    outputs = files_of(world.clone())[".github/workflows/build_portable_linux_pytorch_wheels.yml"]["on"][
+        "workflow_call"
+    ]["outputs"]
+    assert {"pytorch_package_find_links_url", "torch_version"} <= outputs.keys()
+    printed = dict(line.split("=", 1) for line in scene.of("EV-12").out.splitlines())
+    assert printed == versions
+
+
+@row("CL-68")
+def a_release_installs_rocm_from_an_index(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    done = scene.of(row.id)
+    assert "--install-rocm --index-url" in done.line and "--find-links" not in done.line
+    assert {"rocm", "rocm-sdk-core", "rocm-sdk-devel"} <= set(scene.facts["asked"])  # type: ignore[call-overload]
+    (wheel,) = (scene.home / "released").glob("*.whl")
+    assert wheel.name.startswith(f"triton-{FAMILY['triton']}+devrocm{ROCM}-")
+
+
+@row("CL-69", "FL-11", "FD-58", "NM-27")
+def both_pages_together_are_enough_to_install_from(world: World, row: Row) -> None:
+    scene = ci_run(world)
+    done = scene.calling("setup_venv.py")[0]
+    assert f"--find-links {page_of(scene, 'python')} " in done.line
+    assert f"--find-links-url {page_of(scene, 'pytorch')} " in done.line
+    installed = json.loads(done.out)["installed"]
+    wanted = {name: f"{version}+devrocm{ROCM}" for name, version in FAMILY.items() if name != "apex"}
+    assert wanted.items() <= installed.items()
+    assert installed["rocm"] == installed["rocm-sdk-core"] == ROCM
+    assert scene.of("CL-69").out.strip() == wanted["torch"]
+
+
+def given_and_missed(world: World) -> None:
+    """What the run was told by variables and told through files; the same script with none of them."""
+    scene = ci_run(world)
+    # GITHUB_RUN_ID and GITHUB_REPOSITORY are in the address: no option has said which run it is.
+    assert f"/{RUN_ID}-linux/" in page_of(scene, "python")
+    assert not [done for done in scene.calling("upload_python_packages.py") if "--run-id" in done.line]
+    jobs = scene.home / "jobs"
+    summary = (jobs / "build_pytorch_wheels/GITHUB_STEP_SUMMARY").read_text()
+    assert f"--find-links={page_of(scene, 'pytorch')}" in summary
+    venv = scene.home / "test"
+    assert (jobs / "test_pytorch_wheels/GITHUB_PATH").read_text() == f"{venv}/bin\n"
+    assert told(scene.home, "test_pytorch_wheels", "GITHUB_ENV") == {"VIRTUAL_ENV": str(venv)}
+    desk = scene.of("EV-12")
+    assert desk.code == 0 and "warning: GITHUB_OUTPUT is not set" in desk.err

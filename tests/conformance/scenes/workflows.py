@@ -20,7 +20,10 @@ from contract.workflows.github_runner import DONE, FAILED, SKIPPED, Runner, file
 from contract.workflows.plans import CI, RELEASE, Steps
 from rocwright.model.plan import Plan, parse_plan
 
-PLACE = {"linux": "linux/cp312/release-2.13/gfx94X-dcgpu", "windows": "windows/cp312/release-2.12/gfx110X-all"}
+PLACE = {
+    "linux": "linux/cp312/release-2.13/gfx94X-dcgpu",
+    "windows": "windows/cp312/release-2.12/gfx110X-all",
+}
 GROUPS = {"linux": "build_portable_linux", "windows": "build_windows"}
 # Event, what is said about it, and what follows.
 ASKED = {
