@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from conformance.cases import row
+from conformance.cases import CASES, row
 from conformance.scenes.ci_run import begin, given_and_missed, told
 from conformance.table import Row
 from conformance.world import Done, Shell, Transcript, World
@@ -118,7 +118,10 @@ def _tables(shell: Shell) -> None:
 
 
 def _subdirectory(shell: Shell) -> list[str]:
-    """An index below an address, with and without slashes between them; returns the paths asked for."""
+    """An index below an address, with slashes between them and without, alone and beside a page of links.
+
+    Returns the paths that were asked for.
+    """
     wheel(shell.home / "index", "rocm-sdk-core", "7.10.0", padding=9, tag="py3-none-any")
     # One that is there is used; made so, it has no pip to be unpacked.
     shell("python -m venv --without-pip $HOME/venv")
@@ -129,6 +132,10 @@ def _subdirectory(shell: Shell) -> list[str]:
             shell(f"{setup} --index-url {address} --index-subdir {below} --json", "FL-12")
             shell("rm -rf $HOME/venv/lib/python3*/site-packages/rocm_sdk_core*")
         shell(f"{setup} --index-subdir simple", "FL-12", "FL-12-alone", code=2)
+        wheel(shell.home / "page", "more", "1", padding=9, tag="py3-none-any")
+        both = f"{setup} --packages more --index-url {root}simple/"
+        shell(f"{both} --find-links $HOME/page --json", "NM-27", "NM-27-both")
+        shell(f"{both} --index-name nightly --index-subdir {FAMILY}", "NM-27", "NM-27-two", code=2)
         return sorted({one.path for one in index.asked})
 
 
@@ -221,6 +228,16 @@ def a_subdirectory_is_joined_with_one_slash(world: World, row: Row) -> None:
     assert isinstance(asked, list) and asked
     assert [path for path in asked if "//" in path] == []
     assert "/simple/rocm-sdk-core/" in asked
+
+
+@row("NM-27")
+def tests_install_from_one_index_or_pages_or_both(world: World, row: Row) -> None:
+    CASES["CL-69"](world, row)
+    scene = gate(world)
+    installed = json.loads(scene.of("NM-27-both").out)["installed"]
+    assert (installed["rocm-sdk-core"], installed["more"]) == ("7.10.0", "1")
+    two = scene.of("NM-27-two")
+    assert two.code == 2 and "--index-name" in two.err
 
 
 @row("EV-14")
