@@ -262,7 +262,9 @@ def given_and_missed(world: World) -> None:
     assert not [done for done in scene.calling("upload_python_packages.py") if "--run-id" in done.line]
     jobs = scene.home / "jobs"
     summary = (jobs / "build_pytorch_wheels/GITHUB_STEP_SUMMARY").read_text()
-    assert f"--find-links={page_of(scene, 'pytorch')}" in summary
+    # The line to copy names the page that has both kinds of packages.
+    assert page_of(scene, "pytorch") in summary
+    assert f"--find-links={page_of(scene, '_combined')}" in summary
     venv = scene.home / "test"
     assert (jobs / "test_pytorch_wheels/GITHUB_PATH").read_text() == f"{venv}/bin\n"
     assert told(scene.home, "test_pytorch_wheels", "GITHUB_ENV") == {"VIRTUAL_ENV": str(venv)}
