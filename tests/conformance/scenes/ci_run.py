@@ -236,7 +236,7 @@ def a_release_installs_rocm_from_an_index(world: World, row: Row) -> None:
     scene = ci_run(world)
     done = scene.of(row.id)
     assert "--install-rocm --index-url" in done.line and "--find-links" not in done.line
-    assert {"rocm", "rocm-sdk-core", "rocm-sdk-devel"} <= set(scene.facts["asked"])  # type: ignore[call-overload]
+    assert {"rocm", "rocm-sdk-core", "rocm-sdk-devel"} <= set(scene.facts["asked"])
     (wheel,) = (scene.home / "released").glob("*.whl")
     assert wheel.name.startswith(f"triton-{FAMILY['triton']}+devrocm{ROCM}-")
 

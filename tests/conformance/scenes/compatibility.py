@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 
@@ -105,9 +106,9 @@ def page(world: World) -> nodes.document:
     return _tree(shown(world).home / "page.rst")
 
 
-def data(world: World) -> dict[str, object]:
+def data(world: World) -> dict[str, Any]:
     """The page's JSON twin."""
-    found: dict[str, object] = json.loads((shown(world).home / "page.json").read_text())
+    found: dict[str, Any] = json.loads((shown(world).home / "page.json").read_text())
     return found
 
 
@@ -153,7 +154,7 @@ def a_library_has_its_link_version_purpose_and_users(world: World, row: Row) -> 
     assert set(names) <= set(_literals(users)) and flat(purpose) and flat(users)
     # In Markdown and JSON it is the version of the newest release.
     wanted = dict(zip(PURPOSES, COLUMNS["7.1.1"].split(), strict=True))[match[1]]
-    assert data(world)["versions"]["versions"][match[1]] == wanted  # type: ignore[index]
+    assert data(world)["versions"]["versions"][match[1]] == wanted
     lines = (shown(world).home / "page.markdown").read_text().splitlines()
     assert [line for line in lines if line.startswith(f"| [{match[1]}]({match[2]}) | {wanted} | ")]
 
@@ -165,7 +166,7 @@ def a_data_type_has_its_names_and_description(world: World, row: Row) -> None:
     described, foreign, _ = row.expectation.partition(" (not natively supported in ROCm)")
     assert _literals(name) == names
     assert flat(text) == described + ("; not natively supported in ROCm" if foreign else "")
-    (told,) = [one for one in data(world)["data_types"] if one["name"] == names[0]]  # type: ignore[attr-defined]
+    (told,) = [one for one in data(world)["data_types"] if one["name"] == names[0]]
     assert (told["aliases"], told["native"]) == (names[1:], not foreign)
 
 
@@ -213,7 +214,7 @@ def all_data_types_are_on_the_page_and_in_the_smoke_tests(world: World, row: Row
 def all_domain_libraries_are_on_the_page_with_their_notes(world: World, row: Row) -> None:
     found = {flat(name): flat(note) for name, _, note in cells(world, DOMAINS)}
     assert list(found) == list(NOTES)
-    told = {one["name"]: one["release"] for one in data(world)["domain_libraries"]}  # type: ignore[attr-defined]
+    told = {one["name"]: one["release"] for one in data(world)["domain_libraries"]}
     assert {name for name, release in told.items() if release == "only"} == {
         "torchtune",
         "torchrl",

@@ -217,7 +217,7 @@ def what_ci_proves_and_when_a_release_run_is_needed_is_written_down(world: World
 @row("NM-09")
 def what_is_supported_stands_on_a_page_made_of_data(world: World, row: Row) -> None:
     told = compatibility.data(world)["status"]
-    found = {one["name"]: (one["linux"], one["windows"]) for one in told}  # type: ignore[attr-defined]
+    found = {one["name"]: (one["linux"], one["windows"]) for one in told}
     assert found == {
         "torch": ("supported", "supported"),
         "torchaudio": ("supported", "supported"),
