@@ -233,9 +233,8 @@ class World:
         def make(place: Path) -> None:
             subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
             pip = [str(place / "venv/bin/python"), "-m", "pip", "install", "-q"]
-            subprocess.run(
-                [*pip, str(self.wheel()), "pytest", "pyyaml"], check=True, env=self._variables(place)
-            )
+            wheel = f"{self.wheel()}[pipeline,store]"
+            subprocess.run([*pip, wheel, "pytest"], check=True, env=self._variables(place))
 
         return self.once("environment", make) / "venv"
 

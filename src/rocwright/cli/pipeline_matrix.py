@@ -22,7 +22,7 @@ from rocwright.system.workflow import tell_workflow
 
 def pipeline_matrix(
     *,
-    release_type: str = "dev",
+    release_type: Annotated[str, Parameter(env_var="RELEASE_TYPE")] = "dev",
     platform: Literal["linux", "windows"] | None = None,
     python_versions: Several = (),
     pytorch_git_refs: Several = (),

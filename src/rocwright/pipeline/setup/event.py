@@ -95,8 +95,11 @@ def told_event(
 def from_fork(environment: Mapping[str, str]) -> bool:
     """Whether the run is that of a pull request from another repository; False where no event is named.
 
+    A workflow that has found out by itself says so in IS_PR_FROM_FORK; what the event says is not overruled.
     Raises `InvalidInput` for a payload that cannot be read.
     """
+    if environment.get("IS_PR_FROM_FORK", "").strip().lower() in ("true", "1"):
+        return True
     name = environment.get("GITHUB_EVENT_NAME", "")
     if _SAME.get(name, name) != "pull_request":
         return False

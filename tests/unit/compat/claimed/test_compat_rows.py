@@ -6,11 +6,11 @@ import re
 
 import msgspec
 import pytest
-from compat_rows import rows
 
 from rocwright.compat.claimed.export import exported
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import markup_of, page_markdown, page_rst
+from unit.compat.claimed.compat_rows import FEATURES, rows
 
 FACTS = load_facts()
 PAGE = FACTS.page
@@ -81,43 +81,6 @@ def test_names_are_spelled_as_in_pytorch(row) -> None:
     assert f"``{row.item}``" in FLAT or f"`{row.item} <" in FLAT
     markdown = page_markdown(FACTS, markup_of(FACTS, "latest"))
     assert f"`{row.item}`" in markdown or f"[{row.item}](" in markdown
-
-
-# Of each feature of the document what cannot be told without: the numbers of rows are the document's.
-FEATURES = {
-    "2.9/7.1.1": [
-        ("SDPA", "AOTriton 0.11b"),
-        ("hipBLASLt", "gfx908", "6.3"),
-        ("MIOpen", "channels-last", "3D", "batch normalization"),
-        ("NHWC", "MIOpen", "transposes"),
-        ("tensor.item()", "synchronization"),
-        ("element-wise", "reductions"),
-        ("Grouped GEMM", "fbgemm_gpu", "generative AI"),
-        ("Inductor", "CUDA graph trees", "HIP"),
-        ("logsumexp", "AOTriton", "SDPA"),
-        ("memory copies", "captured", "graph"),
-    ],
-    "2.8/7.1": [
-        ("MIOpen", "NHWC", "batch normalization"),
-        ("float8", "DeepSpeed", "memory", "throughput"),
-        ("torch.nn.functional.scaled_dot_product_attention", "flash attention"),
-    ],
-    "2.7/7.0": [
-        ("TunableOp", "tensorfloat32", "ScaledGEMM", "submatrices", "bias"),
-        ("gfx1200", "gfx1201", "hipBLASLt", "gfx950", "gfx1100"),
-        ("AOTriton 0.10b", "gfx950 and gfx1201 are official", "gfx1101, gfx1151, gfx1150 and gfx1200"),
-        ("element-wise", "vectorized", "mixed types"),
-        ("NHWC", "7.0", "maxpool", "ResNet", "launch configurations"),
-        ("aten", "3D tensors", "NHWC", "matrix products"),
-        ("tolerances", "Navi3x", "flash attention", "memory-efficient"),
-        ("Composable Kernel", "submodule"),
-        ("dynamically", "atomic", "traces"),
-        ("APEX", "layer normalization", "text-to-video"),
-        ("APEX", "fused LAMB", "fused ADAM", "BERT-L", "Llama2-SFT"),
-        ("FlashAttention v3",),
-        ("https://pytorch.org/tutorials/advanced/cpp_extension.html", "amdclang++"),
-    ],
-}
 
 
 def test_lists_of_features_have_all_rows_of_the_document() -> None:

@@ -307,6 +307,19 @@ def test_the_matrix_of_builds(
     assert set(found[0]) == {"python_version", "pytorch_git_ref", "amdgpu_families", "test_amdgpu_families"}
 
 
+def test_the_release_type_may_stand_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELEASE_TYPE", "ci")
+    assert script("configure_pytorch_release_matrix.py", "--platform", "windows") == 0
+    assert len(json.loads(told(capsys.readouterr().out)["pytorch_matrix"])) == 1
+    # An option goes before it.
+    assert (
+        script("configure_pytorch_release_matrix.py", "--platform", "windows", "--release-type=nightly") == 0
+    )
+    assert len(json.loads(told(capsys.readouterr().out)["pytorch_matrix"])) == 20
+
+
 def test_the_matrix_of_builds_leaves_out_what_a_branch_does_not_support(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -98,6 +98,17 @@ def test_an_event_that_cannot_be_read_counts_as_a_forks(tmp_path: Path, text: st
     assert (found.upload, found.channels) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("said", "head", "fork"),
+    [("true", "o/r", True), ("True", "o/r", True), ("false", "o/r", False), ("", "o/r", False),
+     ("false", "someone/r", True)],
+)  # fmt: skip
+def test_a_workflow_may_say_that_it_is_a_forks(tmp_path: Path, said: str, head: str, fork: bool) -> None:
+    environment = {**event(tmp_path, head), "IS_PR_FROM_FORK": said}
+    found = publication(PROFILES["asked"], Choice("asked", "1", publish=True), "folder", environment)
+    assert found.upload is not fork
+
+
 def test_a_pull_request_without_a_payload_counts_as_a_forks() -> None:
     environment = {"GITHUB_EVENT_NAME": "pull_request", **KEYS}
     assert not publication(PROFILES["asked"], Choice("asked", "1"), "s3://b", environment).upload
