@@ -559,9 +559,10 @@ def render_conformance() -> str:
     sys.path.insert(0, tests)
     try:
         from conformance.page import render
+
+        return render()
     finally:
         sys.path.remove(tests)
-    return render()
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
