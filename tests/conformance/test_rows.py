@@ -38,6 +38,11 @@ def commands(row: Row) -> list[str]:
 
 
 def shows(done: Done, text: str) -> bool:
-    """Whether a command was printed with these words; `...` in the cell stands for any."""
+    """Whether a command was printed with these words."""
+    return says(done.printed, text)
+
+
+def says(printed: str, text: str) -> bool:
+    """Whether a printed command has the words of a cell, in which `...` stands for any."""
     wanted = [re.escape(piece) for piece in " ".join(text.split()).split("...")]
-    return re.search(".*".join(wanted), " ".join(done.printed.split())) is not None
+    return re.search(".*".join(wanted), " ".join(printed.split())) is not None
