@@ -181,8 +181,8 @@ def fetch_(
     )
 
 
-@app.command
-def unpack(
+@app.command(name="unpack")
+def unpack_(
     debs: Path,
     prefix: Path,
     /,

@@ -49,8 +49,8 @@ def make_packages(
 
     `sources` is one installed tree (split or not), one directory of artifacts or of Debian packages, or
     archives of artifacts and directories of them; with `artifacts`, an installed tree is refused. `version`
-    overrides what the ROCm says of itself; `overlay` may tell of further distributions. Raises as the readers and `build_packages`; `NoSpace` before
-    anything is written.
+    overrides what the ROCm says of itself; `overlay` may tell of further distributions. Raises as the readers
+    and `build_packages`; `NoSpace` before anything is written.
     """
     if artifacts:
         _require_artifacts(sources)

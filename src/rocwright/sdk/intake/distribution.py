@@ -29,7 +29,7 @@ class MapRule(
 class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """What one release of one distribution packages, and where its files belong.
 
-    `links` (path to link text) and `files` (path to content) are what a ROCm has and the distribution does not.
+    `links` (path to link text) and `files` (path to content) are what a ROCm has and its packages lack.
     """
 
     id: str
