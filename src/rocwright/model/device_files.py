@@ -104,7 +104,7 @@ def classify(path: str, table: DeviceFiles, targets: frozenset[str]) -> DeviceFi
 
 
 def in_database(path: str, table: DeviceFiles) -> bool:
-    """Whether a file lies where libraries look for device files; without a target in its path it serves all."""
+    """Whether a file lies where libraries look for device files; with no target in its path it serves all."""
     rooted = "/" + path.lstrip("/")
     return any(_compiled(handler.area + "**").fullmatch(rooted) for handler in table.handler)
 
