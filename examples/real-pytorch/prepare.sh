@@ -64,9 +64,17 @@ get_source() {
     rm -rf "$build/source" "$build/repository.sh"
 }
 
+get_rocwright() {
+    rm -rf "$build/rocwright" && mkdir "$build/rocwright"
+    git -C "$here/../.." archive --format=tar HEAD | tar -C "$build/rocwright" -xf -
+    [ -x "$build/rw/bin/python" ] || inside python3.13 -m venv /build/rw
+    inside /build/rw/bin/python -m pip install --quiet /build/rocwright
+}
+
 make_root
 get_rocm
 get_source
+get_rocwright
 # hipcc before ROCm 7.13 does not know HIP_CLANG_LAUNCHER, the variable through which rocwright puts its recorder
 # and ccache before the compiler; the overlay names this directory as HIP_CLANG_PATH.
 mkdir -p "$build/hip-clang"
