@@ -34,14 +34,17 @@ cat >.gitignore <<'END'
 *.egg-info/
 __pycache__/
 *.so
+/aten/src/ATen/Config.h
 /aten/src/ATen/cuda/CUDAConfig.h
 /aten/src/ATen/hip/HIPConfig.h
+/tools/shared/_utils_internal.py
 /torch/_C/__init__.pyi
 /torch/_C/_VariableFunctions.pyi
 /torch/_VF.pyi
 /torch/bin/
 /torch/csrc/api/include/torch/version.h
 /torch/csrc/autograd/generated/
+/torch/csrc/inductor/aoti_torch/generated/*.cpp
 /torch/csrc/lazy/generated/*.cpp
 /torch/csrc/lazy/generated/*.h
 /torch/include/
