@@ -54,7 +54,11 @@ def make_packages(
     """
     if artifacts:
         _require_artifacts(sources)
-    options = {"packaging": packaging, "version": version, "directory": str(directory.resolve())}
+    options: dict[str, object] = {
+        "packaging": packaging,
+        "version": version,
+        "directory": str(directory.resolve()),
+    }
     if overlay is not None and (rows := overlay.tables.get("distributions")):
         options["distributions"] = rows
     record = directory / stamp.NAME
