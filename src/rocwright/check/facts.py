@@ -112,7 +112,8 @@ class CodeFile:
 
     `said` is the target or group that its path names (None: its path names none), `machine` the base target
     in its header (None when it is no code object), `targets` those of a file of bundles. `wrong` says why
-    its content contradicts the path, or cannot be read.
+    its content contradicts the path, or cannot be read. `for_all` marks bundles in a database under a name
+    without a target: their library opens them by that name on every GPU, so they belong to the host.
     """
 
     member: str
@@ -120,6 +121,7 @@ class CodeFile:
     machine: str | None = None
     wrong: str | None = None
     targets: frozenset[str] = frozenset()
+    for_all: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.devices.select import Policy, Query
 from rocwright.gputest.setting import PlatformName, Setting, Wanted, gather, shown_facts
-from rocwright.gputest.skips.entries import families_table, load_entries
+from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.locked import torch_commits
@@ -163,6 +163,10 @@ class Output:
     def families(self) -> dict[str, tuple[str, ...]]:
         """The members of each family, with what the rocwright.toml adds."""
         return dict(families_table(read_overlay(self.config)))
+
+    def generic(self) -> dict[str, tuple[str, ...]]:
+        """The targets that code for generic ones runs on, with what the rocwright.toml adds."""
+        return dict(generic_targets(read_overlay(self.config)))
 
 
 SOURCE, CHOICE, GPUS, GPUS_OF_CONFIG, OUTPUT = Tested(), Choice(), Gpus(), GpusOfConfig(), Output()

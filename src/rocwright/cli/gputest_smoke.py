@@ -78,7 +78,7 @@ def gputest_smoke(
             output.families(),
             query=gpus.device_query,
             policy=gpus.gpu_policy,
-            generic=table.generic,
+            generic=output.generic(),
         )
     )
     with fresh_cache() as cache:

@@ -11,8 +11,10 @@ import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli.sdk_version import compute_version
+from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
+from rocwright.sdk.intake.deb_import import unpack_packages
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.layout import lay_out
@@ -164,8 +166,7 @@ def fetch_(
     jobs
         Packages unpacked at once (default: this machine's cores).
     """
-    if prefix.exists():
-        raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")
+    _require_new(prefix)
     distribution = this_distribution()
     cache = (cache_dir or default_cache()).resolve() / "packages"
     target = prefix.resolve()
@@ -178,6 +179,47 @@ def fetch_(
     console.out(
         f"ROCm {laid.rocm_version} in {laid.prefix}: {laid.files} files, {console.human_bytes(laid.size)}"
     )
+
+
+@app.command(name="unpack")
+def unpack_(
+    debs: Path,
+    prefix: Path,
+    /,
+    *,
+    jobs: int | None = None,
+) -> None:
+    """Lay a directory of Debian packages out as a ROCm prefix, to be split or built against.
+
+    Parameters
+    ----------
+    debs
+        Directory of .deb files: AMD's, those of a distribution that is known, or of one that a row of
+        rocwright.toml describes.
+    prefix
+        Where the installation goes; it must not exist yet.
+    jobs
+        Packages unpacked at once (default: this machine's cores).
+    """
+    _require_new(prefix)
+    target = prefix.resolve()
+    made = unpack_packages(
+        debs,
+        target,
+        log=target.with_name(target.name + ".log"),
+        threads=jobs or available_cores(),
+        overlay=read_overlay(),
+    )
+    for name in made.left_out:
+        console.say(f"left out: {name} (no package of ROCm)")
+    for name in made.missing:
+        console.say(f"not there: {name}, a package of {made.origin}'s ROCm")
+    console.out(f"{made.origin} in {made.prefix}: {made.packages} packages")
+
+
+def _require_new(prefix: Path) -> None:
+    if prefix.exists():
+        raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")
 
 
 def _make(
@@ -198,6 +240,7 @@ def _make(
         packaging,
         version=shape.version,
         artifacts=artifacts,
+        overlay=read_overlay(),
         threads=threads,
         note=console.say,
     )

@@ -25,6 +25,7 @@ OVERLAID = (
     "compat_features",
     "compat_libraries",
     "contract",
+    "distributions",
     "families",
     "indexes",
     "profiles",

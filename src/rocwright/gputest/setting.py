@@ -16,6 +16,7 @@ from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import DeviceGroup, Policy, Query, device_env, parse_wanted, select
 from rocwright.gputest.devices.visible import unwanted
 from rocwright.gputest.environment import ChildEnvironment
+from rocwright.gputest.skips.entries import generic_targets
 from rocwright.gputest.skips.hold import Place, place_of, state_of
 from rocwright.gputest.upstream.checkout import Checkout, read_checkout, require_match
 from rocwright.model.skips import Here, SkipEntry
@@ -134,16 +135,16 @@ def gather(
     if wanted.cpu:
         return Setting(wanted.python, facts, checkout, {"": ()}, platform, wanted.pytorch_version, (said,))
     by_target: dict[str, tuple[DeviceGroup, ...]] = {}
-    for group in _select(wanted, facts, table, families):
+    for group in _select(wanted, facts, families):
         by_target[group.target] = (*by_target.get(group.target, ()), group)
     return Setting(wanted.python, facts, checkout, by_target, platform, wanted.pytorch_version, (said,))
 
 
 def _select(
-    wanted: Wanted, facts: TorchFacts, table: SuiteTable, families: Mapping[str, tuple[str, ...]]
+    wanted: Wanted, facts: TorchFacts, families: Mapping[str, tuple[str, ...]]
 ) -> tuple[DeviceGroup, ...]:
     return select(
-        facts, wanted.family, families, query=wanted.query, policy=wanted.policy, generic=table.generic
+        facts, wanted.family, families, query=wanted.query, policy=wanted.policy, generic=generic_targets()
     )
 
 

@@ -103,6 +103,12 @@ def classify(path: str, table: DeviceFiles, targets: frozenset[str]) -> DeviceFi
     return None
 
 
+def in_database(path: str, table: DeviceFiles) -> bool:
+    """Whether a file lies where libraries look for device files; with no target in its path it serves all."""
+    rooted = "/" + path.lstrip("/")
+    return any(_compiled(handler.area + "**").fullmatch(rooted) for handler in table.handler)
+
+
 def _settle(
     handler: Handler, path: str, starts: list[int], table: DeviceFiles, targets: frozenset[str]
 ) -> DeviceFile | Unplaced:

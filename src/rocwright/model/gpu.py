@@ -102,11 +102,13 @@ def _order(base: str) -> tuple[int, str]:
 class Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The family table: family name to base targets, and what the pipeline builds and tests of them.
 
-    A later row of the same name takes the place of an earlier one.
+    A later row of the same name takes the place of an earlier one. `generic` maps generic targets to those
+    that their code runs on.
     """
 
     families: dict[str, tuple[str, ...]]
     family: tuple[FamilyRow, ...] = ()
+    generic: dict[str, tuple[str, ...]] = {}
 
     def __post_init__(self) -> None:
         check_rows(self.family, self.families)

@@ -99,8 +99,6 @@ class SuiteTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     units: UnitFiles
     environment: ChildVariables
     limits: Limits
-    # What code for a generic target runs on.
-    generic: dict[str, tuple[str, ...]]
     config: tuple[ConfigRow, ...]
     shards: ShardRules
     upstream: Upstream

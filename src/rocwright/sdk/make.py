@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.sdk import stamp
 from rocwright.sdk.build import BuiltPackages, build_packages
@@ -40,6 +41,7 @@ def make_packages(
     *,
     version: str | None = None,
     artifacts: bool = False,
+    overlay: Overlay | None = None,
     threads: int = 2,
     note: Callable[[str], None] = lambda _: None,
 ) -> Made:
@@ -47,18 +49,26 @@ def make_packages(
 
     `sources` is one installed tree (split or not), one directory of artifacts or of Debian packages, or
     archives of artifacts and directories of them; with `artifacts`, an installed tree is refused. `version`
-    overrides what the ROCm says of itself. Raises as the readers and `build_packages`; `NoSpace` before
-    anything is written.
+    overrides what the ROCm says of itself; `overlay` may tell of further distributions. Raises as the readers
+    and `build_packages`; `NoSpace` before anything is written.
     """
     if artifacts:
         _require_artifacts(sources)
-    options = {"packaging": packaging, "version": version, "directory": str(directory.resolve())}
+    options: dict[str, object] = {
+        "packaging": packaging,
+        "version": version,
+        "directory": str(directory.resolve()),
+    }
+    if overlay is not None and (rows := overlay.tables.get("distributions")):
+        options["distributions"] = rows
     record = directory / stamp.NAME
     before = stamp.unchanged(record, options, sources, BuiltPackages)
     if before is not None:
         return Made(before, unchanged=True)
     begun = stamp.begin(record, options, sources)
-    with opened(sources, directory, version=version, without=packaging.without, threads=threads) as tree:
+    with opened(
+        sources, directory, version=version, without=packaging.without, overlay=overlay, threads=threads
+    ) as tree:
         require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
         words = f"{len(tree.parts)} {'targets' if tree.split else 'families'}" if tree.parts else "one tree"
         note(f"ROCm {tree.version}: {len(tree.host.files)} files, {words}")
@@ -74,6 +84,7 @@ def opened(
     *,
     version: str | None = None,
     without: Sequence[str] = (),
+    overlay: Overlay | None = None,
     threads: int = 2,
 ) -> Iterator[RocmTree]:
     """The ROCm that `sources` are; archives are unpacked below `scratch` for as long as it is open."""
@@ -88,7 +99,7 @@ def opened(
             yield read_artifacts(place, table, version=version, without=without)
     elif len(sources) == 1 and holds_packages(sources[0]):
         with _place(scratch) as place:
-            made = unpack_packages(sources[0], place, log=scratch / _LOG, threads=threads)
+            made = unpack_packages(sources[0], place, log=scratch / _LOG, threads=threads, overlay=overlay)
             left_out = [(name, "no package of ROCm") for name in made.left_out]
             left_out += [
                 (name, f"a package of {made.origin}'s ROCm that is not there") for name in made.missing

@@ -370,6 +370,20 @@ def test_files_of_bundles(packed: bool, large: bool, tmp_path: Path) -> None:
     assert wrong is not None and targets == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "for_all"),
+    [
+        # As hipBLASLt 1.1 has it.
+        ("demo/hipblaslt/library/hipblasltTransform.hsaco", True),
+        ("demo/hipblaslt/library/Kernels_gfx906.hsaco", False),
+        ("demo/lib/kernels.hsaco", False),
+    ],
+)
+def test_bundles_that_are_opened_by_one_name_on_every_gpu(name: str, for_all: bool, tmp_path: Path) -> None:
+    [one] = gathered(tmp_path, name, bundle([("gfx906", code("gfx906", b"", 1))])).code
+    assert (one.for_all, one.targets) == (for_all, {"gfx906"})
+
+
 # Archives.
 
 

@@ -169,6 +169,14 @@ def test_a_host_wheel_has_no_device_code_of_any_kind() -> None:
     ]
 
 
+def test_a_host_may_have_bundles_that_are_opened_by_one_name_on_every_gpu() -> None:
+    name, targets = "torch/lib/hipblaslt/library/hipblasltTransform.hsaco", frozenset({"gfx908", "gfx942"})
+    for_all = wheel("torch", extras=HOST, code=(CodeFile(name, targets=targets, for_all=True),))
+    assert members("device-in-host", for_all) == []
+    other = wheel("torch", extras=HOST, code=(CodeFile("torch/lib/kernels.hsaco", targets=targets),))
+    assert members("device-in-host", other) == ["torch/lib/kernels.hsaco"]
+
+
 def test_a_wheel_is_a_host_when_it_offers_device_wheels_or_one_requires_it() -> None:
     library = elf("_rocm_sdk_libraries/lib/librocblas.so.5", targets=frozenset({"gfx942"}))
     host = wheel("rocm-sdk-libraries", library, requires=["rocm-sdk-core==1"])

@@ -107,6 +107,8 @@ def test_zeros_are_no_wheel(tmp_path: Path) -> None:
         (["sdk", "import", "."], 3, "InvalidPrefix", "is no ROCm installation"),
         (["sdk", "import", "nowhere"], 3, "InvalidPrefix", "nowhere is no directory"),
         (["sdk", "fetch", "."], 2, "UsageError", "exists already"),
+        (["sdk", "unpack", ".", "."], 2, "UsageError", "exists already"),
+        (["sdk", "unpack", ".", "rocm"], 3, "InvalidInput", "there is no *.deb"),
         (["demo", "--list-steps", "--targets", "gfx90a,mi300"], 3, "InvalidTarget", "'mi300'"),
         (["demo", "--list-steps", "--targets", ","], 2, "UsageError", "no GPU target"),
         (["checkout", "tourch"], 2, "UsageError", "'tourch'"),

@@ -15,7 +15,6 @@ from rocwright.gputest.devices.select import (
     select,
 )
 from rocwright.model.gpu import Families
-from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import Device, TorchFacts
 
 FAMILIES = {
@@ -175,7 +174,7 @@ def test_cuda() -> None:
     ],
 )
 def test_what_code_runs_on(target: str, architectures: tuple[str, ...], runs: bool) -> None:
-    generic = load_table("tests", SuiteTable).generic
+    generic = load_table("families", Families).generic
     assert built_for(target, architectures, generic) is runs
 
 

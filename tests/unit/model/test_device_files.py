@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
-from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
+from rocwright.model.device_files import (
+    DeviceFile,
+    DeviceFiles,
+    Unplaced,
+    classify,
+    in_database,
+    known_targets,
+)
 from rocwright.model.gpu import Families, Target, parse_target
 
 TABLE = load_table("device_files", DeviceFiles)
@@ -319,3 +326,17 @@ names = {names}
         parse_table(text, DeviceFiles, where="mine.toml")
     assert "'mine'" in caught.value.what
     assert "<target>" in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("lib/hipblaslt/library/hipblasltTransform.hsaco", True),
+        ("rocblas/4.4.1/library/TensileLibrary.dat", True),
+        ("share/miopen/db/gfx90a68.kdb", True),
+        ("lib/libhipblaslt.so.1", False),
+        ("share/doc/rocblas/copyright", False),
+    ],
+)
+def test_databases_are_known_by_where_they_lie(path: str, there: bool) -> None:
+    assert in_database(path, TABLE) is there

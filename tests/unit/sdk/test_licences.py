@@ -31,6 +31,11 @@ LLVM = "Apache-2.0 WITH LLVM-exception"
 
 # Written by hand, after the licence files of each project.
 KNOWN = {
+    # As Debian places them.
+    "share/cmake/hipcub/hipcub-config.cmake": "BSD-3-Clause",
+    "share/cmake/rocprim/rocprim-config.cmake": "BSD-3-Clause AND MIT",
+    "share/cmake/rocthrust/rocthrust-config.cmake": "Apache-2.0",
+    "include/hipblaslt-export.h": "MIT",
     "bin/hipcc": "MIT",
     "bin/rocminfo": "NCSA",
     "bin/amdclang++": LLVM,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sdk_trees as trees
 
+from rocwright.data.overlay import Overlay, parse_overlay
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
 from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages
 
@@ -46,8 +47,8 @@ class Debs:
         shutil.rmtree(tree)
         return deb
 
-    def unpack(self) -> PrefixOfPackages:
-        return unpack_packages(self.directory, self.root / "rocm", log=self.root / "log")
+    def unpack(self, overlay: Overlay | None = None) -> PrefixOfPackages:
+        return unpack_packages(self.directory, self.root / "rocm", log=self.root / "log", overlay=overlay)
 
     def refused(self, kind: type[RocwrightError]) -> RocwrightError:
         """What is said; checks that nothing is left but the log."""
@@ -130,6 +131,43 @@ def test_a_distributions_packages_are_laid_out_by_its_table(debs: Debs) -> None:
     assert not list((debs.root / "rocm").rglob("libc.so*"))
     assert {"hipcc", "clang-15"} <= set(done.missing)
     assert "zlib1g" not in done.missing
+
+
+SID = """
+[[distributions.distribution]]
+id = "debian"
+version_id = "sid"
+rocm_version = "6.4.3"
+triplet = "x86_64-linux-gnu"
+family = "debian-sid"
+packages = ["libamdhip64-6", "zlib1g"]
+links = { "lib/libhip.so" = "libamdhip64.so.6.4" }
+files = { "include/rocm-core/rocm_version.h" = "#pragma once\\n" }
+[[distributions.distribution.map]]
+from = "lib/x86_64-linux-gnu/lib*"
+to = "lib/"
+[[distributions.distribution.map]]
+from = "**"
+to = ""
+"""
+
+
+def test_packages_of_another_distribution_are_laid_out_by_the_users_row(debs: Debs) -> None:
+    debs.add("libamdhip64-6", "usr/lib/x86_64-linux-gnu/libamdhip64.so.6.4", version="6.4.3-5")
+    overlay = parse_overlay(SID, where="rocwright.toml")
+    done = debs.unpack(overlay)
+    assert (done.origin, done.missing) == ("debian-sid", ("zlib1g",))
+    assert {
+        path: text for path, text in tree(debs.root / "rocm").items() if path != ".info/packages.json"
+    } == {
+        ".info/version": "6.4.3\n",
+        "include/rocm-core/rocm_version.h": "#pragma once\n",
+        "lib/libamdhip64.so.6.4": "libamdhip64-6",
+        "lib/libhip.so": "-> libamdhip64.so.6.4",
+    }
+    # Without the row they are no packages that are known here.
+    shutil.rmtree(debs.root / "rocm")
+    assert "distributions.distribution" in str(debs.refused(InvalidInput).next_step)
 
 
 def test_an_old_prefix_stays_until_the_new_one_is_whole(debs: Debs) -> None:

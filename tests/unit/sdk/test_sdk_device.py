@@ -113,6 +113,20 @@ def test_a_group_is_required_by_the_targets_that_it_serves(split: Path, tmp_path
     assert_extras_are_complete(found)
 
 
+def test_generic_code_is_required_by_the_targets_that_it_runs_on(split: Path, tmp_path: Path) -> None:
+    """As Debian's rocSOLVER 6.4 has it: for RDNA 3 there is generic code, and no other."""
+    with_files(split, ("blas_lib_gfx11-generic", "lib/rocblas/library/x_gfx11-generic.dat", b"data"))
+    found = artifacts.packages(build_packages(artifacts.read(split), tmp_path / "dist"))
+    libraries, generic = "rocm-sdk-libraries==7.11.0", "rocm-sdk-device-gfx11-generic==7.11.0"
+    assert found["rocm-sdk-device-gfx1100"].requires == [libraries, generic]
+    assert found["rocm-sdk-device-gfx942"].requires == [libraries]
+    assert found["rocm-sdk-device-gfx11-generic"].requires == [libraries]
+    marker = found["rocm-sdk-device-gfx11-generic"].files["_rocm_sdk_libraries/_device_gfx11-generic.json"]
+    # Nobody's first choice: builds for what is installed would compile for all of them.
+    assert json.loads(marker)["serves"] == ["gfx11-generic"]
+    assert_extras_are_complete(found)
+
+
 # Files of several targets
 
 

@@ -55,9 +55,23 @@ set(HIP_CLANG_ROOT "${PACKAGE_PREFIX_DIR}/llvm")
 get_filename_component(_IMPORT_PREFIX "${_DIR}/../../../" REALPATH)
 file(GLOB PATHS "${_IMPORT_PREFIX}/../llvm/lib/clang/*/include")
 """
+# A package file that was written by hand climbs with a name of its own (comgr of ROCm 6.4).
+CLIMBS = """\
+get_filename_component(AMD_COMGR_PREFIX "${CMAKE_CURRENT_LIST_FILE}" PATH)
+get_filename_component(AMD_COMGR_PREFIX "${AMD_COMGR_PREFIX}" PATH)
+get_filename_component(AMD_COMGR_PREFIX "${AMD_COMGR_PREFIX}" PATH)
+include("${AMD_COMGR_PREFIX}/lib/x86_64-linux-gnu/cmake/amd_comgr/amd_comgr-targets.cmake")
+"""
+CLIMBS_MENDED = """\
+get_filename_component(AMD_COMGR_PREFIX "${CMAKE_CURRENT_LIST_FILE}" PATH)
+get_filename_component(AMD_COMGR_PREFIX "${AMD_COMGR_PREFIX}" PATH)
+include("${AMD_COMGR_PREFIX}/lib/cmake/amd_comgr/amd_comgr-targets.cmake")
+"""
 
 
-@pytest.mark.parametrize(("text", "mended"), [(EXPORTED, EXPORTED_MENDED), (CONFIG, CONFIG_MENDED)])
+@pytest.mark.parametrize(
+    ("text", "mended"), [(EXPORTED, EXPORTED_MENDED), (CONFIG, CONFIG_MENDED), (CLIMBS, CLIMBS_MENDED)]
+)
 def test_a_package_file_that_moved_up_climbs_one_step_less(text: str, mended: str) -> None:
     assert mend_cmake_text(text, moved_up=True, triplet=TRIPLET) == mended
 
@@ -244,6 +258,26 @@ def test_a_library_that_asks_for_an_executable_stack_does_so_no_longer(
     assert stack_of(tmp_path / "rocm/lib/libcareless.so.1") == "RW"
     # Nothing but that flag and the RPATH changed: it still loads.
     ctypes.CDLL(str(tmp_path / "rocm/lib/libcareless.so.1"))
+
+
+def test_files_that_the_distribution_lacks_are_written(tmp_path: Path, unpacked: Path) -> None:
+    header = "include/rocm-core/rocm_version.h"
+    prefix = tmp_path / "rocm"
+    lay_out(distribution(files={header: "#define ROCM_VERSION_MAJOR 6\n"}), unpacked, prefix)
+    assert (prefix / header).read_text() == "#define ROCM_VERSION_MAJOR 6\n"
+    # It comes from no package.
+    assert header not in (prefix / ".info/packages.json").read_text()
+
+
+def test_links_may_lead_to_files_that_the_distribution_lacks(tmp_path: Path, unpacked: Path) -> None:
+    prefix = tmp_path / "rocm"
+    lay_out(distribution(files={"include/a.h": "a"}, links={"include/b.h": "a.h"}), unpacked, prefix)
+    assert (prefix / "include/b.h").read_text() == "a"
+
+
+def test_a_file_of_the_table_where_a_package_has_one_is_an_error(tmp_path: Path, unpacked: Path) -> None:
+    with pytest.raises(InvalidPrefix, match="bin/roc-obj"):
+        lay_out(distribution(files={"bin/roc-obj": "other"}), unpacked, tmp_path / "rocm")
 
 
 def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path) -> None:

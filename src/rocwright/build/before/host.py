@@ -149,6 +149,7 @@ def _trees(plan: FamilyPlan) -> tuple[Tree, ...]:
             Path(build.tree or build.directory),
             build.requirements,
             build.requirements_files,
+            build.generated,
         )
         for build in first.values()
     )

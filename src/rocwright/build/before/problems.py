@@ -63,6 +63,15 @@ def _whole(plan: FamilyPlan, tree: Tree, host: HostFacts) -> Iterator[Problem]:
         yield Problem(
             f"{project}: {empty}", f"git -C {_quoted(path)} submodule update --init --recursive{only}", path
         )
+    for name in tree.uncalled:
+        package = str(Path(name).parent)
+        yield Problem(
+            f"{project}: {package}/__init__.py does not call {name}, through which the wheel finds ROCm's "
+            f"packages, so `import {package}` would fail",
+            f"let it do so, as newer versions of PyTorch do (import {Path(name).stem}, call initialize(), "
+            "before anything else is loaded); or build against a plain installation with --rocm-prefix",
+            path,
+        )
     if not tree.place.writable:
         yield Problem(
             f"{project}: you may not write into the checkout, and a build leaves its work there",

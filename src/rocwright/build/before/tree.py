@@ -35,7 +35,8 @@ class Tree(msgspec.Struct, frozen=True):
 
     `unhipified`: there are CUDA sources and a script that translates them, and no HIP source. `unpopulated`
     are submodules whose directories are empty, `brings` the distributions that its requirements install,
-    `longest` the length of its longest path below the checkout.
+    `longest` the length of its longest path below the checkout. `uncalled` are modules that the build puts
+    into a package whose `__init__.py` does not speak of them.
     """
 
     project: str
@@ -49,6 +50,7 @@ class Tree(msgspec.Struct, frozen=True):
     cmake: bool = False
     brings: frozenset[str] = frozenset()
     longest: int = 0
+    uncalled: tuple[str, ...] = ()
 
 
 def look_at_place(path: Path) -> Place:
@@ -73,10 +75,17 @@ def look_at_place(path: Path) -> Place:
         return Place(path=str(path), nearest=str(path), writable=False)
 
 
-def look_at_tree(project: str, directory: Path, requirements: Iterable[str], files: Iterable[str]) -> Tree:
+def look_at_tree(
+    project: str,
+    directory: Path,
+    requirements: Iterable[str],
+    files: Iterable[str],
+    generated: Iterable[str] = (),
+) -> Tree:
     """What a build needs to know of a checkout before it begins.
 
-    `requirements` are those that the build installs first, `files` requirement files below the checkout.
+    `requirements` are those that the build installs first, `files` requirement files below the checkout,
+    `generated` what the build puts there.
     """
     place = look_at_place(directory)
     if place.kind != "directory":
@@ -95,6 +104,7 @@ def look_at_tree(project: str, directory: Path, requirements: Iterable[str], fil
         cmake=(directory / "CMakeLists.txt").is_file(),
         brings=frozenset(_names(requirements)) | frozenset(_in_files(directory, files)),
         longest=seen.longest,
+        uncalled=tuple(path for path in generated if _is_uncalled(directory / path)),
     )
 
 
@@ -143,6 +153,15 @@ def _walk(root: Path) -> _Seen:
                 else:
                     seen.add(below + entry.name, entry.stat(follow_symlinks=False).st_size, own=own)
     return seen
+
+
+def _is_uncalled(module: Path) -> bool:
+    """Whether a module will lie in a package that is there and never speaks of it."""
+    try:
+        text = (module.parent / "__init__.py").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return re.search(rf"\b{re.escape(module.stem)}\b", text) is None
 
 
 def _unpopulated(directory: Path) -> tuple[str, ...]:

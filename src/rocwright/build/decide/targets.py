@@ -26,7 +26,7 @@ def parse_build_targets(flag: str | None, caller: Mapping[str, str], rocm: Rocm)
         if text and (words := _words(text)):
             return _expanded(words, origin, rocm)
     if rocm.targets:
-        return rocm.targets
+        return _not_brought(rocm.targets)
     raise UsageError(
         "no GPU target to build for: none was given, and the ROCm does not say which ones it has code for",
         next_step=f"give {FLAG}, for example {FLAG} gfx942,gfx1100",
@@ -44,6 +44,14 @@ def require_part(part: Sequence[str], targets: Sequence[str]) -> None:
         )
 
 
+def _not_brought(targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Without generic targets that are there because the package of one that they serve requires theirs."""
+    generic = load_table("families", Families).generic
+    return tuple(
+        target for target in targets if not set(generic.get(target, ())) & set(base_targets(targets))
+    )
+
+
 def _words(text: str) -> list[str]:
     return [word for word in re.split(r"[\s,;]+", text) if word]
 
@@ -54,7 +62,7 @@ def _expanded(words: list[str], origin: str, rocm: Rocm) -> tuple[str, ...]:
     for word in words:
         if word == ALL:
             known = {target for members in families.values() for target in members}
-            found.extend(rocm.targets or base_targets(known))
+            found.extend(_not_brought(rocm.targets) or base_targets(known))
         elif word in families:
             found.extend(families[word])
         else:

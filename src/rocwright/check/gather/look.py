@@ -23,7 +23,7 @@ from rocwright.check.gather.headers import Heads, Judge, plain
 from rocwright.check.gather.view import Kept
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.model.device_files import DeviceFiles, Unplaced, classify, known_targets
+from rocwright.model.device_files import DeviceFiles, Unplaced, classify, in_database, known_targets
 from rocwright.model.gpu import Families, Target, parse_target
 from rocwright.model.machines import Machines, is_code_object, machine_of, mismatch
 
@@ -166,7 +166,8 @@ class Look:
         what = f"its code for {wrong[0].said}: {wrong[0].what}" if wrong else None
         if bases and targets and not {_base(target) for target in targets} & set(bases):
             what = f"it holds code for {', '.join(sorted(targets))}"
-        return CodeFile(name, said, wrong=what, targets=targets)
+        for_all = said is None and in_database(name, self.table)
+        return CodeFile(name, said, wrong=what, targets=targets, for_all=for_all)
 
 
 def _code_sizes(bundles: Iterable[fatbin.Bundle]) -> dict[str, int]:

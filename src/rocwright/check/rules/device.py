@@ -122,8 +122,9 @@ def _in_host(facts: Facts, context: Context) -> Iterator[Problem]:
     if not _is_host(facts, context):
         return
     next_step = "split the device code again: it goes into the device wheels alone"
+    for_all = {file.member for file in facts.code if file.for_all}
     for member, targets in _serves(facts):
-        if targets:
+        if targets and member not in for_all:
             yield Problem(
                 f"it has device code for {', '.join(in_order(targets))}, which the device wheels bring",
                 next_step,

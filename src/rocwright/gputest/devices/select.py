@@ -107,7 +107,7 @@ def select(
 ) -> tuple[DeviceGroup, ...]:
     """Groups of GPUs, one for each run, in the order in which torch lists their first.
 
-    `generic` says which targets the code for generic ones runs on (table `tests`).
+    `generic` says which targets the code for generic ones runs on (table `families`).
     Raises `UsageError` for an unknown family, `NoGpu` listing what is there when nothing fits.
     """
     wanted = parse_wanted(family, families)

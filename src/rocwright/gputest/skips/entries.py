@@ -55,6 +55,11 @@ def families_table(overlay: Overlay | None = None) -> FamilyMembers:
     return load_table("families", Families, overlay).families
 
 
+def generic_targets(overlay: Overlay | None = None) -> FamilyMembers:
+    """Which targets the code for generic ones runs on."""
+    return load_table("families", Families, overlay).generic
+
+
 def load_entries(files: Sequence[Path] = (), overlay: Overlay | None = None) -> tuple[SkipEntry, ...]:
     """The built-in entries, those of an overlay, and those of files of the form of `skips.toml`, in order.
 

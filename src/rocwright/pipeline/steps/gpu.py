@@ -15,7 +15,7 @@ from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import select
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.recorded import run_recorded
-from rocwright.gputest.skips.entries import families_table, load_entries
+from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.gputest.smoke import Verdicts
 from rocwright.gputest.smoke_suite import SmokeSetting, plan_smoke, smoke_tests
 from rocwright.gputest.tell import Teller
@@ -164,7 +164,7 @@ def run_smoke(
     table = load_table("tests", SuiteTable, overlay)
     families = dict(families_table(overlay))
     facts = probe(python, drop_env=table.environment.removed, note=note)
-    groups = select(facts, family, families, generic=table.generic)
+    groups = select(facts, family, families, generic=generic_targets(overlay))
     remove_tree(reports)
     with fresh_cache() as cache:
         setting = SmokeSetting(

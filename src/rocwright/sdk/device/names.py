@@ -49,6 +49,11 @@ def served(word: str) -> tuple[str, ...]:
     return () if target.features or target.base != word else (word,)
 
 
+def also_runs(word: str) -> tuple[str, ...]:
+    """The base targets on whose GPUs code for `<word>` runs besides: those of a generic target."""
+    return tables().families.generic.get(word, ())
+
+
 def _members(word: str) -> tuple[str, ...]:
     known = tables()
     wildcards = {name: wildcard for wildcard, name in known.device_files.group_names.items()}

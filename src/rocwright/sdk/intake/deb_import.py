@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, Unpacked, unpack_each, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, distributions
@@ -41,11 +42,13 @@ def holds_packages(directory: Path) -> bool:
     return directory.is_dir() and any(entry.suffix in (".deb", ".rpm") for entry in directory.iterdir())
 
 
-def unpack_packages(directory: Path, prefix: Path, *, log: Path, threads: int = 2) -> PrefixOfPackages:
+def unpack_packages(
+    directory: Path, prefix: Path, *, log: Path, threads: int = 2, overlay: Overlay | None = None
+) -> PrefixOfPackages:
     """Make a ROCm prefix of the `*.deb` in `directory`; it appears whole or not at all.
 
     AMD's packages install below `opt/rocm-X.Y.Z`, which becomes the prefix. Those of a distribution are laid
-    out by its table. An old `prefix` is replaced.
+    out by its table, or by a row of `overlay`. An old `prefix` is replaced.
 
     Raises `MissingTool` without dpkg-deb; `InvalidInput` for a damaged package, none at all, RPM packages,
     two of one name, several architectures, packages of no known distribution; `InvalidPrefix` for packages of
@@ -67,7 +70,7 @@ def unpack_packages(directory: Path, prefix: Path, *, log: Path, threads: int = 
             _merge(packages, name, prefix)
             wanted: tuple[str, ...] = ()
         else:
-            row = _distribution(packages, directory)
+            row = _distribution(packages, directory, overlay)
             # The table says nothing of others; of the C library it would make a part of ROCm.
             for package in packages:
                 if package.control.name not in row.packages:
@@ -169,12 +172,12 @@ def _move(place: Path, target: Path, here: str, name: str) -> None:
         place.rename(target)
 
 
-def _distribution(packages: Iterable[Unpacked], directory: Path) -> Distribution:
+def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overlay | None) -> Distribution:
     """The one whose packages, in the version of its ROCm, are most of these."""
     shipped = [(package.control.name, _upstream(package.control.version)) for package in packages]
     scores = [
         (sum(name in row.packages and version == row.rocm_version for name, version in shipped), row)
-        for row in distributions()
+        for row in distributions(overlay)
     ]
     score, best = max(scores, key=lambda item: item[0])
     if not score:
@@ -182,7 +185,8 @@ def _distribution(packages: Iterable[Unpacked], directory: Path) -> Distribution
         raise InvalidInput(
             f"these are no ROCm packages of AMD, nor of a distribution that is known here ({known})",
             where=directory,
-            next_step="install them and give the directory that holds bin/, include/ and lib/",
+            next_step="install them and give the directory that holds bin/, include/ and lib/, or write "
+            "[[distributions.distribution]] for them into rocwright.toml",
         )
     return best
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.data import load_table
+from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidPrefix, Unreachable
 from rocwright.model.patterns import compile_pattern
 from rocwright.sdk.links import follow, normalise, relative_link
@@ -26,7 +27,10 @@ class MapRule(
 
 
 class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """What one release of one distribution packages, and where its files belong."""
+    """What one release of one distribution packages, and where its files belong.
+
+    `links` (path to link text) and `files` (path to content) are what a ROCm has and its packages lack.
+    """
 
     id: str
     version_id: str
@@ -36,6 +40,7 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     packages: tuple[str, ...]
     map: tuple[MapRule, ...]
     links: dict[str, str]
+    files: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -74,9 +79,9 @@ def _substitute(target: str, match: re.Match[str], path: str) -> str:
     return filled.replace("**", match.groupdict().get("rest") or "")
 
 
-def distributions() -> tuple[Distribution, ...]:
-    """Every distribution whose packages are known."""
-    return load_table("distributions", _Table).distribution
+def distributions(overlay: Overlay | None = None) -> tuple[Distribution, ...]:
+    """Every distribution whose packages are known, those of a user's `rocwright.toml` included."""
+    return load_table("distributions", _Table, overlay).distribution
 
 
 def this_distribution(os_release: Path = Path("/etc/os-release")) -> Distribution:
@@ -117,7 +122,7 @@ def place(distribution: Distribution, files: Iterable[str], links: Mapping[str, 
     belong at one place.
     """
     moved = _moves(distribution, files)
-    present = set(moved.values())
+    present = {*moved.values(), *distribution.files}
     placed: dict[str, str] = {}
     left_out = 0
     for path, text in links.items():
@@ -140,7 +145,7 @@ def place(distribution: Distribution, files: Iterable[str], links: Mapping[str, 
 
 def _moves(distribution: Distribution, files: Iterable[str]) -> dict[str, str]:
     moved: dict[str, str] = {}
-    taken: dict[str, str] = {}
+    taken = dict.fromkeys(distribution.files, "the table's own file")
     for path in files:
         to = distribution.destination(path)
         if to is None:

@@ -64,9 +64,9 @@ def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut
         _mend_perl(beside)
         _mend_enumerator(beside)
         _mend_hipcc(beside)
-        info = beside / ".info" / "version"
-        info.parent.mkdir()
-        info.write_text(distribution.rocm_version + "\n", encoding="utf-8")
+        for path, text in {".info/version": f"{distribution.rocm_version}\n", **distribution.files}.items():
+            (beside / path).parent.mkdir(parents=True, exist_ok=True)
+            (beside / path).write_text(text, encoding="utf-8")
         brought = ((sources[old].package, new) for old, new in placement.files)
         Listing.of(distribution.name, brought).write(beside)
         rpaths = _mend_elf(beside, [new for _, new in placement.files])
@@ -110,7 +110,8 @@ def _move(placement: Placement, sources: Mapping[str, _Source], prefix: Path) ->
         link.symlink_to(text)
 
 
-_PREFIX_STEP = 'get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)\n'
+# One directory up, whatever the file calls its prefix: _IMPORT_PREFIX, AMD_COMGR_PREFIX.
+_PREFIX_STEP = re.compile(r'get_filename_component\((\w*PREFIX) "\$\{\1\}" PATH\)\n')
 
 _CLIMBS_FOUR = re.compile(r'((?:PACKAGE_PREFIX_DIR|_IMPORT_PREFIX) "\$\{\w+\})/\.\./\.\./\.\./\.\.')
 
@@ -127,7 +128,7 @@ def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
     text = text.replace("set(HIP_CLANG_ROOT /usr)", 'set(HIP_CLANG_ROOT "${PACKAGE_PREFIX_DIR}/llvm")')
     if moved_up:
         # Exported targets climb one directory a line; package files spell the way as ../../../..
-        text = text.replace(_PREFIX_STEP, "", 1)
+        text = _PREFIX_STEP.sub("", text, count=1)
         text = _CLIMBS_FOUR.sub(r"\1/../../..", text)
     return text
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 import msgspec
 
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.device.names import served
+from rocwright.sdk.device.names import also_runs, served
 from rocwright.sdk.legal.sbom import SBOM_PATH
 from rocwright.sdk.plan.devel import DevelPayload
 from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
@@ -79,10 +79,11 @@ class Maker:
     ) -> WheelPlan:
         """A device package; `code` are the full targets in it, `among` the words of all device packages.
 
-        A single target requires the groups among them that serve it.
+        A single target requires the groups among them that serve it, and the generic target whose code runs
+        on it: some libraries have nothing else for it (rocSOLVER of Debian's ROCm 6.4).
         """
         named = device(word)
-        groups = [device(o).distribution for o in among if o != word and word in served(o)]
+        groups = [device(o).distribution for o in among if o != word and word in (*served(o), *also_runs(o))]
         marker = {
             "code": sorted(code),
             "serves": list(served(word)),

@@ -116,6 +116,26 @@ def test_sources_without_a_hip_file_are_not_translated(source: Path) -> None:
     assert not look_at_tree("torch", source, (), ()).unhipified
 
 
+@pytest.mark.parametrize(
+    ("text", "uncalled"),
+    [
+        ("from . import _rocm_init\n_rocm_init.initialize()\n", ()),
+        # As PyTorch 2.6 is.
+        ("from torch._C import *\n", ("torch/_rocm_init.py",)),
+        ("import my_rocm_initial\n", ("torch/_rocm_init.py",)),
+    ],
+)
+def test_a_module_that_nobody_would_import_is_seen(
+    source: Path, text: str, uncalled: tuple[str, ...]
+) -> None:
+    write(source, "torch/__init__.py", text=text)
+    assert look_at_tree("torch", source, (), (), ["torch/_rocm_init.py"]).uncalled == uncalled
+
+
+def test_a_package_that_is_not_there_calls_nothing_wrong(source: Path) -> None:
+    assert look_at_tree("torch", source, (), (), ["torch/_rocm_init.py"]).uncalled == ()
+
+
 def test_sources_without_a_script_or_without_cuda_need_no_translation(tmp_path: Path) -> None:
     write(tmp_path / "a", "tools/amd_build/build_amd.py", "x.cpp")
     write(tmp_path / "b", "x.cu")

@@ -125,6 +125,13 @@ MISSING = "check it out (`rocwright checkout torch`) or name the directory where
             "rocwright hipify '/my src'",
         ),
         (
+            tree(uncalled=("torch/_rocm_init.py",)),
+            "torch: torch/__init__.py does not call torch/_rocm_init.py, through which the wheel finds "
+            "ROCm's packages, so `import torch` would fail",
+            "let it do so, as newer versions of PyTorch do (import _rocm_init, call initialize(), before "
+            "anything else is loaded); or build against a plain installation with --rocm-prefix",
+        ),
+        (
             tree(unpopulated=("third_party/fmt",)),
             "torch: the submodule third_party/fmt is empty",
             "git -C /src/torch submodule update --init --recursive --force -- third_party/fmt",

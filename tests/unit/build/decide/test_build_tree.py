@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from plans_by_hand import one, trees
 
@@ -182,6 +183,8 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
 
 KNOWN = Rocm(version="7", root="/r", bin="/r", cmake="/r", targets=("gfx942", "gfx1100"))
 
+GENERIC = msgspec.structs.replace(KNOWN, targets=("gfx11-generic", "gfx1100", "gfx9-generic"))
+
 
 @pytest.mark.parametrize(
     ("flag", "variable", "rocm", "targets"),
@@ -194,6 +197,10 @@ KNOWN = Rocm(version="7", root="/r", bin="/r", cmake="/r", targets=("gfx942", "g
         ("", "", KNOWN, ("gfx942", "gfx1100")),
         (" , ", None, KNOWN, ("gfx942", "gfx1100")),
         ("all", None, KNOWN, ("gfx942", "gfx1100")),
+        # The package of gfx1100 brings the generic one; alone it was asked for.
+        (None, None, GENERIC, ("gfx1100", "gfx9-generic")),
+        ("all", None, GENERIC, ("gfx1100", "gfx9-generic")),
+        ("gfx11-generic", None, GENERIC, ("gfx11-generic",)),
     ],
 )
 def test_targets_of_flag_variable_and_rocm(
