@@ -74,8 +74,8 @@ def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable, builds: Sequence[
         return []
     return [
         f"{wanted.cache} will not see HIP code: hipcc of ROCm {rocm.version} has no HIP_CLANG_LAUNCHER, that "
-        f"of {table.hip_launcher_since} and later has; a wrapper in a directory that HIP_CLANG_PATH names does "
-        "it, too (examples/real-pytorch)"
+        f"of {table.hip_launcher_since} and later has; a wrapper in a directory that HIP_CLANG_PATH names "
+        "does it, too (examples/real-pytorch)"
     ]
 
 
