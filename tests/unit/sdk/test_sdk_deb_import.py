@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import sdk_trees as trees
 
+from rocwright.cli import app
 from rocwright.data.overlay import Overlay, parse_overlay
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
 from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages
@@ -168,6 +169,23 @@ def test_packages_of_another_distribution_are_laid_out_by_the_users_row(debs: De
     # Without the row they are no packages that are known here.
     shutil.rmtree(debs.root / "rocm")
     assert "distributions.distribution" in str(debs.refused(InvalidInput).next_step)
+
+
+def test_sdk_unpack_reads_the_overlay_of_the_current_directory(
+    debs: Debs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    debs.add("libamdhip64-6", "usr/lib/x86_64-linux-gnu/libamdhip64.so.6.4", version="6.4.3-5")
+    debs.add("libc6", "lib/x86_64-linux-gnu/libc.so.6", version="2.43-7")
+    (debs.root / "rocwright.toml").write_text(SID)
+    monkeypatch.chdir(debs.root)
+    app(["sdk", "unpack", "debs", "rocm"], result_action="return_value")
+    said = capsys.readouterr()
+    assert said.out == f"debian-sid in {debs.root.resolve()}/rocm: 2 packages\n"
+    assert said.err.splitlines() == [
+        "left out: libc6 (no package of ROCm)",
+        "not there: zlib1g, a package of debian-sid's ROCm",
+    ]
+    assert (debs.root / "rocm/lib/libamdhip64.so.6.4").is_file()
 
 
 def test_an_old_prefix_stays_until_the_new_one_is_whole(debs: Debs) -> None:

@@ -19,7 +19,7 @@ def family_notes(
         *_cost(wanted, table, recipes),
         *_missing(rocm, wanted),
         *_cache(wanted, builds),
-        *_hip_cache(wanted, rocm, table),
+        *_hip_cache(wanted, rocm, table, builds),
         *_editable(builds),
         *_unknown(rocm, builds),
     )
@@ -63,15 +63,19 @@ def _cache(wanted: Wanted, builds: Sequence[BuildPlan]) -> list[str]:
     return ['should the build of aotriton end with "invalid argument", build again without --use-ccache']
 
 
-def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable) -> list[str]:
-    asked = wanted.cache == "sccache" and wanted.cache_hip and wanted.platform == "linux"
+def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> list[str]:
+    asked = wanted.cache and wanted.cache_hip and wanted.platform == "linux"
     if not asked or rocm.version == VERSION or not table.hip_launcher_since:
         return []
     if parse_version(rocm.version).release >= parse_version(table.hip_launcher_since).release:
         return []
+    # A directory of the user's own, whose clang++ may run the launcher.
+    if all("HIP_CLANG_PATH" in plan.env for plan in builds):
+        return []
     return [
-        f"sccache will not see HIP code: hipcc of ROCm {rocm.version} has no HIP_CLANG_LAUNCHER, that of "
-        f"{table.hip_launcher_since} and later has"
+        f"{wanted.cache} will not see HIP code: hipcc of ROCm {rocm.version} has no HIP_CLANG_LAUNCHER, that "
+        f"of {table.hip_launcher_since} and later has; a wrapper in a directory that HIP_CLANG_PATH names "
+        "does it, too (examples/real-pytorch)"
     ]
 
 

@@ -8,6 +8,7 @@ from plans_by_hand import LINUX, family, one, tree, trees
 
 from rocwright.build.decide.family import FamilyPlan, running_python
 from rocwright.build.decide.plan import BuildPlan, with_built
+from rocwright.build.decide.recipe import recipes
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.errors import InvalidInput, UsageError
 
@@ -138,7 +139,13 @@ def test_an_older_hipcc_has_no_launcher() -> None:
     assert told("7.12.0", cache="sccache")
     assert not told("7.13.0a20260101", cache="sccache")
     assert not told("7.12.0", cache="sccache", cache_hip=False)
-    assert not told("7.12.0", cache="ccache")
+    # hipcc itself passes the compiler by, whichever cache is asked for.
+    assert told("7.12.0", cache="ccache")
+    assert not told("7.12.0")
+    # Whoever has a wrapper of his own was told.
+    table = recipes()
+    own = [msgspec.structs.replace(row, env={**row.env, "HIP_CLANG_PATH": "/w"}) for row in table.recipe]
+    assert not told("7.12.0", cache="ccache", table=msgspec.structs.replace(table, recipe=tuple(own)))
 
 
 # ---- what targets cost ----
