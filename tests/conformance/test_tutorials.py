@@ -212,7 +212,7 @@ TUTORIALS: dict[tuple[str, str], tuple[Play, Sequence[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "section"), TUTORIALS, ids=" ".join)
+@pytest.mark.parametrize(("document", "section"), TUTORIALS, ids=map(" ".join, TUTORIALS))
 def test_a_section_is_followed_from_top_to_bottom(world: World, document: str, section: str) -> None:
     play, printed = TUTORIALS[document, section]
     typed = play(world).done

@@ -88,8 +88,11 @@ def environment(world: World) -> Path:
         venv = place / "venv"
         words = ["-m", "venv", "--without-pip", "--system-site-packages", str(venv)]
         subprocess.run([str(python), *words], check=True)
-        pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin/python"), "install", "-q"]
         env = {**os.environ, "PIP_CACHE_DIR": str(world.root / "pip-cache")}
+        # That of the Python that runs the tests may be older than this torch's Python.
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(place / "pip"), "pip>=25"]
+        subprocess.run(pip, check=True, env=env)
+        pip = [str(venv / "bin/python"), str(place / "pip/pip"), "install", "-q"]
         subprocess.run([*pip, str(world.wheel()), *_PLUGINS], check=True, env=env)
         # Debian's program starts a Python that is not there.
         pytest = venv / "bin/pytest"
