@@ -41,13 +41,16 @@ def render() -> str:
     text += ["| Document | What it describes |", "| --- | --- |"]
     text += [f"| {name} | {what} |" for name, what in DOCUMENTS.items()]
     for part, title in PARTS.items():
-        text += ["", f"## {title}", "", "| Row | From | What it is | How | Where |", "| --- " * 5 + "|"]
+        text += ["", f"## {title}", "", "| Row | What it is | How, and where |", "| --- " * 3 + "|"]
         text += [_line(row, where(cases[row.id])) for row in found if row.id.startswith(f"{part}-")]
     return "\n".join(text) + "\n"
 
 
 def _line(row: Row, place: str) -> str:
     item = row.item if "`" in row.item else f"`{row.item}`"
-    how = f"{row.how}: {row.why}" if row.why else row.how
-    cells = (row.id, row.seed.replace(",", ", "), item, how, f"`{place}`")
+    # As words, which the cells of a page can break into lines.
+    module, _, name = place.partition(".")
+    where = f"({module.replace('_', ' ')}: {name.replace('_', ' ')})"
+    how = f"**{row.how}** {where}{f'. {row.why[0].upper()}{row.why[1:]}' if row.why else ''}"
+    cells = (f"`{row.id}` {row.seed.replace(',', ', ')}", item, how)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
