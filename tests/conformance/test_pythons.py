@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.world import World
+from conformance.world import World, base_python
 from rocwright.cli.documented import DOCUMENTED
 
 # 3.11 and later are what the documents ask for; 3.10 works too.
@@ -40,7 +40,7 @@ def pythons() -> dict[str, Path]:
                 found[version] = path
                 break
     own = ".".join(map(str, sys.version_info[:2]))
-    found.setdefault(own, Path(sys._base_executable))  # type: ignore[attr-defined]
+    found.setdefault(own, base_python())
     return found
 
 

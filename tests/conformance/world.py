@@ -31,6 +31,12 @@ _KEPT = ("PIP_CERT", "SSL_CERT_FILE", "PIP_INDEX_URL", "PIP_FIND_LINKS", "PIP_DE
 _NAMED = ("external-builds", "build_tools", "third-party", ".github", "docs", "README.md", "RELEASES.md")
 
 
+def base_python() -> Path:
+    """The interpreter that the tests' own environment was made of: users have no environment yet."""
+    # `sys.executable` is that of the environment; nothing public names the other one.
+    return Path(sys._base_executable)
+
+
 @dataclass(frozen=True)
 class Done:
     """A command that came to its end: as printed, as run, and what it said; seconds of wall time."""
@@ -238,7 +244,7 @@ class World:
 
         return self.once("environment", make) / "venv"
 
-    def shell(self, home: Path, *, activated: bool = False) -> Shell:
+    def shell(self, home: Path) -> Shell:
         """A terminal in a home with the documented files of the clone below `rocwright`."""
         clone = home / "rocwright"
         for name in _NAMED:
@@ -248,10 +254,7 @@ class World:
                 shutil.copytree(source, target, symlinks=True)
             else:
                 shutil.copy2(source, target)
-        shell = Shell(self, home, clone, self._variables(home))
-        if activated:
-            self.activate(shell)
-        return shell
+        return Shell(self, home, clone, self._variables(home))
 
     def activate(self, shell: Shell) -> None:
         """As `source bin/activate` of the shared environment does."""
@@ -274,7 +277,7 @@ class World:
 
     def _programs(self) -> Path:
         """Where `python` is the interpreter that the tests run on."""
-        base = Path(sys._base_executable)  # type: ignore[attr-defined]
+        base = base_python()
         if (base.parent / "python").exists():
             return base.parent
 
