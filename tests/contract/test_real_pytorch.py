@@ -66,6 +66,20 @@ def test_prepare_reads_the_packages_out_of_the_overlay() -> None:
     assert tuple(done.stdout.split()) == sid.packages
 
 
+def test_the_patch_leaves_out_no_kernel_that_hipify_makes(tmp_path: Path) -> None:
+    """CMake runs the lines of the patch: native/hip also holds what hipify makes of native/cuda."""
+    (patch,) = (EXAMPLE / "patches/pytorch").glob("*composable_kernel*.patch")
+    lines = [line[1:] for line in patch.read_text().splitlines() if re.match(r"\+(file|list|set)\(", line)]
+    kernels = tmp_path / "native/hip"
+    (kernels / "bgemm_kernels").mkdir(parents=True)
+    for name in ("SoftMax", "Backtrack_ck_", "ck_gemm_half", "bgemm_kernels/bgemm_kernel_bf16"):
+        (kernels / f"{name}.hip").touch()
+    script = tmp_path / "CMakeLists.cmake"
+    script.write_text("\n".join([*lines, 'message("${native_hip_hip}")']))
+    done = subprocess.run(["cmake", "-P", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [Path(name).stem for name in done.stderr.strip().split(";")] == ["Backtrack_ck_", "SoftMax"]
+
+
 @pytest.mark.parametrize("name", ["prepare.sh", "repository.sh", "inside.sh", "clang++"])
 def test_scripts_are_ones_for_sh(name: str) -> None:
     script = EXAMPLE / name
