@@ -16,6 +16,9 @@ from rocwright.build.units.caches import CacheUse
 from rocwright.build.units.report import BuildReport
 from rocwright.system import console
 
+# Of the sources that were not compiled, so many of a directory are named.
+_NAMED = 4
+
 
 def show_plan(plan: FamilyPlan) -> None:
     """A plan: ROCm and targets, a table of builds, then each build's commands and variables."""
@@ -153,6 +156,12 @@ def show_report(report: BuildReport, *, most: int = 10) -> None:
         console.out(f"device code: {', '.join([*said, f'host code beside it {host:.1f} s'])}")
     if report.cache is not None:
         console.out(cache_line(report.cache))
+    for project, places in report.uncompiled.items():
+        if places:
+            console.out(f"no compiler saw these device sources of {project}:")
+        for place in places:
+            names = ", ".join(place.sources[:_NAMED]) + (", …" if len(place.sources) > _NAMED else "")
+            console.out(f"  {place.directory or '.'}: {len(place.sources)} of {place.of} ({names})")
 
 
 def _memory(size: int) -> str:

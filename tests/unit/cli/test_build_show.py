@@ -15,6 +15,7 @@ from rocwright.build.run.family import FamilyResult
 from rocwright.build.run.project import BuiltWheel
 from rocwright.build.units.caches import CacheUse
 from rocwright.build.units.report import BuildReport, KindTotal, SlowUnit
+from rocwright.build.units.uncompiled import Uncompiled
 from rocwright.cli import build as door
 from rocwright.cli import show_build
 from rocwright.errors import CommandFailed
@@ -37,6 +38,13 @@ REPORT = BuildReport(
     largest="aten/SortStable.hip",
     failed=0,
     cache=CacheUse("sccache", 10, 5, 2, hip_hits=3, hip_misses=1),
+    uncompiled={
+        "torch": (
+            Uncompiled("aten/src/ATen/native/hip", tuple(f"K{n}.hip" for n in range(211)), 215),
+            Uncompiled("c10/hip/test", ("one.hip", "two.hip"), 2),
+        ),
+        "torchvision": (),
+    },
 )
 
 
@@ -64,6 +72,12 @@ def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> N
     assert "CPU time: host 4000.3 s in 1700 calls, hip 800.0 s in 255 calls; largest 2.1 GB" in lines
     assert "device code: gfx942 500.0 s, host code beside it 300.0 s" in lines
     assert "sccache: 10 found, 5 compiled, 2 not kept; of device code 3 found, 1 compiled" in lines
+    missed = lines.index("no compiler saw these device sources of torch:")
+    assert lines[missed + 1 : missed + 3] == [
+        "  aten/src/ATen/native/hip: 211 of 215 (K0.hip, K1.hip, K2.hip, K3.hip, …)",
+        "  c10/hip/test: 2 of 2 (one.hip, two.hip)",
+    ]
+    assert not any("torchvision:" in line for line in lines)
     assert "finished by an earlier run: cp312-torchvision" in lines
     assert lines[-1] == "next: rocwright check '/my out'/*.whl"
 

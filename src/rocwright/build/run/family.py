@@ -30,9 +30,10 @@ from rocwright.build.run.toolchain import rocm_identity
 from rocwright.build.run.tree import SourceTree, held_tree, state_digest
 from rocwright.build.units.caches import CacheCounter, CacheUse, advice, cache_settings
 from rocwright.build.units.launch import write_launchers
-from rocwright.build.units.ninja import find_ninja_logs
-from rocwright.build.units.records import read_units, start_units
+from rocwright.build.units.ninja import find_ninja_logs, read_ninja_log
+from rocwright.build.units.records import objects, read_units, start_units
 from rocwright.build.units.report import BuildReport, build_report, write_report
+from rocwright.build.units.uncompiled import SUFFIX, Uncompiled, uncompiled
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system import process
 from rocwright.system.files import make_directory, write_text
@@ -94,14 +95,19 @@ def run_family(
                 run.build(each)
         finally:
             use = counter.after()
-            report = _report(run.begun, work_dir, use)
+            report = _report(run.begun, work_dir, use, run.uncompiled)
         return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove(), report)
 
 
-def _report(begun: Mapping[str, Path], work_dir: Path, use: CacheUse | None) -> BuildReport:
+def _report(
+    begun: Mapping[str, Path],
+    work_dir: Path,
+    use: CacheUse | None,
+    uncompiled: Mapping[str, tuple[Uncompiled, ...]],
+) -> BuildReport:
     """Also of a build that failed: what it cost until then is in `units/report.json`."""
     logs = {project: find_ninja_logs(directory) for project, directory in begun.items()}
-    report = build_report(read_units(work_dir / "units"), ninja_logs=logs, cache=use)
+    report = build_report(read_units(work_dir / "units"), logs, use, uncompiled)
     write_report(report, work_dir / "units" / "report.json")
     return report
 
@@ -157,6 +163,7 @@ class _Run:
         self.resumed: list[str] = []
         # Project to directory. Where nothing was begun, logs of build systems tell of earlier runs.
         self.begun: dict[str, Path] = {}
+        self.uncompiled: dict[str, tuple[Uncompiled, ...]] = {}
 
     def build(self, plan: BuildPlan) -> None:
         """Build one project for one Python, or take over what an earlier run made."""
@@ -224,7 +231,16 @@ class _Run:
             raise
         if ours:
             note_installed(environment, plan.project, wheel.sha256)
+        self._miss(plan, tree)
         return wheel, made
+
+    def _miss(self, plan: BuildPlan, tree: SourceTree) -> None:
+        """Note device sources that no compiler saw, unless nobody can say what the compilers saw."""
+        logs = find_ninja_logs(Path(plan.directory))
+        made = {step.output for log in logs for step in read_ninja_log(log)}
+        made |= objects(self.work / "units", plan.project)
+        if made:
+            self.uncompiled[plan.project] = uncompiled(tree.having(SUFFIX), made)
 
     def _root(self, interpreter: Interpreter) -> Path:
         return self.work / "env" / interpreter.tag

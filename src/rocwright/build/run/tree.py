@@ -111,6 +111,14 @@ class SourceTree:
             return frozenset(self._all())
         return frozenset(path for path, state in self._changed() if state == "??")
 
+    def having(self, suffix: str) -> list[str]:
+        """Files of its history whose names end so, or, where it has none, of all that are there."""
+        if self.git is None:
+            return [path for path in self._all() if path.endswith(suffix)]
+        below = f"{self._below}/" if self._below else ""
+        found = self.git.records("ls-files", "-z", "--", self._below or ".")
+        return [path.removeprefix(below) for path in found if path.endswith(suffix)]
+
     @property
     def _below(self) -> str:
         assert self.git is not None

@@ -94,6 +94,13 @@ def peaks(directory: Path, project: str) -> list[int]:
     return sorted(known.values(), reverse=True)
 
 
+def objects(directory: Path, project: str) -> set[str]:
+    """Objects of a project that its compilers have made, in this run or an earlier one."""
+    records = (record for record in read_units(directory) if record.project == project)
+    made = {record.object for record in records if record.exit == 0 and record.kind != "other"}
+    return made.union(_known_peaks(directory).get(project, {}))
+
+
 def _known_peaks(directory: Path) -> dict[str, dict[str, int]]:
     try:
         return msgspec.json.decode((directory / PEAKS).read_bytes(), type=dict[str, dict[str, int]])

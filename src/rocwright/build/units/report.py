@@ -10,6 +10,7 @@ import msgspec
 from rocwright.build.units.caches import CacheUse
 from rocwright.build.units.ninja import read_ninja_log
 from rocwright.build.units.records import UnitRecord
+from rocwright.build.units.uncompiled import Uncompiled
 from rocwright.system.files import write_text
 
 SLOWEST = 20
@@ -43,7 +44,8 @@ class BuildReport(msgspec.Struct, frozen=True):
     `kinds` has `host`, `hip` and `link`; wall seconds add up over calls at once, so they exceed the build's.
     `targets` maps GPU targets to CPU seconds of their device code; `host` in it is the host half of device
     units. `repeated` names objects that were made more than once. `from_ninja` names projects whose times are
-    from ninja's log, because no launcher stood before their compilers.
+    from ninja's log, because no launcher stood before their compilers. `uncompiled` has, by project, device
+    sources of its checkout that no compiler saw.
     """
 
     slowest: tuple[SlowUnit, ...]
@@ -55,12 +57,14 @@ class BuildReport(msgspec.Struct, frozen=True):
     repeated: tuple[str, ...] = ()
     from_ninja: tuple[str, ...] = ()
     cache: CacheUse | None = None
+    uncompiled: Mapping[str, tuple[Uncompiled, ...]] = {}
 
 
 def build_report(
     records: Sequence[UnitRecord],
     ninja_logs: Mapping[str, Sequence[Path]] | None = None,
     cache: CacheUse | None = None,
+    uncompiled: Mapping[str, tuple[Uncompiled, ...]] | None = None,
 ) -> BuildReport:
     """The report of one run; `ninja_logs` (by project) serve where a project has no records."""
     units = [record for record in records if record.kind in KINDS]
@@ -83,6 +87,7 @@ def build_report(
         repeated=_repeated(units),
         from_ninja=tuple(sorted(name for name, steps in second.items() if steps)),
         cache=cache,
+        uncompiled=uncompiled or {},
     )
 
 

@@ -19,6 +19,7 @@ from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.family import FamilyResult, run_family
+from rocwright.build.units.uncompiled import Uncompiled
 from rocwright.errors import CommandFailed, InvalidWheel, UsageError
 from rocwright.system.interpreters import running_interpreter
 from rocwright.system.locks import turn
@@ -148,6 +149,20 @@ def slow_units(result: FamilyResult) -> list[str]:
 
 
 TAG = running_interpreter().tag
+
+
+def test_device_sources_that_no_compiler_saw_are_told(toys: Toys) -> None:
+    kernels = toys.root / "base" / "kernels"
+    kernels.mkdir()
+    for name in ("kernel.hip", "forgotten.hip", "host.cpp"):
+        (kernels / name).write_text("")
+    report = toys.run().report
+    assert report is not None
+    assert report.uncompiled == {"base": (Uncompiled("kernels", ("forgotten.hip",), 2),), "top": ()}
+    written = json.loads((toys.root / "work/units/report.json").read_text())["uncompiled"]
+    assert written["base"] == [{"directory": "kernels", "sources": ["forgotten.hip"], "of": 2}]
+
+
 BASE, TOP = "base-1.0-py3-none-any.whl", "top-2.0+1.0-py3-none-any.whl"
 
 

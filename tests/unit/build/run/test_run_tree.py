@@ -23,7 +23,7 @@ def repository(root: Path, **files: str) -> Path:
     root.mkdir(parents=True)
     git(root, "init", "-q", "-b", "main")
     for name, text in {"setup.py": "setup()\n", ".gitignore": "/build/\n/dist/\n", **files}.items():
-        (root / name).write_text(text)
+        write(root / name, text)
     git(root, "add", ".")
     git(root, "commit", "-q", "-m", "begin")
     return root
@@ -197,6 +197,19 @@ def test_a_tree_without_history_is_read_whole(tmp_path: Path) -> None:
     before = digest(root)
     write(root / "src" / "kernel.hip", "two")
     assert digest(root) != before
+
+
+def test_files_by_their_ending(tmp_path: Path) -> None:
+    """With history those of it, with names as they are; of a directory in a larger one, those below it."""
+    files = {"a.hip": "", "sub dir/b é.hip": "", "sub dir/deep/c.hip": "", "sub dir/hip": "", "d.hip.cpp": ""}
+    root = repository(tmp_path / "root", **files)
+    (root / "new.hip").write_text("")
+    assert sorted(source_tree(root).having(".hip")) == ["a.hip", "sub dir/b é.hip", "sub dir/deep/c.hip"]
+    assert sorted(source_tree(root / "sub dir").having(".hip")) == ["b é.hip", "deep/c.hip"]
+    bare = tmp_path / "bare"
+    for path in ("build/made.hip", "x/y.hip"):
+        write(bare / path, "")
+    assert source_tree(bare).having(".hip") == ["x/y.hip"]
 
 
 def test_holding_a_tree_leaves_nothing_in_it(tmp_path: Path) -> None:
