@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import typing
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from cyclopts import CycloptsError, MissingArgumentError
 
+import generate
+from blocks.commands import commands
+from blocks.errors import error_classes
+from blocks.rules import rule_ids
 from rocwright import errors
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
@@ -24,17 +26,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
 # What users read first stands beside docs/.
 WITH_README = [*PAGES, *sorted(ROOT.glob("*.md"))]
-
-
-def _load_generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rocwright_docs_generate", DOCS / "generate.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-generate = _load_generator()
 
 
 def _calls(lines: list[str], program: str) -> list[list[str]]:
@@ -120,7 +111,7 @@ def test_the_reference_shows_every_command() -> None:
     reference = (DOCS / "reference/cli.md").read_text(encoding="utf-8")
     shown = re.findall(r"^## rocwright (.+)$", reference, re.MULTILINE)
     assert {"demo", "check", "checkout", "doctor", "sdk import", "sdk fetch"} <= set(shown)
-    assert shown == [" ".join(words[1:]) for words, _ in generate.commands(app)]
+    assert shown == [" ".join(words[1:]) for words, _ in commands(app)]
 
 
 def test_an_unknown_option_does_not_parse() -> None:
@@ -189,7 +180,7 @@ def test_exit_codes_are_those_drawn_in_the_tree() -> None:
 
 
 def test_every_error_and_exit_code_named_in_the_text_exists() -> None:
-    known = {kind.exit_code for _, kind in generate.error_classes()} | {0}
+    known = {kind.exit_code for _, kind in error_classes()} | {0}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert {int(code) for code in re.findall(r"exit\s+code\s+(?:is\s+)?(\d+)", text)} <= known, page
@@ -198,7 +189,7 @@ def test_every_error_and_exit_code_named_in_the_text_exists() -> None:
 def test_every_rule_of_the_checks_is_explained() -> None:
     page = (DOCS / "reference/wheel-contract.md").read_text(encoding="utf-8")
     explained = re.findall(r"^`([a-z-]+)`\n: ", page, re.MULTILINE)
-    assert sorted(explained) == sorted(generate.rule_ids())
+    assert sorted(explained) == sorted(rule_ids())
 
 
 def test_the_rules_of_the_gate_are_explained_in_order() -> None:

@@ -1,0 +1,38 @@
+"""The tree of errors, from the classes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+
+import rocwright
+from blocks.text import code, table
+from rocwright.errors import RocwrightError
+
+
+def error_classes() -> list[tuple[int, type[RocwrightError]]]:
+    """Every error of the package with its depth in the tree, parents before children."""
+    for module in pkgutil.walk_packages(rocwright.__path__, "rocwright."):
+        # What runs beside torch is no part of the tree, and found by path only.
+        if not module.name.endswith("__main__") and ".inside." not in module.name:
+            importlib.import_module(module.name)
+
+    def below(parent: type[RocwrightError], depth: int) -> Iterator[tuple[int, type[RocwrightError]]]:
+        yield depth, parent
+        children = (kind for kind in parent.__subclasses__() if kind.__module__.startswith("rocwright."))
+        for child in sorted(children, key=lambda kind: (kind.exit_code, kind.__name__)):
+            yield from below(child, depth + 1)
+
+    return list(below(RocwrightError, 0))
+
+
+def render_errors() -> str:
+    """The tree of errors as a table."""
+    rows = []
+    for depth, kind in error_classes():
+        first = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+        meaning = "Any other refusal or failure." if depth == 0 else first
+        rows.append((str(kind.exit_code), "&nbsp;" * 4 * max(0, depth - 1) + code(kind.__name__), meaning))
+    return table(("Exit code", "Error", "Meaning"), rows)

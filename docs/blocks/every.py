@@ -1,0 +1,118 @@
+"""Every generated block of the pages by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from blocks.commands import render_cli
+from blocks.compat import compat, render_compat_about
+from blocks.errors import render_errors
+from blocks.facts import (
+    render_doctor,
+    render_family_names,
+    render_family_rows,
+    render_projects,
+    render_scripts,
+    render_versions,
+)
+from blocks.pipeline import render_ci, render_jobs, render_kinds, render_profiles
+from blocks.rules import render_rules
+from blocks.schema import schema, values
+from blocks.tested import render_conformance, render_mutations
+from rocwright.build.before.needs import Needs
+from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.fat.table import FatTable
+from rocwright.check.contract import ContractTable
+from rocwright.compat.claimed.export import Shown
+from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.sections import SECTIONS
+from rocwright.compat.doctor.values import Diagnosis
+from rocwright.data.explain import Explained, TableInfo
+from rocwright.model.channels import Channels
+from rocwright.model.compat import CompatTable
+from rocwright.model.compat_features import FeatureTable
+from rocwright.model.compat_libraries import LibraryTable
+from rocwright.model.device_files import DeviceFiles
+from rocwright.model.doctor import DoctorTable
+from rocwright.model.examples import ExampleTable
+from rocwright.model.gpu import Families
+from rocwright.model.gpus import GpuTable
+from rocwright.model.indexes import IndexTable
+from rocwright.model.landing import LandingTable
+from rocwright.model.machines import Machines
+from rocwright.model.plan import Plan
+from rocwright.model.platforms import Platforms
+from rocwright.model.probe import ProbeTable
+from rocwright.model.profile import ProfileTable
+from rocwright.model.project import ProjectTable
+from rocwright.model.signatures import SignatureTable
+from rocwright.model.skips import SkipTable
+from rocwright.model.slurm import SlurmTable
+from rocwright.model.suites import SuiteTable
+from rocwright.model.workflows import WorkflowTable
+from rocwright.pipeline.setup.triggers import Triggers
+from rocwright.sdk.intake import distribution
+from rocwright.sdk.legal.licences import LicenceTable
+from rocwright.sdk.table import PackageTable
+from rocwright.sources.changes import Change, Log
+from rocwright.sources.hipify import HipifiedTree
+from rocwright.sources.lock import SourceLock
+from rocwright.sources.prepare import Prepared
+from rocwright.wheel.reversion.table import ReversionTable
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "compat-about": render_compat_about,
+    **{f"compat-{name}": compat(name) for name in SECTIONS},
+    "compat-values": lambda: values(Shown, Answer, known=SourceLock),
+    "data-values": lambda: values(TableInfo, Explained, known=SourceLock),
+    "data-compat": lambda: schema(CompatTable),
+    "data-compat-libraries": lambda: schema(LibraryTable),
+    "data-compat-features": lambda: schema(FeatureTable),
+    "cli": render_cli,
+    "errors": render_errors,
+    "rules": render_rules,
+    "mutations": render_mutations,
+    "scripts": render_scripts,
+    "versions": render_versions,
+    "projects": render_projects,
+    "families": render_family_names,
+    "pipeline-kinds": render_kinds,
+    "pipeline-jobs": render_jobs,
+    "pipeline-profiles": render_profiles,
+    "pipeline-ci": render_ci,
+    "pipeline-plan": lambda: values(Plan, known=SourceLock),
+    "data-profiles": lambda: schema(ProfileTable),
+    "source-lock": lambda: schema(SourceLock),
+    "source-values": lambda: values(Prepared, HipifiedTree, Change, Log, known=SourceLock),
+    "data-contract": lambda: schema(ContractTable),
+    "data-families": lambda: schema(Families),
+    "data-packages": lambda: schema(PackageTable),
+    "data-licences": lambda: schema(LicenceTable),
+    "data-distributions": lambda: schema(distribution._Table),
+    "data-projects": lambda: schema(ProjectTable),
+    "data-recipes": lambda: schema(RecipeTable),
+    "data-host": lambda: schema(Needs),
+    "data-fat": lambda: schema(FatTable),
+    "data-device-files": lambda: schema(DeviceFiles),
+    "data-workflows": lambda: schema(WorkflowTable),
+    "data-machines": lambda: schema(Machines),
+    "data-platforms": lambda: schema(Platforms),
+    "data-channels": lambda: schema(Channels),
+    "data-indexes": lambda: schema(IndexTable),
+    "data-tests": lambda: schema(SuiteTable),
+    "data-skips": lambda: schema(SkipTable),
+    "data-signatures": lambda: schema(SignatureTable),
+    "data-probe": lambda: schema(ProbeTable),
+    "data-slurm": lambda: schema(SlurmTable),
+    "data-doctor": lambda: schema(DoctorTable),
+    "doctor-json": lambda: values(Diagnosis, known=SourceLock),
+    "doctor-machine": lambda: render_doctor("machine"),
+    "doctor-environment": lambda: render_doctor("environment"),
+    "data-landing": lambda: schema(LandingTable),
+    "data-gpus": lambda: schema(GpuTable),
+    "data-reversion": lambda: schema(ReversionTable),
+    "data-examples": lambda: schema(ExampleTable),
+    "data-triggers": lambda: schema(Triggers),
+    "family-rows": render_family_rows,
+    "conformance": render_conformance,
+}

@@ -1,0 +1,57 @@
+"""The wheel contract: what its rules ask, and how strictly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blocks.text import code, table
+from rocwright.check.contract import ContractTable, PackageRow
+from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules.base import Rule, SetRule
+from rocwright.data import load_table
+
+
+def rule_ids() -> list[str]:
+    """Ids of the rules over one file and over a set, in the order in which they are applied."""
+    return [*(rule.id for rule in RULES), *(rule.id for rule in SET_RULES)]
+
+
+def render_rules() -> str:
+    """The rules in the order in which they are applied: what they ask of which packages, and how strictly."""
+    rows = load_table("contract", ContractTable).package
+    cells = [(rule, f"{_packages(rule.id, rows)}: {_severity(rule, rows)}") for rule in RULES]
+    cells += [(rule, f"the set: {_set_severity(rule)}") for rule in SET_RULES]
+    return table(
+        ("Rule", "What it asks", "Of what, and how strictly"),
+        (
+            (code(rule.id), rule.summary, f"{level}{'' if rule.waivable else '; cannot be waived'}")
+            for rule, level in cells
+        ),
+    )
+
+
+def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
+    """The patterns of packages that a rule is on for."""
+    names = [name for row in rows if rule in row.rules for name in row.names]
+    return "all" if "*" in names else " ".join(map(code, names))
+
+
+def _severity(rule: Rule, rows: Sequence[PackageRow]) -> str:
+    """The severity for most packages, and for which it is another."""
+    common: str = rule.severity
+    others: list[str] = []
+    for row in rows:
+        said = row.severity.get(rule.id)
+        if said is not None and "*" in row.names:
+            common = said
+        elif said is not None:
+            others.append(f"{said} for {' '.join(map(code, row.names))}")
+    return "; ".join((common, *others))
+
+
+def _set_severity(rule: SetRule) -> str:
+    """A set rule's severity, with and without a complete set."""
+    if rule.proof:
+        return f"{rule.severity}, with `--install`"
+    without = "" if rule.open_severity is None else f"; {rule.open_severity} without `--set`"
+    return f"{rule.severity}{without}"
