@@ -37,6 +37,9 @@ def code_objects(library: Path, target: str, work: Path) -> dict[int, str]:
     loading = loader.load(library, isa=target, workdir=work, runtime_paths=[library.parent])
     if loading.error or loading.error_now:
         sys.exit(f"{library}: {loading.error or loading.error_now}")
+    for one in loading:
+        if one.reason:
+            sys.exit(f"{library}: wrapper {one.number} leads to no code object: {one.reason}")
     found = {one.wrapper: hashlib.sha256(one.read()).hexdigest() for one in loading}
     assert len(found) == len(loading), "a wrapper was registered twice"
     magics = {loader.HIPF: "fat", loader.HIPK: "split"}

@@ -197,3 +197,24 @@ def test_options_that_make_no_sense(words: list[str], text: str, capsys: pytest.
         main(["wheel", "split", *words])
     assert ended.value.code == 2
     assert text in capsys.readouterr().err
+
+
+def test_the_example_of_the_real_pytorch_compares_what_is_registered(tmp_path: Path) -> None:
+    """Its script, on a small library of torch's name; both wrappers of it have code for gfx942."""
+    script = Path(__file__).resolve().parents[3] / "examples/real-pytorch/loader.py"
+    fat = usual(fat_bytes(tmp_path / "fat"))
+    fat["torch/lib/libtorch_hip.so"] = fat.pop("torch/lib/libraw.so")
+    source = write_fat(tmp_path / "in", fat, filename=ANY)
+    split_wheel(source, tmp_path / "out")
+    parts = sorted((tmp_path / "out").glob("*.whl"))
+    said = run([sys.executable, script, "gfx942", source, *parts]).splitlines()
+    assert said[0].startswith("libtorch_hip.so: 2 fat wrappers, ")
+    assert said[1].startswith("libtorch_hip.so: 2 split wrappers, ")
+    assert said[2] == "2 of 2 wrappers lead to the same code object"
+    # Without the wheel that has the code.
+    host = [part for part in parts if "device" not in part.name]
+    alone = subprocess.run(
+        [sys.executable, script, "gfx942", source, *host], capture_output=True, text=True, check=False
+    )
+    assert alone.returncode == 1
+    assert "libtorch_hip.so: wrapper 0 leads to no code object: " in alone.stderr
