@@ -112,11 +112,15 @@ class SourceTree:
         return frozenset(path for path, state in self._changed() if state == "??")
 
     def having(self, suffix: str) -> list[str]:
-        """Files of its history whose names end so, or, where it has none, of all that are there."""
+        """Files whose names end so, without what git ignores or, where there is no history, builds make.
+
+        Those that hipify makes are new to a history whose head stays upstream's.
+        """
         if self.git is None:
             return [path for path in self._all() if path.endswith(suffix)]
         below = f"{self._below}/" if self._below else ""
-        found = self.git.records("ls-files", "-z", "--", self._below or ".")
+        kinds = ("--cached", "--others", "--exclude-standard")
+        found = self.git.records("ls-files", "-z", *kinds, "--", self._below or ".")
         return [path.removeprefix(below) for path in found if path.endswith(suffix)]
 
     @property

@@ -200,11 +200,14 @@ def test_a_tree_without_history_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_files_by_their_ending(tmp_path: Path) -> None:
-    """With history those of it, with names as they are; of a directory in a larger one, those below it."""
+    """With names as they are, new ones too, none that git ignores; of a part of a larger tree those in it."""
     files = {"a.hip": "", "sub dir/b é.hip": "", "sub dir/deep/c.hip": "", "sub dir/hip": "", "d.hip.cpp": ""}
     root = repository(tmp_path / "root", **files)
-    (root / "new.hip").write_text("")
-    assert sorted(source_tree(root).having(".hip")) == ["a.hip", "sub dir/b é.hip", "sub dir/deep/c.hip"]
+    for path in ("new/new.hip", "build/made.hip"):
+        write(root / path, "")
+    assert sorted(source_tree(root).having(".hip")) == [
+        *("a.hip", "new/new.hip", "sub dir/b é.hip", "sub dir/deep/c.hip"),
+    ]
     assert sorted(source_tree(root / "sub dir").having(".hip")) == ["b é.hip", "deep/c.hip"]
     bare = tmp_path / "bare"
     for path in ("build/made.hip", "x/y.hip"):
