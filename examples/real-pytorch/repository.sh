@@ -34,12 +34,14 @@ cat >.gitignore <<'END'
 *.egg-info/
 __pycache__/
 *.so
+/compile_commands.json
 /aten/src/ATen/Config.h
 /aten/src/ATen/cuda/CUDAConfig.h
 /aten/src/ATen/hip/HIPConfig.h
 /tools/shared/_utils_internal.py
 /torch/_C/__init__.pyi
 /torch/_C/_VariableFunctions.pyi
+/torch/_C/_nn.pyi
 /torch/_VF.pyi
 /torch/bin/
 /torch/csrc/api/include/torch/version.h
@@ -51,9 +53,12 @@ __pycache__/
 /torch/lib/*.so*
 /torch/lib/*.a
 /torch/nn/functional.pyi
+/torch/return_types.pyi
 /torch/share/
 /torch/test/
 /torch/testing/_internal/generated/annotated_fn_args.py
+/torch/utils/benchmark/utils/valgrind_wrapper/callgrind.h
+/torch/utils/benchmark/utils/valgrind_wrapper/valgrind.h
 /torch/utils/data/datapipes/datapipe.pyi
 /torch/version.py
 /torchgen/packaged/
