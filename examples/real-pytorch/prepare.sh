@@ -69,7 +69,8 @@ get_rocwright() {
     rm -rf "$build/rocwright" && mkdir "$build/rocwright"
     git -C "$here/../.." archive --format=tar HEAD | tar -C "$build/rocwright" -xf -
     [ -x "$build/rw/bin/python" ] || inside python3.13 -m venv /build/rw
-    inside /build/rw/bin/python -m pip install --quiet /build/rocwright
+    # The proof of the loader reads libraries with pyelftools, as the tests do whose stand-in it takes.
+    inside /build/rw/bin/python -m pip install --quiet /build/rocwright pyelftools
 }
 
 make_root
