@@ -91,3 +91,44 @@ def test_the_older_name_is_told(tmp_path: Path) -> None:
         done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert "torch 2.9, HIP None" in done.stdout, done.stdout
         assert ("warning: smoketests is the older name" in done.stdout) is told, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "outcomes"),
+    [
+        ("raise ModuleNotFoundError(f'ROCm library {names[0]!r} is not part of ROCm 6.4.3')", "sFF"),
+        ("return ['/somewhere/libamd_smi.so']", "FFF"),
+    ],
+    ids=["a ROCm without it", "a ROCm with it"],
+)
+def test_only_what_this_rocm_does_not_have_may_be_missing(tmp_path: Path, body: str, outcomes: str) -> None:
+    """Debian's ROCm has no amd_smi; the HIP runtime and hipBLAS are never excused."""
+    files = {
+        "torch/__init__.py": "import rocm_sdk\nfrom torch import __config__, version\n",
+        "torch/version.py": "hip = '6.4.43484'\n",
+        "torch/__config__.py": "def show():\n    return ''\n",
+        "rocm_sdk.py": f"def find_libraries(*names):\n    {body}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    words = [
+        "-m",
+        "pytest",
+        "-q",
+        "--noconftest",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "rocm_symbols",
+        "-o",
+        "addopts=",
+    ]
+    done = subprocess.run(
+        [sys.executable, *words, SMOKE / "test_host_build.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split()[0] == outcomes, done.stdout
