@@ -87,18 +87,21 @@ def start_units(directory: Path) -> None:
 
 def peaks(directory: Path, project: str) -> list[int]:
     """Most bytes resident of each unit of a project in its last build, largest first; empty without one."""
-    known = _known_peaks(directory).get(project, {})
-    for record in read_units(directory):
-        if record.project == project and record.exit == 0 and record.kind != "other":
-            known[record.object] = record.peak_rss
-    return sorted(known.values(), reverse=True)
+    return sorted(_made(directory, project).values(), reverse=True)
 
 
 def objects(directory: Path, project: str) -> set[str]:
     """Objects of a project that its compilers have made, in this run or an earlier one."""
-    records = (record for record in read_units(directory) if record.project == project)
-    made = {record.object for record in records if record.exit == 0 and record.kind != "other"}
-    return made.union(_known_peaks(directory).get(project, {}))
+    return set(_made(directory, project))
+
+
+def _made(directory: Path, project: str) -> dict[str, int]:
+    """The objects of a project, of this run and earlier ones, each with the newest figure of its memory."""
+    known = _known_peaks(directory).get(project, {})
+    for record in read_units(directory):
+        if record.project == project and record.exit == 0 and record.kind != "other":
+            known[record.object] = record.peak_rss
+    return known
 
 
 def _known_peaks(directory: Path) -> dict[str, dict[str, int]]:
