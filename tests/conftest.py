@@ -1,16 +1,60 @@
-"""For all tests: signals as a terminal gives them.
+"""For all tests: signals as a terminal gives them, and a report that fits on a screen.
 
 What a shell starts in the background, or under nohup, ignores Ctrl-C or the end of the terminal, and so do
 its children: commands that a test interrupts would go on for ever.
+
+With -q a run says a line for each tenth of its tests instead of a letter for each test, and sums up at the
+end what it skipped for want of what.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
+
+import pytest
+
+from needs import wanting
 
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for _name in ("SIGHUP", "SIGQUIT"):
         if hasattr(signal, _name):
             signal.signal(getattr(signal, _name), signal.SIG_DFL)
+
+
+class Tenths:
+    """Says how far the run is."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self.reporter, self.begun, self.done, self.said = reporter, time.monotonic(), 0, 0
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        if report.failed or (report.passed and report.when != "call"):
+            return None
+        return report.outcome, "", ""
+
+    def pytest_runtest_logfinish(self) -> None:
+        self.done += 1
+        session = self.reporter._session
+        tenths = self.done * 10 // max(session.testscollected if session else 0, self.done, 1)
+        if tenths > self.said:
+            self.said = tenths
+            seconds = time.monotonic() - self.begun
+            self.reporter.ensure_newline()
+            self.reporter.write_line(f"{tenths * 10:>4} %  {self.done:>6} tests  {seconds:>4.0f} s")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and config.option.verbose < 0:
+        config.pluginmanager.register(Tenths(reporter))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
+    for line in wanting(reasons):
+        terminalreporter.write_line(line)

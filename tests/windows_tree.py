@@ -17,6 +17,7 @@ from pathlib import Path
 
 import zstandard
 
+from needs import need
 from oracle.fat_library import bundle, code_object
 from rocwright.binary.kpack import ArchiveWriter, Entry
 
@@ -182,6 +183,7 @@ def build_program(path: Path, *, calls: str = "", needs: list[Path] | None = Non
 def _compile(path: Path, lines: list[str], *flags: str, needs: list[Path]) -> None:
     source = path.with_suffix(".c")
     source.write_text("\n".join(lines) + "\n")
+    need(COMPILER)
     words = [COMPILER, "-s", "-Wl,--no-insert-timestamp", *flags, "-o", path, source, *needs]
     subprocess.run(words, check=True, capture_output=True)
 

@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from needs import need, needs
 from rocwright.binary.elf import read_elf
 from rocwright.binary.patch import apply_patch
 from rocwright.binary.rpath import plan_rpath
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not all(map(shutil.which, ("gcc", "readelf", "strip", "objcopy"))),
-    reason="needs gcc and binutils",
-)
+pytestmark = needs("gcc", "readelf", "strip", "objcopy")
 
 DEPENDENCY = "int answer_of_dependency(void) { return 41; }\n"
 # Data, zero-initialised data, thread-local data, relocations and a constructor: what a move could break.
@@ -158,8 +156,8 @@ def built(
 ) -> tuple[Case, Path, Path]:
     """The case, the file as linked and the file with its RPATH, beside a directory with its dependency."""
     case: Case = request.param
-    if case.linker == "lld" and shutil.which("ld.lld") is None:
-        pytest.skip("needs ld.lld")
+    if case.linker == "lld":
+        need("ld.lld")
     root = tmp_path_factory.mktemp(case.id)
     (root / "dep").mkdir()
     (root / "lib").mkdir()
@@ -253,8 +251,7 @@ def test_other_tools_can_edit_it(built: tuple[Case, Path, Path], tool: str) -> N
     case, _, patched = built
     if case.moves_headers:
         pytest.skip("GNU strip cannot lay out a file whose header table has moved (stated in new_segment)")
-    if shutil.which(tool.split()[0]) is None:
-        pytest.skip(f"needs {tool}")
+    need(tool.split()[0])
     edited = patched.with_name("edited")
     shutil.copy(patched, edited)
     call(*tool.split(), edited)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from packaging.requirements import Requirement
 
+from needs import need
 from rocwright.build.decide.recipe import load_recipes
 from rocwright.cli import app
 from rocwright.data.overlay import read_overlay
@@ -68,6 +69,7 @@ def test_prepare_reads_the_packages_out_of_the_overlay() -> None:
 
 def test_the_patch_leaves_out_no_kernel_that_hipify_makes(tmp_path: Path) -> None:
     """CMake runs the lines of the patch: native/hip also holds what hipify makes of native/cuda."""
+    need("cmake")
     (patch,) = (EXAMPLE / "patches/pytorch").glob("*composable_kernel*.patch")
     lines = [line[1:] for line in patch.read_text().splitlines() if re.match(r"\+(file|list|set)\(", line)]
     kernels = tmp_path / "native/hip"

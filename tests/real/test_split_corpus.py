@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from needs import find_llvm_tool, needs
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
-from oracle.fat_library import find_llvm_tool
 from real import corpus_rows
 from rocwright.build.split.wheel import split_wheel
 from rocwright.check.kpack.verify import verify
@@ -63,7 +63,7 @@ def test_archives_hold_exactly_the_code_objects_of_the_table(split):
         assert corpus_rows.digest_of(found) == library.sha256
 
 
-@pytest.mark.skipif(find_llvm_tool("clang-offload-bundler") is None, reason="no clang-offload-bundler here")
+@needs("clang-offload-bundler")
 def test_the_compilers_own_tool_takes_the_same_objects_out(split):
     """clang-offload-bundler sees one raw bundle at a time; a few of each library are enough to compare."""
     tool = find_llvm_tool("clang-offload-bundler")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from needs import needs, needs_lld
 from oracle import splitting
 from oracle.elf_image import INTERP, NOTE, PHDR, PROPERTY, RELRO, read_image
-from oracle.fat_library import build_library, bundle, code_object, needs_lld
+from oracle.fat_library import build_library, bundle, code_object
 from oracle.splitting import Split
 from rocwright.binary.split import Kept
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 CODE = 400_000
 NO_ROOM = Kept("its program header table has no room for one more segment")

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from needs import needs
 from rocwright.binary.pe import MACHINE_AMD64, PeSection, is_pe, read_pe
 from rocwright.errors import InvalidPe
 from windows_tree import COMPILER, windows_prefix
 
 LLD_LINK = shutil.which("lld-link")
-needs_mingw = pytest.mark.skipif(
-    shutil.which(COMPILER) is None, reason="needs mingw-w64 (gcc-mingw-w64-x86-64-win32)"
-)
+needs_mingw = needs(COMPILER)
 
 
 def run(*words: str | Path) -> str:
@@ -49,7 +48,7 @@ def test_a_program(tree: Path) -> None:
 
 
 @needs_mingw
-@pytest.mark.skipif(shutil.which("objdump") is None, reason="needs binutils")
+@needs("objdump")
 def test_every_image_of_the_tree_as_objdump_reads_it(tree: Path) -> None:
     images = [path for path in sorted(tree.rglob("*")) if is_pe(path)]
     assert len(images) == 11  # seven DLLs, hipInfo, hipcc and clang with its second name
@@ -79,9 +78,7 @@ def test_names_of_sections_behind_the_symbols(tmp_path: Path) -> None:
 
 
 @needs_mingw
-@pytest.mark.skipif(
-    LLD_LINK is None or shutil.which("llvm-readobj") is None, reason="needs lld and LLVM's tools"
-)
+@needs("lld-link", "llvm-dlltool", "llvm-readobj")
 def test_delay_loaded_dlls_as_llvm_reads_them(tmp_path: Path) -> None:
     (tmp_path / "late.def").write_text("LIBRARY late_1.dll\nEXPORTS\nlate\n")
     (tmp_path / "soon.def").write_text("LIBRARY soon.dll\nEXPORTS\nsoon\n")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs, needs_lld
 from oracle import loader, splitting
-from oracle.fat_library import build_library, bundle, ccob, code_object, needs_lld
+from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.kpack_reader import read_kpack
 from oracle.splitting import SEARCH, Split
 from rocwright.binary.archives import store
@@ -22,7 +23,7 @@ from rocwright.binary.kpack import Marker
 from rocwright.binary.split import Kept, plan_library
 from rocwright.binary.view import mapped
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 GFX942, GFX90A, GFX1100 = 0x4C, 0x3F, 0x41
 NO_ROOM = Kept("its program header table has no room for one more segment")

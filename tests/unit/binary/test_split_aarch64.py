@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from needs import find_lld, find_llvm_tool, need
 from oracle import elf_compare, fatbin_walk, kpack_reader
-from oracle.fat_library import bundle, ccob, code_object, find_lld, find_llvm_tool
+from oracle.fat_library import bundle, ccob, code_object
 from rocwright.binary.elf import EM_AARCH64, PT_LOAD, read_elf
 from rocwright.binary.view import mapped
 from rocwright.binary.wrappers import SPLIT_MAGIC, read_wrappers
@@ -46,9 +46,9 @@ second:
 
 
 def build(directory: Path, page: int) -> Path:
-    assembler, linker = find_llvm_tool("llvm-mc"), find_lld() or shutil.which("ld.lld")
-    if assembler is None or linker is None:
-        pytest.skip("needs llvm-mc and lld to assemble and link for aarch64")
+    need("llvm-mc", "ld.lld")
+    assembler, linker = find_llvm_tool("llvm-mc"), find_lld()
+    assert assembler and linker
     raw = bundle([HOST, (TARGET, code_object(0x4C, b"first" * 60_000))])
     (directory / "first.bin").write_bytes(raw)
     (directory / "second.bin").write_bytes(

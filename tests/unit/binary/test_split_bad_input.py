@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from needs import needs
 from oracle import splitting
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, ccob, code_object
@@ -19,7 +20,7 @@ from rocwright.binary.split import Kept
 from rocwright.binary.view import mapped
 from rocwright.errors import InvalidBundle, InvalidElf, InvalidInput, RocwrightError
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 TRIPLE = b"hipv4-amdgcn-amd-amdhsa--gfx942"

@@ -21,14 +21,15 @@ from elftools.common.exceptions import ELFError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from needs import find_lld, needs
 from oracle import splitting
 from oracle.elf_image import read_image
-from oracle.fat_library import build_library, bundle, ccob, code_object, find_lld
+from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.splitting import Split
 from rocwright.binary.split import Kept
 from rocwright.errors import RocwrightError
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 EXAMPLES = int(os.environ.get("ROCWRIGHT_TEST_FUZZ", "400"))
 SECONDS = 5  # for one file of 100 KB; a second is far more than it takes

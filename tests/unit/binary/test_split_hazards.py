@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from needs import needs, needs_lld
 from oracle import splitting
-from oracle.fat_library import Wrapper, build_library, bundle, ccob, code_object, needs_lld
+from oracle.fat_library import Wrapper, build_library, bundle, ccob, code_object
 from oracle.kpack_reader import read_kpack
 from oracle.splitting import Split
 from rocwright.binary.split import Kept
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 HOST = "host-x86_64-unknown-linux-gnu-"
 BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"

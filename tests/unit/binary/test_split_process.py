@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from rocwright.binary.archives import store
 from rocwright.binary.kpack import Marker
 from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import Mapped, mapped
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 # Splits argv[1] into argv[2].
 SPLIT = """

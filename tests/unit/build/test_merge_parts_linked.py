@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,9 @@ from pathlib import Path
 import pytest
 from fat_wheels import write
 
+from needs import needs, needs_lld
 from oracle import loader, splitting
-from oracle.fat_library import build_library, bundle, ccob, code_object, needs_lld
+from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.fatbin_walk import walk
 from rocwright.binary.elf import read_elf
 from rocwright.binary.soundness import problems
@@ -21,7 +21,7 @@ from rocwright.build.shards.merge import Part, merge_parts
 from rocwright.build.split.wheel import split_wheel
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils"),
+    needs("gcc", "objcopy", "readelf", "strip"),
     pytest.mark.slow,
 ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,13 +11,14 @@ from pathlib import Path
 import pytest
 from fat_wheels import FILENAME, METADATA, write
 
+from needs import needs
 from oracle.fat_library import build_library, bundle, code_object
 from rocwright.build.shards.merge import Part, merge_parts
 from rocwright.build.split.wheel import split_wheel
 from rocwright.cli import main
 from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError, UsageError
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc and binutils")
+pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
 LIBRARY = "torch/lib/libfat.so"
 

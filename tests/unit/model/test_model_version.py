@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
+from needs import needs
 from rocwright.errors import InvalidInput
 from rocwright.model.version import (
     RELEASE_TYPES,
@@ -170,7 +170,7 @@ def test_python_sorts_dev_nightly_candidate_and_release_in_this_order() -> None:
     assert len(set(versions)) == 5
 
 
-@pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs dpkg to compare versions as Debian does")
+@needs("dpkg")
 def test_debian_sorts_everything_before_the_release_and_newer_builds_later() -> None:
     def older(one: str, other: str) -> bool:
         return subprocess.run(["dpkg", "--compare-versions", one, "lt", other], check=False).returncode == 0

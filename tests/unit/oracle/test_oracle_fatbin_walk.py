@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from needs import find_llvm_tool, needs
 from oracle.fat_library import (
     DEVICE,
     HOST,
@@ -16,7 +17,6 @@ from oracle.fat_library import (
     bundle,
     ccob,
     code_object,
-    find_llvm_tool,
     linkers,
 )
 from oracle.fatbin_walk import bundler, code_object_machine, gaps, mismatch, read_bundle, target_of, walk
@@ -182,7 +182,7 @@ def test_mismatches_between_entry_and_code():
         target_of(code_object(0xFE))
 
 
-@pytest.mark.skipif(find_llvm_tool("clang-offload-bundler") is None, reason="no clang-offload-bundler here")
+@needs("clang-offload-bundler")
 def test_the_reference_tool_sees_the_same(tmp_path):
     (found,) = walk(build_library(tmp_path, bundles=[RAW]))
     tool = find_llvm_tool("clang-offload-bundler")

@@ -442,6 +442,13 @@ def devel_entries(done: BuiltPackages) -> dict[str, tuple[str, str]]:
     return entries
 
 
+def extract(archive: Path, root: Path) -> None:
+    """All of a tar, filtered as data where this Python can: 3.11.2, Debian 12's, does not know filters."""
+    with tarfile.open(archive) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(root)
+
+
 def install(done: BuiltPackages, site: Path) -> Path:
     """Unpack the wheels as an installer does; a path that two of them own is an error."""
     for item in packages(done).values():

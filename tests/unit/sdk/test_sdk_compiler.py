@@ -118,8 +118,7 @@ def test_a_compiler_of_the_expanded_tree_finds_the_libraries_that_stayed(
     """As the devel package expands: the compiler a file of the tree, its libraries links into core."""
     site = artifacts.install(built, tmp_path / "site")
     tree = site / "_rocm_sdk_devel/tree"
-    with artifacts.tarfile.open(site / "_rocm_sdk_devel/_devel.tar") as tar:
-        tar.extractall(tree, filter="data")
+    artifacts.extract(site / "_rocm_sdk_devel/_devel.tar", tree)
     for path, (kind, value) in artifacts.devel_entries(built).items():
         if kind in ("sibling", "link"):
             # The value of a sibling is relative to the package that the tree lies in.

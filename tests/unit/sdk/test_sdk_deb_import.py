@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 import sdk_trees as trees
 
+from needs import needs
 from rocwright.cli import app
 from rocwright.data.overlay import Overlay, parse_overlay
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
 from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages
 
-pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb to make packages")
+pytestmark = needs("dpkg-deb")
 
 
 class Debs:

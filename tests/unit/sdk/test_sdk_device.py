@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import artifact_trees as artifacts
@@ -290,8 +289,7 @@ def test_the_set(found: dict[str, artifacts.Package]) -> None:
 
 def test_asking_for_any_device_fails_and_names_the_extras(built: BuiltPackages, tmp_path: Path) -> None:
     (sdist,) = [path for path in built.paths if path.name == "rocm_sdk_device-7.11.0.tar.gz"]
-    with tarfile.open(sdist) as tar:
-        tar.extractall(tmp_path, filter="data")
+    artifacts.extract(sdist, tmp_path)
     assert artifacts.package(sdist).metadata.dynamic == ["requires-dist"]
     text = "import rocm_device_backend as b; b.{}('.')"
     for hook in ("build_wheel", "prepare_metadata_for_build_wheel"):

@@ -10,6 +10,7 @@ import artifact_trees as artifacts
 import pytest
 import sdk_trees as trees
 
+from needs import needs
 from rocwright.errors import InvalidInput
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.artifacts import read_artifacts
@@ -18,7 +19,7 @@ from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
 from windows_tree import COMPILER, FAMILY, TARGETS, windows_artifacts, windows_prefix
 
-pytestmark = pytest.mark.skipif(shutil.which(COMPILER) is None, reason="needs mingw-w64")
+pytestmark = needs(COMPILER)
 
 CORE = {
     ".info/version",

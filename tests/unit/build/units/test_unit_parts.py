@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from needs import needs
 from rocwright.build.decide.targets import require_part
 from rocwright.build.units.launch import part_launchers, require_launchers
 from rocwright.errors import UsageError
@@ -125,9 +125,7 @@ def test_a_part_is_of_the_targets_of_the_build() -> None:
         require_part(("gfx90a", "gfx1100"), ("gfx90a", "gfx942"))
 
 
-@pytest.mark.skipif(
-    shutil.which("clang++-19") is None, reason="needs clang++-19, whose symbols have the hash"
-)
+@needs("clang++-19")  # whose symbols have the hash
 def test_clang_names_a_unit_alike_in_every_part(tmp_path: Path) -> None:
     (tmp_path / "k.hip").write_text("__attribute__((device)) int on_device = 1;\n")
     work = tmp_path / "work"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import needs
 from rocwright.build.units.launch import write_launchers
 from rocwright.build.units.records import UnitRecord, read_units
 
@@ -256,7 +257,7 @@ def test_device_libraries_are_part_of_what_the_cache_goes_by(bench, monkeypatch)
     assert done.stdout == f"{bench.root}/ocml.bc\n"
 
 
-@pytest.mark.skipif(not (shutil.which("clang-19") or shutil.which("clang")), reason="no clang here")
+@needs("clang-19" if shutil.which("clang-19") else "clang")
 def test_a_real_clang_tells_its_seconds_by_target(bench):
     """Bundled bitcode, so that neither ROCm's device library nor a linker for it is needed."""
     bench.launchers()
