@@ -47,8 +47,12 @@ def saved(done: Split) -> int:
 @pytest.mark.parametrize("kind", ["so", "pie", "exec"])
 def test_nothing_lies_behind_the_code(tmp_path: Path, linker: str, kind: str) -> None:
     done = right(split(tmp_path, linker=linker, kind=kind, with_tail=False), tmp_path)
-    assert splitting.room(done) == "not needed"
-    assert len(read_image(done.host).segments) == len(read_image(done.original).segments)
+    old = read_image(done.original)
+    (code,) = (section for section in old.sections if section.name == ".hip_fatbin")
+    # GNU ld since 2.44 lays a note of a program's start files there.
+    notes_behind = any(note.vaddr > code.addr for note in old.of(NOTE))
+    assert splitting.room(done) == ("slot" if notes_behind else "not needed")
+    assert len(read_image(done.host).segments) == len(old.segments)
     assert saved(done) > CODE - 2 * 4096
 
 

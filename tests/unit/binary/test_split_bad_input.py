@@ -262,7 +262,8 @@ def test_a_symbol_table_that_ends_behind_the_file(library: Path, tmp_path: Path)
 
 def test_data_of_a_program_that_ends_behind_the_file(tmp_path: Path) -> None:
     program = build(tmp_path, kind="exec")
-    end = program.stat().st_size - 100
+    data = next(section for section in read_image(program).sections if section.name == ".data")
+    end = program.stat().st_size - data.size // 2
     (bad := tmp_path / "bad").write_bytes(section_edit(program, ".data", 24, end - end % 8 + 4))
     refused(bad, tmp_path, InvalidElf)
 

@@ -89,6 +89,9 @@ def test_a_good_split_has_no_findings_and_loads(tmp_path, kind, relr):
     original = build_library(
         tmp_path, bundles=BUNDLES, kind=kind, relr=relr, with_tail=False, extra_asm=NAMES, name="fat"
     )
+    (code,) = (section for section in read_image(original).sections if section.name == ".hip_fatbin")
+    if any(note.vaddr > code.addr for note in read_image(original).of(NOTE)):
+        pytest.skip("this linker lays a program's notes behind its device code: not to be split by hand")
     split_by_hand(original, tmp_path / "split")
     assert compare(original, tmp_path / "split") == []
     call = f"import ctypes; raise SystemExit(ctypes.CDLL({str(tmp_path / 'split')!r}).fat_selftest() != 42)"
