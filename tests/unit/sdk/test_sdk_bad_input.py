@@ -407,6 +407,7 @@ def as_nobody(root: Path, *changes: Callable[[Path], object]) -> Iterator[Path]:
         finally:
             if root_again:
                 os.setresuid(0, 0, 0)
+            copy.parent.chmod(0o777)
             for path in copy.rglob("*"):
                 if path.is_dir() and not path.is_symlink():
                     path.chmod(0o755)
@@ -457,7 +458,7 @@ def test_the_artifacts_may_be_read_only(fat: Path) -> None:
 
 def test_a_directory_that_cannot_be_written(fat: Path) -> None:
     with (
-        as_nobody(fat, lambda copy: copy.parent.chmod(0o755)) as copy,
+        as_nobody(fat, lambda copy: copy.parent.chmod(0o555)) as copy,
         pytest.raises(RocwrightError) as caught,
     ):
         build_packages(artifacts.read(copy), copy.parent / "dist")
