@@ -55,7 +55,7 @@ def find_lld() -> Path | None:
 def lacking(*programs: str) -> str:
     """Why a test that needs these programs skips here; empty where all are there."""
     missing = [name for name in programs if not (find_llvm_tool if name in _LLVM else shutil.which)(name)]
-    packages = dict.fromkeys(PACKAGES.get(name, name) for name in missing)
+    packages = sorted({PACKAGES.get(name, name) for name in missing})
     return f"needs {' '.join(missing)} (Debian: {' '.join(packages)})" if missing else ""
 
 
