@@ -11,7 +11,10 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
+
+import zstandard
 
 from conformance.world import World
 from oracle.fat_library import bundle
@@ -115,8 +118,12 @@ def store(world: World, *run_ids: str, split: bool = False, small: bool = False)
         for one in sorted(found.iterdir()):
             if one.is_dir():
                 entries = ["artifact_manifest.txt", *sorted(p.name for p in one.iterdir() if p.is_dir())]
-                words = ["tar", "--zstd", "-cf", packed / f"{one.name}.tar.zst", "-C", one, *entries]
-                subprocess.run(words, check=True)
+                with (
+                    zstandard.open(packed / f"{one.name}.tar.zst", "wb") as stream,
+                    tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as tar,
+                ):
+                    for entry in entries:
+                        tar.add(one / entry, entry)
         for run_id in run_ids:
             words = ["--input-dir", packed, "--run-id", run_id, "--platform", "linux", "--multiarch"]
             _rocwright(world, "store", "upload", "--kind", "artifacts", *words, "--store", place / "store")
