@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.model.compat_text import need_versions
+from rocwright.model.compat_text import need_specifiers, need_targets, need_versions
 
 Built = Literal["supported", "not supported", "unsupported", "previously built"]
 
@@ -65,11 +65,49 @@ class DataType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DataTypeNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said of all data types: what they are, the unsigned ones, the hardware."""
+    """What is said of all data types: what they are, the unsigned ones, the hardware.
+
+    `everywhere` are those that every architecture has.
+    """
 
     intro: str
     unsigned: str
     hardware: str
+    hardware_source: str
+    everywhere: tuple[str, ...]
+
+
+class OtherType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data type that people ask for and PyTorch's list does not have; `near`, the nearest that it has."""
+
+    name: str
+    words: tuple[str, ...]
+    near: str = ""
+
+
+class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An architecture: its targets, the data types it has beyond the usual, those it has in part, and how."""
+
+    name: str
+    targets: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    limited: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        need_targets(self.targets)
+
+
+class PythonRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Versions of Python that wheels of some versions of PyTorch (a specifier) are built for."""
+
+    versions: tuple[str, ...]
+    torch: str
+    text: str
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        need_versions(self.versions)
+        need_specifiers((self.torch,))
 
 
 class Modules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,9 +189,13 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `compat`; `addresses` and `labels` say where references to other documentations lead."""
+    """The table `compat`; `addresses` and `labels` say where references to other documentations lead.
+
+    `dates` say of when it is what stands at the addresses that begin so.
+    """
 
     page: Page
+    dates: dict[str, str]
     addresses: dict[str, str]
     labels: dict[str, str]
     overview: tuple[Passage, ...]
@@ -161,9 +203,12 @@ class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     docker: Docker
     data_types: DataTypeNotes
     data_type: tuple[DataType, ...]
+    other_type: tuple[OtherType, ...]
+    hardware: tuple[Hardware, ...]
     modules: Modules
     domains: DomainNotes
     domain: tuple[Domain, ...]
     issue: tuple[Issue, ...]
     status: tuple[StatusRow, ...]
     torch: tuple[TorchRow, ...]
+    python: tuple[PythonRow, ...]

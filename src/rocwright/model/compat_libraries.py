@@ -38,6 +38,17 @@ class RocmRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{min(both)!r} is in versions and in absent")
 
 
+class Products(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GPUs that AMD lists by their names, from this release of ROCm on."""
+
+    rocm: str
+    sources: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        need_versions((self.rocm,))
+
+
 class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `compat_libraries`; `latest` is the release that a version set called latest means.
 
@@ -49,6 +60,7 @@ class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platforms: tuple[str, ...]
     library: tuple[Library, ...]
     release: tuple[RocmRelease, ...]
+    products: tuple[Products, ...] = ()
 
     def __post_init__(self) -> None:
         names = {row.name for row in self.library}
