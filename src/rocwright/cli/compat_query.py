@@ -27,7 +27,7 @@ def compat_query(
     json: Annotated[bool, Parameter(name="--json")] = False,
     config: Path | None = None,
 ) -> None:
-    """Answer a question about what PyTorch on ROCm supports: yes, partly, no, unknown or a list, and who says so.
+    """Answer a question about what PyTorch on ROCm supports: yes, partly, no, unknown, list; and who says so.
 
     A combination is as supported as its weakest part, which the answer names. Whatever a question names is
     used, or said to be in no source; a word that is not known is an error. Without words or options it lists
@@ -57,7 +57,14 @@ def compat_query(
         A rocwright.toml with rows of your own (default: the one here).
     """
     facts = load_facts(read_overlay(config))
-    options = {"gpu": gpu, "torch": torch, "rocm": rocm, "python": python, "platform": platform, "about": about}
+    options = {
+        "gpu": gpu,
+        "torch": torch,
+        "rocm": rocm,
+        "python": python,
+        "platform": platform,
+        "about": about,
+    }
     if not question and not any(options.values()):
         known = known_words(facts)
         console.out_json(known) if json else show_words(known)

@@ -28,7 +28,7 @@ def show_section(section: Section, markup: Markup) -> None:
 
 
 def show_answer(answer: Answer) -> None:
-    """The verdict on the first line, then what is needed, the part that decides, and who says what of each part."""
+    """The verdict on the first line, then what is needed, what decides, and who says what of each part."""
     head = f"{answer.verdict}, {answer.level}" if answer.level else answer.verdict
     console.out(f"{head}: {answer.text}")
     if answer.needs:

@@ -14,7 +14,8 @@ Built = Literal["supported", "not supported", "unsupported", "previously built"]
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The page as a whole: what it is called, the set of library versions that it shows, what PyTorch is.
 
-    `source` is where texts and rows come from, `status_source` where `status` and `torch` do.
+    `source` is where texts and rows come from, `status_source` where `status` and `torch` do, and
+    `versions_source` where the versions do that go with one of PyTorch.
     """
 
     title: str
@@ -26,6 +27,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offers: tuple[str, ...]
     source: str
     status_source: str
+    versions_source: str
 
 
 class Passage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,7 +172,10 @@ class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources."""
+    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources.
+
+    `versions` are those of other projects that go with it.
+    """
 
     name: str
     linux: Built
@@ -179,6 +184,7 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ref: str = ""
     triton: str = ""
     others: str = ""
+    versions: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         need_versions((self.name.partition(" ")[0],))

@@ -77,7 +77,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuestionWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of questions: those that say nothing, those that begin a question for a list, what it can be for."""
+    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of."""
 
     fillers: tuple[str, ...]
     which: tuple[str, ...]

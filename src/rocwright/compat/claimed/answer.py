@@ -1,6 +1,6 @@
-"""Answers to questions about compatibility: every part of a question judged, the whole as weak as its weakest part.
+"""Answers to questions about compatibility: every part judged, the whole as weak as its weakest part.
 
-Nothing that a question names is passed over: where no source says anything of it, that is a part of the answer.
+Nothing that a question names is passed over: where no source says anything of it, that is a part, too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ import msgspec
 
 from rocwright.compat.claimed.conflicts import same_line
 from rocwright.compat.claimed.facts import Facts
-from rocwright.compat.claimed.gpus import on_the_list, python, torch_alone, torch_on, torch_with_rocm
-from rocwright.compat.claimed.judge import WEAK, Answer, Part, Reason, Verdict, place, sources, unknown
+from rocwright.compat.claimed.gpus import (
+    distribution,
+    on_the_list,
+    python,
+    torch_alone,
+    torch_on,
+    torch_with_rocm,
+)
+from rocwright.compat.claimed.judge import WEAK, Answer, Part, Reason, Verdict, mixed, place, sources, unknown
 from rocwright.compat.claimed.parts import by_gpu, subject
 from rocwright.compat.claimed.question import InvalidQuestion, Question
 from rocwright.compat.claimed.words import Gpu, Subject
@@ -20,6 +27,9 @@ from rocwright.compat.claimed.words import Gpu, Subject
 
 def answer(question: Question, facts: Facts) -> Answer:
     """The answer; raises `InvalidQuestion` for a question about nothing."""
+    for field in ("torch", "rocm", "platform", "python"):
+        if " " in (values := getattr(question, field)):
+            return _each(question, field, values.split(), facts)
     if question.wants:
         return _list(question, facts)
     about = [subject(one, question, facts) for one in question.subjects]
@@ -46,6 +56,14 @@ def answer(question: Question, facts: Facts) -> Answer:
     )
 
 
+def _each(question: Question, field: str, values: list[str], facts: Facts) -> Answer:
+    """The answer to a question about several versions or platforms: each for itself, side by side."""
+    answers = [answer(msgspec.structs.replace(question, **{field: value}), facts) for value in values]
+    parts = tuple(dict.fromkeys(part for one in answers for part in one.parts))
+    text = "; ".join(f"{one.verdict}: {one.text}" for one in answers)
+    return Answer(question, mixed(one.verdict for one in answers), text, parts)
+
+
 def _others(question: Question, facts: Facts) -> Iterator[Part]:
     """The parts of a question beside its subjects: what it is about has to stand on them."""
     if question.gpus and not (question.subjects and all(by_gpu(one, facts) for one in question.subjects)):
@@ -64,15 +82,15 @@ def _others(question: Question, facts: Facts) -> Iterator[Part]:
         known = Reason(f"ROCm that tables know: {' '.join(row.rocm for row in facts.releases)}")
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm}", known)
     if question.distribution:
-        text = f"sources here speak of Linux as a whole, {question.distribution} was not looked up"
-        yield Part(question.distribution, "partly", text)
+        yield distribution(question, facts)
 
 
 def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     """What a question that leaves the platform open should know of the other one."""
-    if question.torch and not question.platform and verdict in ("yes", "partly") and (question.subjects or question.gpus):
-        if torch_on(question.torch, "windows", facts).verdict == "no":
-            yield f"this is said of Linux; PyTorch {question.torch} on Windows is unsupported"
+    if not question.torch or question.platform or verdict not in ("yes", "partly"):
+        return
+    if (question.subjects or question.gpus) and torch_on(question.torch, "windows", facts).verdict == "no":
+        yield f"this is said of Linux; PyTorch {question.torch} on Windows is unsupported"
 
 
 # --- questions for a list: every candidate is judged like a question of its own
@@ -93,16 +111,13 @@ def _list(question: Question, facts: Facts) -> Answer:
             found.append(value if one.verdict == "yes" else f"{value} ({one.level or 'partly'})")
             kept += one.parts if len(found) == 1 else ()
     named = {"rocm": "ROCm", "torch": "PyTorch", "python": "Python", "gpu": "GPUs"}[wanted]
-    what = f"{named} for {place(_named_subjects(asked), asked)}" if asked != Question() else named
+    about = place(" and ".join(one.name for one in asked.subjects), asked)
+    what = f"{named} for {about}" if about else named
     if not found:
         verdict: Verdict = "no" if "no" in verdicts else "unknown"
         last = answer(_asking(asked, wanted, next(iter(_candidates(wanted, facts)))), facts)
         return Answer(question, verdict, f"{what}: none of those in the tables", last.parts)
     return Answer(question, "list", f"{what}: {', '.join(found)}", tuple(kept), found=tuple(found))
-
-
-def _named_subjects(question: Question) -> str:
-    return " and ".join(subject.name for subject in question.subjects)
 
 
 def _candidates(wanted: str, facts: Facts) -> Iterator[str]:
@@ -127,7 +142,12 @@ def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> An
     """Lists of names: versions of a library, libraries of a function or release, data types, features."""
     if wanted in ("version", "library") and asked.subjects:
         one = answer(asked, facts)
-        return msgspec.structs.replace(one, question=question, verdict="list" if one.verdict == "yes" else one.verdict)
+        if wanted == "version" and not any(part.text for part in one.parts):
+            missing = unknown(one.text, f"the version of {one.text}")
+            return Answer(question, "unknown", missing.text, (missing, *one.parts))
+        return msgspec.structs.replace(
+            one, question=question, verdict="list" if one.verdict == "yes" else one.verdict
+        )
     kinds = {
         "library": [Subject("library", row.name) for row in facts.libraries.library],
         "data type": [Subject("data type", row.name) for row in facts.page.data_type],
@@ -136,13 +156,21 @@ def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> An
     }
     parts = [subject(one, asked, facts) for one in kinds[wanted]]
     found = tuple(
-        part.text or part.what if wanted == "library" else part.what for part in parts if part.verdict in ("yes", "partly")
+        part.text or part.what if wanted == "library" else part.what
+        for part in parts
+        if part.verdict in ("yes", "partly")
     )
     if not found:
-        raise InvalidQuestion("the question does not say of what", next_step="name a library, a GPU or a version")
+        raise InvalidQuestion(
+            "the question does not say of what", next_step="name a library, a GPU or a version"
+        )
     because = parts[0].because[:1]
     return Answer(
-        question, "list", f"{place(wanted, asked)}: {', '.join(found)}", (Part(wanted, "list", "", because),), found=found
+        question,
+        "list",
+        f"{place(wanted, asked)}: {', '.join(found)}",
+        (Part(wanted, "list", "", because),),
+        found=found,
     )
 
 
@@ -152,4 +180,6 @@ def _release(question: Question, facts: Facts) -> Answer:
     because = Reason(f"ROCm {release.rocm}", sources(facts, release.source))
     found = (f"PyTorch {', '.join(release.torch)}", f"GPUs {' '.join(release.targets)}")
     text = f"ROCm {release.rocm}: {'; '.join(found)}"
-    return Answer(question, "list", text, (Part(f"ROCm {release.rocm}", "list", "", (because,)),), found=found)
+    return Answer(
+        question, "list", text, (Part(f"ROCm {release.rocm}", "list", "", (because,)),), found=found
+    )

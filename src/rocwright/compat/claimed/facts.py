@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from packaging.version import Version
@@ -15,13 +15,14 @@ from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
-from rocwright.model.compat_libraries import LibraryTable, Products, RocmRelease
+from rocwright.model.compat_libraries import Distributions, LibraryTable, Products, RocmRelease
 from rocwright.model.gpu import Families
 from rocwright.model.gpus import Chip, GpuTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version
 
+_Since = TypeVar("_Since", Products, Distributions)
 # Of the versions that are looked after those that are no branch: 2.9, not nightly.
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
 
@@ -131,8 +132,11 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
     def products(self, rocm: str) -> Products | None:
         """The list of products in force at a release of ROCm; None where none so old was read."""
-        rows = [row for row in self.libraries.products if Version(row.rocm) <= Version(rocm)]
-        return max(rows, key=lambda row: Version(row.rocm), default=None)
+        return _in_force(self.libraries.products, rocm)
+
+    def distributions(self, rocm: str) -> Distributions | None:
+        """The list of distributions in force at a release of ROCm; None where none so old was read."""
+        return _in_force(self.libraries.distributions, rocm)
 
     def date(self, source: str) -> str:
         """Of when it is what stands at an address, in words; empty where no table says."""
@@ -151,6 +155,12 @@ def load_facts(overlay: Overlay | None = None) -> Facts:
         gpus=load_table("landing", LandingTable).gpus,
         chips=load_table("gpus", GpuTable, overlay).chip,
     )
+
+
+def _in_force(rows: Iterable[_Since], rocm: str) -> _Since | None:
+    """The newest row that is not newer than a release."""
+    old = [row for row in rows if Version(row.rocm) <= Version(rocm)]
+    return max(old, key=lambda row: Version(row.rocm), default=None)
 
 
 def _version(text: str, like: str) -> Version:

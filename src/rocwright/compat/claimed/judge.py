@@ -1,8 +1,8 @@
-"""What sources come to for a question: each part of it with a verdict, and the whole as weak as its weakest.
+"""Verdicts, the parts of an answer, and what statements come to for a question.
 
-yes: sources say so of all that is asked. partly: a yes with a limit (experimental, some of the GPUs, the target
-and not the product, sources that contradict each other). no: sources say that it is not so, or their list of what
-is supported has it not. unknown: no source says anything of it. list: the answer is a list.
+yes: sources say so of all that is asked. partly: a yes with a limit (experimental, some of the GPUs, the
+target but not the product, sources that contradict each other). no: sources say that it is not so, or their
+list of what is supported does not have it. unknown: no source says anything of it. list: the answer is a list.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ Verdict = Literal["yes", "partly", "unknown", "no", "list"]
 # Weakest first.
 WEAK: tuple[Verdict, ...] = ("no", "unknown", "partly", "yes", "list")
 _LEVELS: tuple[Level, ...] = ("preview", "experimental", "official")
+Cell = tuple[Verdict, "Level | None"]
 NAMES = {"linux": "Linux", "windows": "Windows", "wsl": "WSL"}
 
 
@@ -58,8 +59,8 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a question: a verdict, in a sentence, and its parts, the weakest first.
 
-    `weakest` names the part that decides where another is better. `level` says how a yes is meant, `needs` what
-    has to be set for it, `found` what a list holds, `notes` what else is to be known.
+    `weakest` names the part that decides where another is better. `level` says how a yes is meant, `needs`
+    what has to be set for it, `found` what a list holds, `notes` what else is to be known.
     """
 
     question: Question
@@ -89,22 +90,26 @@ def unknown(what: str, text: str, *because: Reason) -> Part:
     return Part(what, "unknown", f"no source says anything of {text}", because)
 
 
-def judge(what: str, said: Sequence[Statement], question: Question, facts: Facts, *, per_target: bool = False) -> Part:
+def judge(
+    what: str, said: Sequence[Statement], question: Question, facts: Facts, *, per_target: bool = False
+) -> Part:
     """What statements come to; with `per_target` a yes that names no GPU decides nothing."""
     platform = question.platform or "linux"
     fitting = [row for row in said if _fits(row, question, platform, facts)]
     because = tuple(reason(row, facts) for row in fitting or said)
     # What names no platform was said of Linux.
     if platform != "linux" and not any(platform in row.platforms for row in fitting):
-        return unknown(what, f"{what} on {NAMES[platform]}", *because)
-    targets = question.targets or tuple(dict.fromkeys(one for row in fitting for one in row.targets)) or ("",)
-    cells: dict[tuple[str, str], tuple[Verdict, Level | None]] = {}
+        return unknown(what, place(what, question), *because)
+    named = dict.fromkeys(target for row in fitting for target in row.targets)
+    targets = question.targets or tuple(named) or ("",)
+    cells: dict[tuple[str, str], Cell] = {}
     for version in _versions(fitting, question, facts):
         for target in targets:
             rows = [
                 row
                 for row in fitting
-                if (not version or holds(row, Version(version), platform)) and (not row.targets or target in row.targets)
+                if (not version or holds(row, Version(version), platform))
+                and (not row.targets or target in row.targets)
             ]
             deciding = [row for row in rows if row.targets or row.answer == "no" or not per_target]
             if deciding or question.targets:
@@ -119,7 +124,9 @@ def judge(what: str, said: Sequence[Statement], question: Question, facts: Facts
     levels = {cell[1] for cell in cells.values()}
     level = levels.pop() if len(levels) == 1 else None
     needs = next((row.needs for row in fitting if row.needs and verdict in ("yes", "partly")), "")
-    text = _told(cells, fitting, question) if len(set(cells.values())) > 1 or verdict == "partly" and not level else ""
+    text = (
+        _told(cells, question) if len(set(cells.values())) > 1 or (verdict == "partly" and not level) else ""
+    )
     return Part(what, verdict, text, because, level, needs)
 
 
@@ -140,15 +147,15 @@ def releases(question: Question, facts: Facts) -> tuple[str, ...]:
 
 
 def _versions(said: Sequence[Statement], question: Question, facts: Facts) -> tuple[str, ...]:
-    """The versions of PyTorch to look at: the one asked for, those that go with the ROCm asked for, or all."""
+    """The versions of PyTorch to look at: the one asked for, those that go with the ROCm, or all."""
     if question.torch or not any(row.torch for row in said):
         return (question.torch,)
-    listed = {version for row in facts.line_of(question.rocm) for version in row.torch} if question.rocm else set()
-    return tuple(str(one) for one in facts.torch_versions if not listed or str(one) in listed)
+    listed = {version for row in facts.line_of(question.rocm) for version in row.torch}
+    return tuple(str(one) for one in facts.torch_versions if not question.rocm or str(one) in listed)
 
 
 def _decide(said: Sequence[Statement]) -> tuple[Verdict, Level | None]:
-    """What statements that hold at once come to; a no of all GPUs or of the platform counts more than a yes."""
+    """What statements that hold at once come to: a no counts more than a yes, unless they contradict."""
     answers = {row.answer for row in said}
     if not answers:
         return "unknown", None
@@ -160,24 +167,25 @@ def _decide(said: Sequence[Statement]) -> tuple[Verdict, Level | None]:
     return ("partly" if level in ("preview", "experimental") else "yes"), level
 
 
-def _told(cells: Mapping[tuple[str, str], tuple[Verdict, Level | None]], said: Sequence[Statement], question: Question) -> str:
-    """What differs: `gfx1100 partly (experimental), gfx1103 unknown`, `PyTorch 2.9 no`."""
+def _told(cells: Mapping[tuple[str, str], Cell], question: Question) -> str:
+    """What differs: `official: gfx942; unknown: gfx1103`, `no: gfx1152 with PyTorch 2.9 2.10`."""
     if len(set(cells.values())) == 1:
         return "sources contradict each other"
-    words: dict[str, list[str]] = {}
+    if len({place[0] for place in cells}) > 1 and not question.targets:
+        return "it depends on the GPU and on the version of PyTorch"
+    by: dict[str, dict[str, list[str]]] = {}
     for (version, target), (verdict, level) in cells.items():
-        word = level or (verdict if verdict != "partly" else "contradicted")
-        words.setdefault(word, []).append(" ".join(filter(None, (target, version and f"with {version}" if not question.torch else ""))))
-    return "; ".join(f"{word}: {', '.join(_short(places))}" for word, places in words.items())
-
-
-def _short(places: Sequence[str]) -> list[str]:
-    """`gfx1100 with 2.7`, `gfx1100 with 2.8` as `gfx1100 with 2.7 2.8`."""
-    by: dict[str, list[str]] = {}
-    for text in places:
-        target, _, version = text.partition("with ")
-        by.setdefault(target, []).append(version)
-    return [(target + ("with PyTorch " + " ".join(versions) if any(versions) else "")).strip() for target, versions in by.items()]
+        word: str = level or ("contradicted" if verdict == "partly" else verdict)
+        versions = by.setdefault(word, {}).setdefault(target, [])
+        versions += [version] if version and not question.torch else []
+    told = []
+    for word, places in by.items():
+        each = (
+            f"{target} with PyTorch {' '.join(versions)}" if versions else target
+            for target, versions in places.items()
+        )
+        told.append(f"{word}: {', '.join(each).strip()}")
+    return "; ".join(told)
 
 
 def reason(row: Statement, facts: Facts) -> Reason:
@@ -193,7 +201,10 @@ def where(row: Statement) -> str:
 
 def place(what: str, question: Question) -> str:
     """`flash attention on gfx1151, PyTorch 2.9`; a GPU by its name, with its target."""
-    gpus = (f"{gpu.name} ({' '.join(gpu.targets)})" if gpu.targets != (gpu.name,) else gpu.name for gpu in question.gpus)
+    gpus = (
+        f"{gpu.name} ({' '.join(gpu.targets)})" if gpu.targets != (gpu.name,) else gpu.name
+        for gpu in question.gpus
+    )
     named = " and ".join(gpus)
     parts = [f"{what} on {named}" if what and named else what or named]
     parts += [f"PyTorch {question.torch}"] if question.torch else []

@@ -1,4 +1,4 @@
-"""What sources say of the subjects of a question: features, libraries, data types, projects, functions, issues."""
+"""What sources say of the subjects of a question: features, libraries, data types, projects, functions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _feature(name: str, question: Question, facts: Facts) -> Part:
 
 
 def _outside(question: Question, facts: Facts) -> str:
-    """What of a question ROCm's page about PyTorch does not cover, which is about some versions, and Linux."""
+    """What of a question ROCm's page about PyTorch does not cover: it is about some versions, and Linux."""
     lists = facts.features.list
     if question.torch and not any(same_line(question.torch, row.torch) for row in lists):
         return f"PyTorch {question.torch}"
@@ -68,7 +68,9 @@ def _meet(one: str, other: str) -> bool:
     return all(left == right for left, right in pairs)
 
 
-def _page_part(what: str, question: Question, facts: Facts, verdict: Verdict, text: str, *because: Reason) -> Part:
+def _page_part(
+    what: str, question: Question, facts: Facts, verdict: Verdict, text: str, *because: Reason
+) -> Part:
     """A part that ROCm's page decides, where the question is about what it covers."""
     if outside := _outside(question, facts):
         return unknown(what, f"{what} for {outside}", *because)
@@ -93,6 +95,10 @@ def _library(name: str, question: Question, facts: Facts) -> Part:
     else:
         verdict = "yes" if name in told[0].versions else "no"
     text = "; ".join(_numbers(told if question.rocm else told[:1], name))
+    if question.version:
+        has = [row for row in told if row.versions.get(name) == question.version]
+        verdict = "yes" if has else "no"
+        text = "; ".join(_numbers(has or told[:1], name))
     return Part(name, verdict, text, (*because, purpose))
 
 
@@ -102,13 +108,17 @@ def _numbers(rows: list[RocmRelease], name: str) -> list[str]:
     for row in rows:
         by.setdefault(row.versions.get(name, ""), []).append(row.rocm)
     return [
-        f"{name} {version} is in ROCm {', '.join(where)}" if version else f"{name} is not in ROCm {', '.join(where)}"
+        f"{name} {version} is in ROCm {', '.join(where)}"
+        if version
+        else f"{name} is not in ROCm {', '.join(where)}"
         for version, where in by.items()
     ]
 
 
 def _version(row: RocmRelease, name: str, facts: Facts) -> Reason:
-    return Reason(f"ROCm {row.rocm}: {name} {row.versions.get(name, 'is not part of it')}", sources(facts, row.source))
+    return Reason(
+        f"ROCm {row.rocm}: {name} {row.versions.get(name, 'is not part of it')}", sources(facts, row.source)
+    )
 
 
 def _data_type(name: str, question: Question, facts: Facts) -> Part:
@@ -137,8 +147,14 @@ def _with_hardware(part: Part, name: str, question: Question, facts: Facts) -> P
         by.setdefault(verdict, []).append(target)
         limits += [f"on {target} {limit}"] if limit else []
     words = {"yes": "has it", "partly": "has it", "no": "does not have it", "unknown": "no source says of"}
-    told = [f"{words[verdict]}: {' '.join(targets)}" for verdict, targets in by.items() if verdict in ("no", "unknown")]
-    page = Reason("what the hardware has, by architecture", sources(facts, facts.page.data_types.hardware_source))
+    told = [
+        f"{words[verdict]}: {' '.join(targets)}"
+        for verdict, targets in by.items()
+        if verdict in ("no", "unknown")
+    ]
+    page = Reason(
+        "what the hardware has, by architecture", sources(facts, facts.page.data_types.hardware_source)
+    )
     verdict = min((part.verdict, mixed(by)), key=WEAK.index)
     text = "; ".join(filter(None, (part.text, *limits, *told)))
     return Part(part.what, verdict, text, (*part.because, page))
@@ -148,7 +164,9 @@ def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str]:
     """Whether a GPU has a data type, and how far where it is less."""
     rows = facts.page.hardware
     hardware = next((row for row in rows if target in row.targets), None)
-    if hardware is None or not any(name in (*row.types, *row.limited, *facts.page.data_types.everywhere) for row in rows):
+    if hardware is None or not any(
+        name in (*row.types, *row.limited, *facts.page.data_types.everywhere) for row in rows
+    ):
         return "unknown", ""
     if name in hardware.limited:
         return "partly", f"({hardware.name}) {hardware.limited[name]}"
@@ -163,7 +181,12 @@ def _other_type(name: str, question: Question, facts: Facts) -> Part:
         near = next(one for one in facts.page.data_type if one.name == row.near)
         text = f"the list of data types has no {name}; the nearest is {near.name} ({near.text})"
         return _page_part(name, question, facts, "partly", text, page)
-    return Part(name, "unknown", f"no source says anything of {name} in PyTorch: its list of data types has none", (page,))
+    return Part(
+        name,
+        "unknown",
+        f"no source says anything of {name} in PyTorch: its list of data types has none",
+        (page,),
+    )
 
 
 def _project(name: str, question: Question, facts: Facts) -> Part:
@@ -191,7 +214,26 @@ def _project(name: str, question: Question, facts: Facts) -> Part:
         return unknown(name, f"{name} for PyTorch {question.torch}", *because)
     if word != "supported":
         return Part(name, "no", f"{name} is {word} on {NAMES[question.platform or 'linux']}", tuple(because))
-    return Part(name, "yes", "", tuple(because))
+    return _project_version(Part(name, "yes", "", tuple(because)), question, facts)
+
+
+def _project_version(part: Part, question: Question, facts: Facts) -> Part:
+    """With the versions of a project that go with versions of PyTorch."""
+    pairs = {row.name.split()[0]: row.versions.get(part.what, "") for row in facts.page.torch if row.versions}
+    pairs = {
+        torch: own
+        for torch, own in pairs.items()
+        if own and (not question.torch or same_line(question.torch, (torch,)))
+    }
+    if not pairs:
+        return (
+            unknown(part.what, f"{part.what} {question.version}", *part.because) if question.version else part
+        )
+    text = "; ".join(f"{part.what} {own} goes with PyTorch {torch}" for torch, own in pairs.items())
+    because = (*part.because, Reason(text, sources(facts, facts.page.page.versions_source)))
+    fits = not question.version or any(same_line(question.version, (own,)) for own in pairs.values())
+    shown = text if question.torch or question.version or question.wants else ""
+    return Part(part.what, "yes" if fits else "no", shown, because)
 
 
 def _module(name: str, question: Question, facts: Facts) -> Part:
@@ -201,8 +243,13 @@ def _module(name: str, question: Question, facts: Facts) -> Part:
 
 def _function(name: str, question: Question, facts: Facts) -> Part:
     users = [row for row in facts.libraries.library if name in row.functions]
-    because = [Reason(plain(f"{row.name}: {row.purpose} {row.users}"), sources(facts, facts.page.page.source)) for row in users]
-    return _page_part(name, question, facts, "yes", f"it uses {', '.join(row.name for row in users)}", *because)
+    because = [
+        Reason(plain(f"{row.name}: {row.purpose} {row.users}"), sources(facts, facts.page.page.source))
+        for row in users
+    ]
+    return _page_part(
+        name, question, facts, "yes", f"it uses {', '.join(row.name for row in users)}", *because
+    )
 
 
 def _issue(name: str, question: Question, facts: Facts) -> Part:
@@ -210,9 +257,15 @@ def _issue(name: str, question: Question, facts: Facts) -> Part:
     text = f"{plain(row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
     because = Reason(text, sources(facts, facts.page.page.source))
     other = question.torch and not same_line(question.torch, row.torch)
-    if other or question.rocm and not any(_meet(question.rocm, one) or _meet(one, question.rocm) for one in row.rocm):
-        return unknown(row.names[0], f"{row.names[0]} in these versions; it is a known issue of others", because)
-    return Part(row.names[0], "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,))
+    if other or (
+        question.rocm and not any(_meet(question.rocm, one) or _meet(one, question.rocm) for one in row.rocm)
+    ):
+        return unknown(
+            row.names[0], f"{row.names[0]} in these versions; it is a known issue of others", because
+        )
+    return Part(
+        row.names[0], "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,)
+    )
 
 
 _ABOUT: Mapping[Kind, Callable[[str, Question, Facts], Part]] = {

@@ -17,7 +17,9 @@ from rocwright.model.gpu import InvalidTarget, is_target, parse_target
 from rocwright.model.version import InvalidVersion, parse_version
 
 # `torch2.9`, `pytorch==2.9.1`, `rocm7.1`, `python3.12`, each also without its number.
-_VERSIONED = re.compile(r"(?P<what>pytorch|torch|rocm|python|py|cp)(?:[=>~]*=|[-_v])?(?P<version>v?[0-9]\S*)?")
+_VERSIONED = re.compile(
+    r"(?P<what>pytorch|torch|rocm|python|py|cp)(?:[=>~]*=|[-_v])?(?P<version>v?[0-9]\S*)?"
+)
 _VERSION = re.compile(
     r"v?(?P<public>[0-9]{1,4}(?:\.[0-9]{1,8}){0,4}(?:(?:a|b|rc|\.dev)[0-9]{0,9})?)(?:\.x)?"
     r"(?:\+rocm(?P<rocm>[0-9][0-9.]{0,20})\S*|\+\S*)?"
@@ -25,7 +27,7 @@ _VERSION = re.compile(
 # Between a project and its version.
 _BETWEEN = ("version", "release", "v")
 _TARGET_LIKE = re.compile(r"gfx\S+")
-_ONE = ("torch", "rocm", "platform", "python", "distribution", "wants")
+_ONE = ("torch", "rocm", "platform", "python", "version", "distribution", "wants")
 
 
 class InvalidQuestion(InvalidInput):
@@ -35,7 +37,9 @@ class InvalidQuestion(InvalidInput):
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is asked: subjects, GPUs, versions of PyTorch, ROCm and Python, platform; empty where not given.
 
-    `wants` is what a question for a list asks for (`rocm`, `torch`, `gpu`, …); `distribution` is one of Linux.
+    Of versions and platforms there may be several, with spaces between them: the question is then about each.
+    `version` is that of a library; `distribution` is one of Linux; `wants` is what a question for a list asks
+    for (`rocm`, `torch`, `gpu`, …).
     """
 
     subjects: tuple[Subject, ...] = ()
@@ -44,6 +48,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     rocm: str = ""
     platform: str = ""
     python: str = ""
+    version: str = ""
     distribution: str = ""
     wants: str = ""
 
@@ -65,12 +70,14 @@ def parse_question(text: str, facts: Facts) -> Question:
 
 def _not_understood(reader: _Reader) -> InvalidQuestion:
     near = {word: reader.known.near(word) for word in reader.strange}
-    tried = " ".join(near.get(word) or word for word in reader.words)
+    tried = _Reader(tuple(near.get(word) or word for word in reader.words), reader.known, reader.facts)
+    while tried.position < len(tried.words):
+        tried.read()
     return InvalidQuestion(
         f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
-        next_step=f'try: rocwright compat query "{tried}"'
-        if any(near.values())
-        else "leave it out; `rocwright compat query` alone lists what can be asked for",
+        next_step="leave it out; `rocwright compat query` alone lists what can be asked for"
+        if tried.strange
+        else f'try: rocwright compat query "{" ".join(tried.words)}"',
     )
 
 
@@ -80,7 +87,7 @@ class _Reader:
     def __init__(self, words: tuple[str, ...], known: Vocabulary, facts: Facts) -> None:
         self.words, self.known, self.facts = words, known, facts
         self.position = 0
-        self.which = self.torch_meant = False
+        self.which = self.torch_meant = self.after_library = False
         self.strange: list[str] = []
         self.subjects: list[Subject] = []
         self.gpus: list[Gpu] = []
@@ -92,6 +99,7 @@ class _Reader:
         if self._versions() or self._phrase():
             return
         self.position += 1
+        self.after_library = False
         if word in self.known.which:
             self.which = True
         elif _TARGET_LIKE.fullmatch(word):
@@ -106,8 +114,8 @@ class _Reader:
         rest = self.words[self.position :]
         for length in range(min(self.known.longest, len(rest)), 0, -1):
             key = letters("".join(rest[:length]))
-            # Two words with nothing of their own make no third: `to rch`.
-            if length > 1 and rest[0] in self.known.fillers and key not in self.known.platforms:
+            # A word that says nothing begins no phrase by chance: `a pex`.
+            if length > 1 and rest[0] in self.known.fillers and rest[0] not in self.known.starts:
                 continue
             if self._means(key, length):
                 self.position += length
@@ -121,11 +129,13 @@ class _Reader:
             self.which = False
         elif key in known.subjects:
             self.subjects += known.subjects[key]
+            self.after_library = known.subjects[key][0].kind in ("library", "project")
             if self.which and known.subjects[key][0].kind in ("library", "project"):
                 self.found["wants"].append("version")
             elif self.which and known.subjects[key][0].kind == "function":
                 self.found["wants"].append("library")
             self.which = False
+            return True
         elif key in known.gpus:
             self.gpus.append(known.gpus[key])
         elif key in known.platforms:
@@ -137,19 +147,22 @@ class _Reader:
             self.found["distribution"].append(f"{known.distributions[key].title()} {number}".strip())
         else:
             return False
+        self.after_library = False
         return True
 
     def _number_after(self, length: int) -> str:
         """The version of a platform: `windows 11`, `debian 12`."""
-        following = self.words[self.position + length : self.position + length + 1]
-        if following and re.fullmatch(r"[0-9]+(\.[0-9]+)*", following[0]) and not self._is_release(following[0]):
+        number, pack = (*self.words[self.position + length :], "", "")[:2]
+        # Below 8 with a point it is rather a version of PyTorch or ROCm.
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", number) or (
+            "." in number and number[1] == "." and number < "8"
+        ):
+            return ""
+        self.position += 1
+        if re.fullmatch("sp[0-9]", pack):
             self.position += 1
-            return following[0]
-        return ""
-
-    def _is_release(self, text: str) -> bool:
-        """Whether a number is more likely a version of PyTorch or ROCm than of a platform."""
-        return "." in text and int(text.partition(".")[0]) < 8
+            return f"{number} {pack.upper()}"
+        return number
 
     def _versions(self) -> bool:
         """A version with its project before it, or one that says by its size whose it is."""
@@ -161,13 +174,17 @@ class _Reader:
                 return False
             # PyTorch is at 2, Python at 3, ROCm beyond 4: none can be taken for another.
             major = int(match["public"].partition(".")[0])
-            self._version("python" if major == 3 else "torch" if major < 5 else "rocm", word)
+            what = "python" if major == 3 else "torch" if major < 5 else "rocm"
+            self._version("version" if self.after_library else what, word)
+            self.after_library = False
             self.position += 1
             return True
         what = {"pytorch": "torch", "py": "python", "cp": "python"}.get(named["what"], named["what"])
         if named["version"]:
             text = named["version"]
-            self._version(what, f"{text[0]}.{text[1:]}" if named["what"] in ("cp", "py") and "." not in text else text)
+            self._version(
+                what, f"{text[0]}.{text[1:]}" if named["what"] in ("cp", "py") and "." not in text else text
+            )
             self.position += 1
             return True
         following = self.position + 1
@@ -196,7 +213,7 @@ class _Reader:
             self.found["rocm"].append(match["rocm"])
 
     def question(self) -> Question:
-        """The question; refuses two versions or platforms, and a product with a target that is not its own."""
+        """The question; refuses a product with a target that is not its own."""
         one = {name: self._one(name) for name in _ONE}
         named = self.subjects or self.gpus or one["torch"] or one["rocm"] or one["python"] or one["wants"]
         if not named and (self.torch_meant or one["platform"]):
@@ -205,17 +222,11 @@ class _Reader:
 
     def _one(self, what: str) -> str:
         found = list(dict.fromkeys(self.found[what]))
-        if len(found) > 1 and what != "wants":
-            names = {"torch": "versions of PyTorch", "rocm": "releases of ROCm", "python": "versions of Python"}
-            raise InvalidQuestion(
-                f"asks about two {names.get(what, what + 's')}: {' and '.join(found)}",
-                next_step="ask about one of them at a time",
-            )
-        return found[0] if found else ""
+        return " ".join(found[:1] if what == "wants" else found)
 
 
 def checked(question: Question) -> Question:
-    """The same; raises `InvalidQuestion` where a product or chip stands beside a target that is not its own."""
+    """The same; raises `InvalidQuestion` where a product stands beside a target that is not its own."""
     plain = {gpu.name for gpu in question.gpus if gpu.targets == (gpu.name,)}
     for gpu in question.gpus:
         if gpu.product and plain - set(gpu.targets):
@@ -247,7 +258,11 @@ def with_options(
     about: str = "",
 ) -> Question:
     """A question with what options say in addition; raises `InvalidQuestion` for what contradicts it."""
-    words = [f"{name} {_number(text)}" for name, text in (("torch", torch), ("rocm", rocm), ("python", python)) if text]
+    words = [
+        f"{name} {_number(text)}"
+        for name, text in (("torch", torch), ("rocm", rocm), ("python", python))
+        if text
+    ]
     gpus, subjects = list(question.gpus), list(question.subjects)
     for text in filter(None, map(str.strip, gpu.split(","))):
         found = parse_question(text, facts)
@@ -259,7 +274,9 @@ def with_options(
     if about:
         subjects += parse_question(about, facts).subjects
     if about and len(subjects) == len(question.subjects):
-        raise InvalidQuestion(f"nothing is called {about!r}", next_step="`rocwright compat query` alone lists what is")
+        raise InvalidQuestion(
+            f"nothing is called {about!r}", next_step="`rocwright compat query` alone lists what is"
+        )
     given = parse_question(" ".join([*words, platform]), facts)
     one = {}
     for field in _ONE:

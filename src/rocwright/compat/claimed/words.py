@@ -13,7 +13,9 @@ import msgspec
 
 from rocwright.compat.claimed.facts import Facts
 
-Kind = Literal["topic", "feature", "library", "data type", "other type", "project", "module", "function", "issue"]
+Kind = Literal[
+    "topic", "feature", "library", "data type", "other type", "project", "module", "function", "issue"
+]
 _TOKEN = re.compile(r"[^\s,;?!()\"'/™®]+(?:/pytorch)?")
 # What a name of a GPU may be written without.
 _BRANDS = ("amd", "radeon", "instinct", "ryzen", "rx", "pro", "ai")
@@ -45,6 +47,7 @@ class Vocabulary:
     distributions: Mapping[str, str]
     wants: Mapping[str, str]
     fillers: frozenset[str]
+    starts: frozenset[str]
     which: frozenset[str]
     single: tuple[str, ...]
     longest: int = 7
@@ -88,9 +91,17 @@ def vocabulary(facts: Facts) -> Vocabulary:
         {letters(word): word for word in asked.distributions},
         {letters(word): name for name, words in asked.wants.items() for word in words},
         frozenset(asked.fillers),
+        frozenset(
+            split_words(text)[0]
+            for text in (*texts, *asked.distributions, *_all(asked.platforms), *_all(asked.wants))
+        ),
         frozenset(asked.which),
         tuple(sorted(single)),
     )
+
+
+def _all(words: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    return (word for row in words.values() for word in row)
 
 
 def _subjects(facts: Facts) -> Iterator[tuple[str, Subject]]:
@@ -99,7 +110,8 @@ def _subjects(facts: Facts) -> Iterator[tuple[str, Subject]]:
     functions = {name for library in facts.libraries.library for name in library.functions}
     for name in functions:
         last = name.rpartition(".")[2]
-        for text in (name, name.removeprefix("torch."), *([last] if len(last) > 3 else [])):
+        own = [last] if len(last) > 3 and last not in facts.features.question.fillers else []
+        for text in (name, name.removeprefix("torch."), *own):
             yield text, Subject("function", name)
     for name in (*page.modules.names, *page.modules.core):
         if name != "torch":
@@ -137,7 +149,7 @@ def _gpus(facts: Facts) -> Iterator[tuple[str, Gpu]]:
     products: dict[str, dict[str, Gpu]] = {}
     for name, target in _products(facts):
         for key in _ways(name):
-            products.setdefault(key, {}).setdefault(target, Gpu(name, (target,), product=True))
+            products.setdefault(key, {}).setdefault(target, Gpu(_sold_as(name), (target,), product=True))
     series: dict[str, set[str]] = {}
     for key, found in products.items():
         base = re.sub(r"[a-z]+$", "", key)
@@ -170,6 +182,11 @@ def _products(facts: Facts) -> Iterator[tuple[str, str]]:
                 yield one, chip.target
 
 
+def _sold_as(name: str) -> str:
+    """The name without what says nothing: `Radeon RX 580 Series` is the Radeon RX 580."""
+    return " ".join(word for word in name.split() if word.lower() not in _LAST)
+
+
 def _ways(name: str) -> Iterator[str]:
     """How a product may be written: `radeonrx7900xtx`, `rx7900xtx`, `radeon7900xtx`, `7900xtx`."""
     words = [word for word in name.lower().split() if word not in _LAST]
@@ -185,16 +202,23 @@ def _ways(name: str) -> Iterator[str]:
 
 def known_words(facts: Facts) -> Mapping[str, tuple[str, ...]]:
     """What questions can be about, by kind."""
-    features = [row.words[0] for row in (*facts.features.topic, *facts.features.feature) if row.words]
-    projects = [row.name for row in (*facts.page.status, *facts.page.domain) if not getattr(row, "topic", "")]
+    topics = [row.words[0] for row in facts.features.topic if row.words]
+    features = [row.words[0] for row in facts.features.feature if row.words]
+    projects = [row.name for row in facts.page.status if not row.topic]
+    projects += [row.name for row in facts.page.domain]
     return {
         "GPUs": ("gfx1100", "gfx110X-all", "RX 7900 XTX", "MI300X", "Navi 31", "Strix Halo", "RDNA3", "…"),
         "versions": ("torch 2.9", "rocm 7.1.1", "python 3.12"),
         "platforms": tuple(facts.features.question.platforms),
-        "features": tuple(dict.fromkeys(features)),
+        "features": tuple(dict.fromkeys((*topics, *features))),
         "libraries": tuple(row.name for row in facts.libraries.library),
         "projects": tuple(dict.fromkeys(projects)),
         "data types": tuple(row.name.removeprefix("torch.") for row in facts.page.data_type),
         "known issues": tuple(name.rpartition(".")[2] for row in facts.page.issue for name in row.names),
-        "lists": ("which ROCm for …", "which PyTorch with …", "which GPUs …", "which version of LIBRARY in …"),
+        "lists": (
+            "which ROCm for …",
+            "which PyTorch with …",
+            "which GPUs …",
+            "which version of LIBRARY in …",
+        ),
     }
