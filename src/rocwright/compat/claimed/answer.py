@@ -101,23 +101,21 @@ def _list(question: Question, facts: Facts) -> Answer:
     asked = msgspec.structs.replace(question, wants="")
     if wanted in ("library", "version", "data type", "feature"):
         return _named(wanted, question, asked, facts)
-    found: list[str] = []
-    kept: list[Part] = []
-    verdicts: set[Verdict] = set()
-    for value in _candidates(wanted, facts):
-        one = answer(_asking(asked, wanted, value), facts)
-        verdicts.add(one.verdict)
-        if one.verdict in ("yes", "partly"):
-            found.append(value if one.verdict == "yes" else f"{value} ({one.level or 'partly'})")
-            kept += one.parts if len(found) == 1 else ()
+    answers = {value: answer(_asking(asked, wanted, value), facts) for value in _candidates(wanted, facts)}
     named = {"rocm": "ROCm", "torch": "PyTorch", "python": "Python", "gpu": "GPUs"}[wanted]
     about = place(" and ".join(one.name for one in asked.subjects), asked)
     what = f"{named} for {about}" if about else named
-    if not found:
-        verdict: Verdict = "no" if "no" in verdicts else "unknown"
-        last = answer(_asking(asked, wanted, next(iter(_candidates(wanted, facts)))), facts)
-        return Answer(question, verdict, f"{what}: none of those in the tables", last.parts)
-    return Answer(question, "list", f"{what}: {', '.join(found)}", tuple(kept), found=tuple(found))
+    kept = {value: one for value, one in answers.items() if one.verdict in ("yes", "partly")}
+    if not kept:
+        newest = next(iter(answers.values()))
+        return Answer(question, newest.verdict, f"{what}: none of those in the tables", newest.parts)
+    limits = {
+        value: "" if one.verdict == "yes" else f" ({one.level or 'partly'})" for value, one in kept.items()
+    }
+    found = tuple(f"{value}{limit}" for value, limit in limits.items())
+    return Answer(
+        question, "list", f"{what}: {', '.join(found)}", next(iter(kept.values())).parts, found=found
+    )
 
 
 def _candidates(wanted: str, facts: Facts) -> Iterator[str]:

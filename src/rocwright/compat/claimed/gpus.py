@@ -33,7 +33,8 @@ def on_the_list(question: Question, facts: Facts) -> Part:
     """Whether AMD's lists have the GPUs: by target, and a product by its name as well."""
     what = place("", Question(gpus=question.gpus))
     if question.platform not in ("", *facts.libraries.platforms):
-        return unknown(what, f"which GPUs ROCm supports on {NAMES[question.platform]}")
+        linux = Reason("AMD's lists of GPUs are about Linux", sources(facts, facts.releases[0].source))
+        return unknown(what, f"which GPUs ROCm supports on {NAMES[question.platform]}", linux)
     rows = [row for row in (facts.line_of(question.rocm) if question.rocm else facts.releases) if row.targets]
     if question.torch and not question.rocm:
         rows = [row for row in rows if same_line(question.torch, row.torch)]

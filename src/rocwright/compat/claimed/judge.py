@@ -2,7 +2,7 @@
 
 yes: sources say so of all that is asked. partly: a yes with a limit (experimental, some of the GPUs, the
 target but not the product, sources that contradict each other). no: sources say that it is not so, or their
-list of what is supported does not have it. unknown: no source says anything of it. list: the answer is a list.
+list of what is supported does not have it. unknown: no source says anything of it. list: a list answers it.
 """
 
 from __future__ import annotations

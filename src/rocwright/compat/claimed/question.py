@@ -60,20 +60,16 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def parse_question(text: str, facts: Facts) -> Question:
     """What a sentence asks; raises `InvalidQuestion`, `InvalidTarget`."""
-    reader = _Reader(split_words(text), vocabulary(facts), facts)
-    while reader.position < len(reader.words):
-        reader.read()
-    if reader.strange:
-        raise _not_understood(reader)
-    return reader.question()
+    return _read(text, vocabulary(facts), facts).question()
 
 
-def _not_understood(reader: _Reader) -> InvalidQuestion:
-    near = {word: reader.known.near(word) for word in reader.strange}
-    tried = _Reader(tuple(near.get(word) or word for word in reader.words), reader.known, reader.facts)
-    while tried.position < len(tried.words):
-        tried.read()
-    return InvalidQuestion(
+def _read(text: str, known: Vocabulary, facts: Facts) -> _Reader:
+    reader = _Reader(split_words(text), known, facts).read_all()
+    if not reader.strange:
+        return reader
+    near = {word: known.near(word) for word in reader.strange}
+    tried = _Reader(tuple(near.get(word) or word for word in reader.words), known, facts).read_all()
+    raise InvalidQuestion(
         f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
         next_step="leave it out; `rocwright compat query` alone lists what can be asked for"
         if tried.strange
@@ -92,6 +88,12 @@ class _Reader:
         self.subjects: list[Subject] = []
         self.gpus: list[Gpu] = []
         self.found: dict[str, list[str]] = {name: [] for name in _ONE}
+
+    def read_all(self) -> _Reader:
+        """All phrases."""
+        while self.position < len(self.words):
+            self.read()
+        return self
 
     def read(self) -> None:
         """The next phrase."""
@@ -258,26 +260,20 @@ def with_options(
     about: str = "",
 ) -> Question:
     """A question with what options say in addition; raises `InvalidQuestion` for what contradicts it."""
-    words = [
-        f"{name} {_number(text)}"
-        for name, text in (("torch", torch), ("rocm", rocm), ("python", python))
-        if text
+    known = vocabulary(facts)
+    versions = (("torch", torch), ("rocm", rocm), ("python", python))
+    numbers = " ".join(f"{name} {_number(text)}" for name, text in versions if text)
+    given = _read(f"{numbers} {platform}", known, facts).question()
+    gpus = [
+        found for text in filter(None, map(str.strip, gpu.split(","))) for found in _gpus(text, known, facts)
     ]
-    gpus, subjects = list(question.gpus), list(question.subjects)
-    for text in filter(None, map(str.strip, gpu.split(","))):
-        found = parse_question(text, facts)
-        if not found.gpus:
-            raise InvalidTarget(f"{text!r} names no GPU", next_step="write it like gfx90a, or RX 7900 XTX")
-        gpus += found.gpus
     if gpu and not gpus:
         raise InvalidTarget(f"{gpu!r} names no GPU", next_step="write it like gfx90a, or RX 7900 XTX")
-    if about:
-        subjects += parse_question(about, facts).subjects
-    if about and len(subjects) == len(question.subjects):
+    subjects = _read(about, known, facts).subjects
+    if about and not subjects:
         raise InvalidQuestion(
             f"nothing is called {about!r}", next_step="`rocwright compat query` alone lists what is"
         )
-    given = parse_question(" ".join([*words, platform]), facts)
     one = {}
     for field in _ONE:
         said, option = getattr(question, field), getattr(given, field)
@@ -286,7 +282,15 @@ def with_options(
                 f"the question says {said}, --{field} says {option}", next_step=f"leave out --{field}"
             )
         one[field] = said or option
+    subjects, gpus = [*question.subjects, *subjects], [*question.gpus, *gpus]
     return checked(Question(tuple(dict.fromkeys(subjects)), tuple(dict.fromkeys(gpus)), **one))
+
+
+def _gpus(text: str, known: Vocabulary, facts: Facts) -> list[Gpu]:
+    found = _read(text, known, facts).gpus
+    if not found:
+        raise InvalidTarget(f"{text!r} names no GPU", next_step="write it like gfx90a, or RX 7900 XTX")
+    return found
 
 
 def _number(text: str) -> str:

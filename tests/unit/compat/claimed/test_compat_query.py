@@ -1,7 +1,7 @@
 """Questions about compatibility: what is understood, what is answered, and that nothing is guessed.
 
-Seventy of them stand beside this file: questions_own.toml by whoever wrote the answers, questions_sources.toml by
-somebody who had the sources and not the code. Each is asked at the command line.
+Seventy of them stand beside this file: questions_own.toml by whoever wrote the answers, and
+questions_sources.toml by somebody who had the sources and not the code. Each is asked at the command line.
 """
 
 from __future__ import annotations
@@ -559,7 +559,6 @@ def test_options_are_the_same_question(capsys: pytest.CaptureFixture[str]) -> No
         (("--rocm", "7.1.", "--about", "sdpa"), "'7.1.' is no valid version"),
         (("flash attention torch 2.8", "--torch", "2.9"), "the question says 2.8, --torch says 2.9"),
         (("--gpu", ",", "--about", "sdpa"), "',' names no GPU"),
-        (("--config", "none.toml", "sdpa"), "none.toml"),
     ],
 )
 def test_wrong_options_are_explained(
