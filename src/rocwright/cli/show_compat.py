@@ -39,7 +39,12 @@ def show_answer(answer: Answer) -> None:
         console.out(f"note      {note}")
     for part in answer.parts:
         if len(answer.parts) > 1:
-            console.out(f"{part.verdict:<9} {part.what}{f': {part.text}' if part.text else ''}")
+            told = (
+                part.text
+                if part.text.startswith(part.what)
+                else f"{part.what}: {part.text}".removesuffix(": ")
+            )
+            console.out(f"{part.verdict:<9} {told}")
         for reason in part.because:
             _show_reason(reason)
 

@@ -83,7 +83,7 @@ class QuestionWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     which: tuple[str, ...]
     wants: dict[str, tuple[str, ...]]
     platforms: dict[str, tuple[str, ...]]
-    distributions: tuple[str, ...]
+    distributions: dict[str, tuple[str, ...]]
 
 
 class FeatureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -19,7 +19,18 @@ from rocwright.compat.claimed.gpus import (
     torch_on,
     torch_with_rocm,
 )
-from rocwright.compat.claimed.judge import WEAK, Answer, Part, Reason, Verdict, mixed, place, sources, unknown
+from rocwright.compat.claimed.judge import (
+    NAMES,
+    WEAK,
+    Answer,
+    Part,
+    Reason,
+    Verdict,
+    mixed,
+    place,
+    sources,
+    unknown,
+)
 from rocwright.compat.claimed.parts import by_gpu, subject
 from rocwright.compat.claimed.question import InvalidQuestion, Question
 from rocwright.compat.claimed.words import Gpu, Subject
@@ -35,7 +46,7 @@ def answer(question: Question, facts: Facts) -> Answer:
     about = [subject(one, question, facts) for one in question.subjects]
     parts = sorted((*about, *_others(question, facts)), key=lambda part: WEAK.index(part.verdict))
     if not parts:
-        if question.rocm:
+        if question.rocm and question.platform in ("", *facts.libraries.platforms):
             return _release(question, facts)
         raise InvalidQuestion(
             "the question names no feature, library, GPU or version",
@@ -78,6 +89,9 @@ def _others(question: Question, facts: Facts) -> Iterator[Part]:
         yield python(question, facts)
     if question.torch and not any(same_line(question.torch, (str(one),)) for one in facts.torch_versions):
         yield unknown(f"PyTorch {question.torch}", f"PyTorch {question.torch}")
+    elsewhere = question.platform not in ("", *facts.libraries.platforms)
+    if question.rocm and elsewhere and not (question.torch or question.gpus or question.subjects):
+        yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm} on {NAMES[question.platform]}")
     if question.rocm and not facts.line_of(question.rocm):
         known = Reason(f"ROCm that tables know: {' '.join(row.rocm for row in facts.releases)}")
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm}", known)
@@ -105,12 +119,12 @@ def _list(question: Question, facts: Facts) -> Answer:
     named = {"rocm": "ROCm", "torch": "PyTorch", "python": "Python", "gpu": "GPUs"}[wanted]
     about = place(" and ".join(one.name for one in asked.subjects), asked)
     what = f"{named} for {about}" if about else named
-    kept = {value: one for value, one in answers.items() if one.verdict in ("yes", "partly")}
+    kept = {value: one for value, one in answers.items() if one.verdict not in ("no", "unknown")}
     if not kept:
         newest = next(iter(answers.values()))
         return Answer(question, newest.verdict, f"{what}: none of those in the tables", newest.parts)
     limits = {
-        value: "" if one.verdict == "yes" else f" ({one.level or 'partly'})" for value, one in kept.items()
+        value: "" if one.verdict != "partly" else f" ({one.level or 'partly'})" for value, one in kept.items()
     }
     found = tuple(f"{value}{limit}" for value, limit in limits.items())
     return Answer(

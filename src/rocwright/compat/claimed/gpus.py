@@ -189,18 +189,22 @@ def torch_alone(question: Question, facts: Facts) -> Part:
 def python(question: Question, facts: Facts) -> Part:
     """Whether wheels are built for a version of Python."""
     line = ".".join(question.python.split(".")[:2])
-    what = f"Python {line}" + (f" with PyTorch {question.torch}" if question.torch else "")
-    rows = [
-        row for row in facts.page.python if not question.torch or within(row.torch, Version(question.torch))
-    ]
+    what = place("", Question(torch=question.torch, rocm=question.rocm, python=line))
+    if question.platform not in ("", *PLATFORMS):
+        return unknown(what, f"{what} on {NAMES[question.platform]}")
+    listed = {version for row in facts.line_of(question.rocm) for version in row.torch}
+    versions = [Version(one) for one in ([question.torch] if question.torch else sorted(listed))]
+    open_ = not (question.torch or question.rocm)
+    rows = [row for row in facts.page.python if open_ or any(within(row.torch, one) for one in versions)]
     because = tuple(Reason(row.text, sources(facts, *row.sources)) for row in rows or facts.page.python)
     if not rows:
-        return unknown(what, f"Python for PyTorch {question.torch}", *because)
+        return unknown(what, what, *because)
     has = [row for row in rows if line in row.versions]
-    versions = " ".join(dict.fromkeys(version for row in rows for version in row.versions))
     if not has:
-        return Part(what, "no", f"wheels are built for Python {versions}", because)
-    whole = question.torch or all(line in row.versions for row in rows if len(row.versions) > 1)
+        built = " ".join(dict.fromkeys(version for row in rows for version in row.versions))
+        return Part(what, "no", f"wheels are built for Python {built}", because)
+    # What came later, by a row of its own, was not so at first.
+    whole = all(row in has for row in rows if len(row.versions) > 1)
     text = "" if whole else "; ".join(row.text.rstrip(".") for row in has)
     return Part(what, "yes" if whole else "partly", text, because)
 
@@ -213,10 +217,10 @@ def distribution(question: Question, facts: Facts) -> Part:
         return unknown(name, f"distributions for ROCm {question.rocm}")
     because = (Reason(f"distributions for ROCm {listing.rocm}", sources(facts, listing.source)),)
     for rows, limit in ((listing.whole, ""), (listing.limited, ", for some GPUs only")):
-        known = next((one for one in rows if name.lower().startswith(one)), "")
+        known = next((one for one in rows if name.startswith(one)), "")
         if known:
             number = name[len(known) :].strip()
-            text = f"AMD lists {known.title()} {' '.join(rows[known])} for ROCm {listing.rocm}{limit}"
+            text = f"AMD lists {known} {' '.join(rows[known])} for ROCm {listing.rocm}{limit}"
             has = not number or any(f"{number}.".startswith(f"{one}.") for one in rows[known])
             return Part(name, ("partly" if limit else "yes") if has else "no", text, because)
     return Part(name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because)

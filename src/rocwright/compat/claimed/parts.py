@@ -9,7 +9,18 @@ from packaging.version import Version
 from rocwright.compat.claimed.conflicts import same_line, within
 from rocwright.compat.claimed.facts import Facts
 from rocwright.compat.claimed.gpus import torch_on
-from rocwright.compat.claimed.judge import NAMES, WEAK, Part, Reason, Verdict, judge, mixed, sources, unknown
+from rocwright.compat.claimed.judge import (
+    NAMES,
+    WEAK,
+    Part,
+    Reason,
+    Verdict,
+    judge,
+    mixed,
+    place,
+    sources,
+    unknown,
+)
 from rocwright.compat.claimed.markup import plain
 from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.words import Kind, Subject
@@ -200,6 +211,9 @@ def _project(name: str, question: Question, facts: Facts) -> Part:
     if status is not None:
         text = f"{name} is built: Linux {status.linux}, Windows {status.windows}"
         because.append(Reason(text, sources(facts, facts.page.page.status_source)))
+    # Platforms and versions of PyTorch are those of the tables of what is built.
+    if outside := _outside(Question(rocm=question.rocm), facts):
+        return unknown(name, f"{name} for {outside}", *because)
     if domain is not None and domain.last_torch:
         text = f"releases of {name} ended with PyTorch {domain.last_torch}"
         if not question.torch or not within(f"<={domain.last_torch}", Version(question.torch)):
@@ -256,16 +270,12 @@ def _issue(name: str, question: Question, facts: Facts) -> Part:
     row = next(one for one in facts.page.issue if one.id == name)
     text = f"{plain(row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
     because = Reason(text, sources(facts, facts.page.page.source))
-    other = question.torch and not same_line(question.torch, row.torch)
-    if other or (
-        question.rocm and not any(_meet(question.rocm, one) or _meet(one, question.rocm) for one in row.rocm)
-    ):
-        return unknown(
-            row.names[0], f"{row.names[0]} in these versions; it is a known issue of others", because
-        )
-    return Part(
-        row.names[0], "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,)
-    )
+    name = row.names[0]
+    others = question.torch and not same_line(question.torch, row.torch)
+    others = others or (question.rocm and not any(_meet(question.rocm, one) for one in row.rocm))
+    if others or question.platform not in ("", *facts.libraries.platforms):
+        return unknown(name, f"{place(name, question)}; it is a known issue elsewhere", because)
+    return Part(name, "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,))
 
 
 _ABOUT: Mapping[Kind, Callable[[str, Question, Facts], Part]] = {

@@ -17,9 +17,7 @@ from rocwright.model.gpu import InvalidTarget, is_target, parse_target
 from rocwright.model.version import InvalidVersion, parse_version
 
 # `torch2.9`, `pytorch==2.9.1`, `rocm7.1`, `python3.12`, each also without its number.
-_VERSIONED = re.compile(
-    r"(?P<what>pytorch|torch|rocm|python|py|cp)(?:[=>~]*=|[-_v])?(?P<version>v?[0-9]\S*)?"
-)
+_VERSIONED = re.compile(r"(?P<what>pytorch|torch|rocm|python|py|cp)(?:==?|[-_v])?(?P<version>v?[0-9]\S*)?")
 _VERSION = re.compile(
     r"v?(?P<public>[0-9]{1,4}(?:\.[0-9]{1,8}){0,4}(?:(?:a|b|rc|\.dev)[0-9]{0,9})?)(?:\.x)?"
     r"(?:\+rocm(?P<rocm>[0-9][0-9.]{0,20})\S*|\+\S*)?"
@@ -146,7 +144,7 @@ class _Reader:
         elif key in known.distributions:
             self.found["platform"].append("linux")
             number = self._number_after(length)
-            self.found["distribution"].append(f"{known.distributions[key].title()} {number}".strip())
+            self.found["distribution"].append(f"{known.distributions[key]} {number}".strip())
         else:
             return False
         self.after_library = False

@@ -54,7 +54,7 @@ class Vocabulary:
 
     def near(self, word: str) -> str:
         """The known word that a slip of the finger may have made this one of; empty where none is near."""
-        return next(iter(get_close_matches(word, self.single, n=1, cutoff=0.75)), "") if len(word) > 3 else ""
+        return next(iter(get_close_matches(word, self.single, n=1, cutoff=0.8)), "") if len(word) > 3 else ""
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -82,18 +82,20 @@ def vocabulary(facts: Facts) -> Vocabulary:
     asked = facts.features.question
     gpus = dict(_gpus(facts))
     platforms = {letters(word): name for name, words in asked.platforms.items() for word in words}
-    single = {word for text in (*texts, *asked.distributions) for word in split_words(text) if len(word) > 3}
+    single = {
+        word for text in (*texts, *_all(asked.distributions)) for word in split_words(text) if len(word) > 3
+    }
     single |= {*platforms, *gpus, "pytorch", "torch", "rocm", "python"}
     return Vocabulary(
         subjects,
         gpus,
         platforms,
-        {letters(word): word for word in asked.distributions},
+        {letters(word): name for name, words in asked.distributions.items() for word in words},
         {letters(word): name for name, words in asked.wants.items() for word in words},
         frozenset(asked.fillers),
         frozenset(
             split_words(text)[0]
-            for text in (*texts, *asked.distributions, *_all(asked.platforms), *_all(asked.wants))
+            for text in (*texts, *_all(asked.distributions), *_all(asked.platforms), *_all(asked.wants))
         ),
         frozenset(asked.which),
         tuple(sorted(single)),
@@ -157,7 +159,7 @@ def _gpus(facts: Facts) -> Iterator[tuple[str, Gpu]]:
             series.setdefault(base, set()).update(found)
     for key, targets in series.items():
         if len(targets) == 1:
-            yield key, Gpu(key.upper(), tuple(targets))
+            yield key, Gpu(re.sub(f"^({'|'.join(_BRANDS)})+", "", key).upper(), tuple(targets))
     for key, found in products.items():
         if len(found) == 1:
             yield key, next(iter(found.values()))
