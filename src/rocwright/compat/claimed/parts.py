@@ -26,6 +26,7 @@ from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.words import Kind, Subject
 from rocwright.model.compat_features import Feature
 from rocwright.model.compat_libraries import RocmRelease
+from rocwright.model.project import PLATFORMS
 
 
 def subject(subject: Subject, question: Question, facts: Facts) -> Part:
@@ -214,6 +215,8 @@ def _project(name: str, question: Question, facts: Facts) -> Part:
     # Platforms and versions of PyTorch are those of the tables of what is built.
     if outside := _outside(Question(rocm=question.rocm), facts):
         return unknown(name, f"{name} for {outside}", *because)
+    if question.platform not in ("", *facts.libraries.platforms, *(PLATFORMS if status is not None else ())):
+        return unknown(name, f"{name} on {NAMES[question.platform]}", *because)
     if domain is not None and domain.last_torch:
         text = f"releases of {name} ended with PyTorch {domain.last_torch}"
         if not question.torch or not within(f"<={domain.last_torch}", Version(question.torch)):
@@ -221,8 +224,6 @@ def _project(name: str, question: Question, facts: Facts) -> Part:
         return Part(name, "yes", text, tuple(because))
     if status is None:
         return _page_part(name, question, facts, "yes", "", *because)
-    if question.platform and question.platform not in ("linux", "windows"):
-        return unknown(name, f"{name} on {NAMES[question.platform]}", *because)
     word = status.on(question.platform or "linux")
     if question.torch and torch_on(question.torch, question.platform or "linux", facts).verdict == "unknown":
         return unknown(name, f"{name} for PyTorch {question.torch}", *because)

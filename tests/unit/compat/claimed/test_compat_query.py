@@ -385,6 +385,17 @@ def test_a_product_is_told_from_its_target() -> None:
     assert ask("Navi 21").verdict == ask("gfx1030").verdict == "yes"
 
 
+SUBJECTS = ["flash attention", "triton", "torch.compile", "docker", "fbgemm", "sdpa", "tunableop", "apex", "c++ extensions", "hipblaslt", "bf16", "uint16", "int4", "torchvision", "torchtune", "torchserve", "torch.nn", "distributed training", "torch.linalg.svd", "allow_bf16_reduced_precision_reduction", "gfx942", "RX 7900 XTX", "gfx110X-all"]
+
+
+@pytest.mark.parametrize(
+    "further", ["torch 1.0", "torch 2.99", "rocm 4.0", "rocm 12.3", "python 2.7", "wsl", "arch linux"]
+)
+def test_what_no_source_has_is_never_passed_over(further: str) -> None:
+    answers = {name: ask(f"{name} {further}").verdict for name in SUBJECTS}
+    assert set(answers.values()) <= {"no", "unknown"}, answers
+
+
 def test_no_target_is_on_the_list_and_not_on_it() -> None:
     for family in FACTS.families:
         for rocm in ("7.1.1", "6.4", "6.0.0"):
