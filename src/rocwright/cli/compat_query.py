@@ -7,28 +7,31 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.show_compat import show_answer
+from rocwright.cli.show_compat import show_answer, show_words
 from rocwright.compat.claimed.answer import answer
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.question import parse_question, with_options
+from rocwright.compat.claimed.words import known_words
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
 
 
 def compat_query(
     *question: str,
-    target: str = "",
+    gpu: Annotated[str, Parameter(name=["--gpu", "--target"])] = "",
     torch: str = "",
     rocm: str = "",
-    platform: Literal["", "linux", "windows"] = "",
-    feature: str = "",
+    python: str = "",
+    platform: Literal["", "linux", "windows", "wsl"] = "",
+    about: Annotated[str, Parameter(name=["--about", "--feature"])] = "",
     json: Annotated[bool, Parameter(name="--json")] = False,
     config: Path | None = None,
 ) -> None:
-    """Answer a question about what PyTorch on ROCm supports: yes, no, depends or not known, and who says so.
+    """Answer a question about what PyTorch on ROCm supports: yes, partly, no, unknown, list; and who says so.
 
-    It understands GPUs (targets, families, names), versions of torch and rocm, platforms, features,
-    libraries, projects, data types and known issues; a word that it does not know is an error, never a guess.
+    A combination is as supported as its weakest part, which the answer names. Whatever a question names is
+    used, or said to be in no source; a word that is not known is an error. Without words or options it lists
+    what can be asked for. A question that names no platform is about Linux.
 
     For example: rocwright compat query "does gfx1151 have flash attention in torch 2.9?"
 
@@ -36,34 +39,35 @@ def compat_query(
     ----------
     question
         The question, in quotes or as words.
-    target
-        GPUs: targets or families, separated by commas.
+    gpu
+        GPUs, separated by commas: targets, families, chips, products.
     torch
         A version of PyTorch.
     rocm
-        A release of ROCm.
+        A release of ROCm, or its line.
+    python
+        A version of Python.
     platform
         The platform.
-    feature
-        A feature, library, project or data type.
+    about
+        A feature, library, project, data type or function.
     json
-        Print the answers as JSON.
+        Print the answer as JSON; its field verdict is one of yes, partly, no, unknown, list.
     config
         A rocwright.toml with rows of your own (default: the one here).
     """
     facts = load_facts(read_overlay(config))
-    asked = with_options(
-        parse_question(" ".join(question), facts),
-        facts,
-        target=target,
-        torch=torch,
-        rocm=rocm,
-        platform=platform,
-        feature=feature,
-    )
-    answers = answer(asked, facts)
-    if json:
-        console.out_json(answers)
+    options = {
+        "gpu": gpu,
+        "torch": torch,
+        "rocm": rocm,
+        "python": python,
+        "platform": platform,
+        "about": about,
+    }
+    if not question and not any(options.values()):
+        known = known_words(facts)
+        console.out_json(known) if json else show_words(known)
         return
-    for one in answers:
-        show_answer(one)
+    found = answer(with_options(parse_question(" ".join(question), facts), facts, **options), facts)
+    console.out_json(found) if json else show_answer(found)

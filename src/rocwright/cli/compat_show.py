@@ -29,8 +29,8 @@ def compat_show(
     """Show what PyTorch on ROCm supports: all of it, or one section.
 
     Sections: overview, use-cases, docker, libraries, supported, data-types, modules, domain-libraries,
-    features, issues, library-versions, status, statements, conflicts. All of it as rst is the page in the
-    form of ROCm's documentation, whose versions of libraries come from the version set that it names.
+    features, issues, library-versions, machines, status, statements, conflicts. All of it as rst is the page
+    in the form of ROCm's documentation, whose versions of libraries come from the version set that it names.
 
     For example: rocwright compat show libraries --rocm 7.0; rocwright compat show --format rst > page.rst
 

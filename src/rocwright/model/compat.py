@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.model.compat_text import need_versions
+from rocwright.model.compat_text import need_specifiers, need_targets, need_versions
 
 Built = Literal["supported", "not supported", "unsupported", "previously built"]
 
@@ -14,7 +14,8 @@ Built = Literal["supported", "not supported", "unsupported", "previously built"]
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The page as a whole: what it is called, the set of library versions that it shows, what PyTorch is.
 
-    `source` is where texts and rows come from, `status_source` where `status` and `torch` do.
+    `source` is where texts and rows come from, `status_source` where `status` and `torch` do, and
+    `versions_source` where the versions do that go with one of PyTorch.
     """
 
     title: str
@@ -26,6 +27,7 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offers: tuple[str, ...]
     source: str
     status_source: str
+    versions_source: str
 
 
 class Passage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,11 +67,49 @@ class DataType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DataTypeNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said of all data types: what they are, the unsigned ones, the hardware."""
+    """What is said of all data types: what they are, the unsigned ones, the hardware.
+
+    `everywhere` are those that every architecture has.
+    """
 
     intro: str
     unsigned: str
     hardware: str
+    hardware_source: str
+    everywhere: tuple[str, ...]
+
+
+class OtherType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A data type that people ask for and PyTorch's list does not have; `near`, the nearest that it has."""
+
+    name: str
+    words: tuple[str, ...]
+    near: str = ""
+
+
+class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An architecture: its targets, the data types it has beyond the usual, those it has in part, and how."""
+
+    name: str
+    targets: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    limited: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        need_targets(self.targets)
+
+
+class PythonRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Versions of Python that wheels of some versions of PyTorch (a specifier) are built for."""
+
+    versions: tuple[str, ...]
+    torch: str
+    text: str
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        need_versions(self.versions)
+        need_specifiers((self.torch,))
 
 
 class Modules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,7 +172,10 @@ class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources."""
+    """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources.
+
+    `versions` are those of other projects that go with it.
+    """
 
     name: str
     linux: Built
@@ -141,6 +184,7 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ref: str = ""
     triton: str = ""
     others: str = ""
+    versions: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         need_versions((self.name.partition(" ")[0],))
@@ -151,9 +195,13 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `compat`; `addresses` and `labels` say where references to other documentations lead."""
+    """The table `compat`; `addresses` and `labels` say where references to other documentations lead.
+
+    `dates` say of when it is what stands at the addresses that begin so.
+    """
 
     page: Page
+    dates: dict[str, str]
     addresses: dict[str, str]
     labels: dict[str, str]
     overview: tuple[Passage, ...]
@@ -161,9 +209,12 @@ class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     docker: Docker
     data_types: DataTypeNotes
     data_type: tuple[DataType, ...]
+    other_type: tuple[OtherType, ...]
+    hardware: tuple[Hardware, ...]
     modules: Modules
     domains: DomainNotes
     domain: tuple[Domain, ...]
     issue: tuple[Issue, ...]
     status: tuple[StatusRow, ...]
     torch: tuple[TorchRow, ...]
+    python: tuple[PythonRow, ...]

@@ -76,10 +76,14 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         need_targets(self.targets)
 
 
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of a question that say nothing of their own."""
+class QuestionWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of."""
 
     fillers: tuple[str, ...]
+    which: tuple[str, ...]
+    wants: dict[str, tuple[str, ...]]
+    platforms: dict[str, tuple[str, ...]]
+    distributions: dict[str, tuple[str, ...]]
 
 
 class FeatureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +93,7 @@ class FeatureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     feature: tuple[Feature, ...]
     topic: tuple[Topic, ...]
     statement: tuple[Statement, ...]
-    question: Question
+    question: QuestionWords
 
     def __post_init__(self) -> None:
         lists, topics = {row.id for row in self.list}, {row.id for row in self.topic}

@@ -38,6 +38,32 @@ class RocmRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"{min(both)!r} is in versions and in absent")
 
 
+class Products(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """GPUs that AMD lists by their names, from this release of ROCm on."""
+
+    rocm: str
+    sources: tuple[str, ...]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        need_versions((self.rocm,))
+
+
+class Distributions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Distributions of Linux with their versions, from this release of ROCm on.
+
+    Those of `whole` are for all GPUs, those of `limited` for some of them.
+    """
+
+    rocm: str
+    source: str
+    whole: dict[str, tuple[str, ...]]
+    limited: dict[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        need_versions((self.rocm,))
+
+
 class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `compat_libraries`; `latest` is the release that a version set called latest means.
 
@@ -49,6 +75,8 @@ class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platforms: tuple[str, ...]
     library: tuple[Library, ...]
     release: tuple[RocmRelease, ...]
+    products: tuple[Products, ...] = ()
+    distributions: tuple[Distributions, ...] = ()
 
     def __post_init__(self) -> None:
         names = {row.name for row in self.library}

@@ -16,13 +16,15 @@ _NAMED = re.compile(r"(?P<device>[0-9a-f]{4}):(?P<revisions>[0-9a-f]{2}(?: [0-9a
 class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A chip: its target, whether it is part of a processor, and the PCI device ids that it goes by.
 
-    `names` maps `DEVICE:REVISION REVISION …` (lowercase hex) to what these boards are sold as.
+    `processors` are those that an integrated one is part of. `names` maps `DEVICE:REVISION REVISION …`
+    (lowercase hex) to what these boards are sold as.
     """
 
     name: str
     target: str
     ids: tuple[str, ...]
     integrated: bool = False
+    processors: tuple[str, ...] = ()
     names: dict[str, str] = {}
 
     def __post_init__(self) -> None:

@@ -1,59 +1,197 @@
-"""Answers to questions about compatibility: yes, no, depends or not known, each with where it is said.
+"""Answers to questions about compatibility: every part judged, the whole as weak as its weakest part.
 
-*Depends* stands where the question leaves open what the answer turns on, where GPUs differ, and where sources
-contradict each other. *Not known* is no polite no: no table says anything about it.
+Nothing that a question names is passed over: where no source says anything of it, that is a part, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 
-from rocwright.compat.claimed.about import (
-    about_data_type,
-    about_function,
-    about_gpu,
-    about_issue,
-    about_library,
-    about_module,
-    about_project,
-    about_torch,
-)
+import msgspec
+
+from rocwright.compat.claimed.conflicts import same_line
 from rocwright.compat.claimed.facts import Facts
-from rocwright.compat.claimed.judge import Answer, judge
-from rocwright.compat.claimed.question import Asked, InvalidQuestion
-from rocwright.compat.claimed.words import Kind, Subject, known_words
+from rocwright.compat.claimed.gpus import (
+    distribution,
+    on_the_list,
+    python,
+    torch_alone,
+    torch_on,
+    torch_with_rocm,
+)
+from rocwright.compat.claimed.judge import (
+    NAMES,
+    WEAK,
+    Answer,
+    Part,
+    Reason,
+    Verdict,
+    mixed,
+    place,
+    sources,
+    unknown,
+)
+from rocwright.compat.claimed.parts import by_gpu, subject
+from rocwright.compat.claimed.question import InvalidQuestion, Question
+from rocwright.compat.claimed.words import Gpu, Subject
 
 
-def answer(asked: Asked, facts: Facts) -> tuple[Answer, ...]:
-    """One answer for each subject; raises `InvalidQuestion` when there is none."""
-    if asked.subjects:
-        return tuple(_ABOUT[subject.kind](subject, asked, facts) for subject in asked.subjects)
-    if asked.targets:
-        return (about_gpu(asked, facts),)
-    if asked.torch:
-        return (about_torch(asked, facts),)
-    raise InvalidQuestion("the question names no feature, library or GPU", next_step=known_words(facts))
+def answer(question: Question, facts: Facts) -> Answer:
+    """The answer; raises `InvalidQuestion` for a question about nothing."""
+    for field in ("torch", "rocm", "platform", "python"):
+        if " " in (values := getattr(question, field)):
+            return _each(question, field, values.split(), facts)
+    if question.wants:
+        return _list(question, facts)
+    about = [subject(one, question, facts) for one in question.subjects]
+    parts = sorted((*about, *_others(question, facts)), key=lambda part: WEAK.index(part.verdict))
+    if not parts:
+        if question.rocm and question.platform in ("", *facts.libraries.platforms):
+            return _release(question, facts)
+        raise InvalidQuestion(
+            "the question names no feature, library, GPU or version",
+            next_step="`rocwright compat query` alone lists what can be asked for",
+        )
+    first = parts[0]
+    better = any(part.verdict != first.verdict for part in parts)
+    asked = place(" and ".join(part.what for part in about), question)
+    return Answer(
+        question,
+        first.verdict,
+        ": ".join(filter(None, (asked, first.text or (first.what if better else "")))),
+        tuple(parts),
+        first.what if better else "",
+        next((part.level for part in parts if part.level), None),
+        next((part.needs for part in parts if part.needs), ""),
+        notes=tuple(_notes(question, first.verdict, facts)),
+    )
 
 
-def _topic(subject: Subject, asked: Asked, facts: Facts) -> Answer:
-    topic = next(row for row in facts.features.topic if row.id == subject.name)
-    said = [row for row in facts.statements if row.topic == topic.id]
-    return judge(topic.name, said, asked, per_target=topic.per_target)
+def _each(question: Question, field: str, values: list[str], facts: Facts) -> Answer:
+    """The answer to a question about several versions or platforms: each for itself, side by side."""
+    answers = [answer(msgspec.structs.replace(question, **{field: value}), facts) for value in values]
+    parts = tuple(dict.fromkeys(part for one in answers for part in one.parts))
+    text = "; ".join(f"{one.verdict}: {one.text}" for one in answers)
+    return Answer(question, mixed(one.verdict for one in answers), text, parts)
 
 
-def _feature(subject: Subject, asked: Asked, facts: Facts) -> Answer:
-    feature = {row.id: row for row in facts.features.feature}[subject.name]
-    said = facts.said_by(feature)
-    return judge(feature.words[0] if feature.words else feature.id, [said], asked)
+def _others(question: Question, facts: Facts) -> Iterator[Part]:
+    """The parts of a question beside its subjects: what it is about has to stand on them."""
+    if question.gpus and not (question.subjects and all(by_gpu(one, facts) for one in question.subjects)):
+        yield on_the_list(question, facts)
+    if question.torch and question.rocm:
+        yield torch_with_rocm(question, facts)
+    if question.torch and question.platform:
+        yield torch_on(question.torch, question.platform, facts)
+    elif question.torch and not (question.subjects or question.gpus or question.rocm or question.python):
+        yield torch_alone(question, facts)
+    if question.python:
+        yield python(question, facts)
+    if question.torch and not any(same_line(question.torch, (str(one),)) for one in facts.torch_versions):
+        yield unknown(f"PyTorch {question.torch}", f"PyTorch {question.torch}")
+    elsewhere = question.platform not in ("", *facts.libraries.platforms)
+    if question.rocm and elsewhere and not (question.torch or question.gpus or question.subjects):
+        yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm} on {NAMES[question.platform]}")
+    if question.rocm and not facts.line_of(question.rocm):
+        known = Reason(f"ROCm that tables know: {' '.join(row.rocm for row in facts.releases)}")
+        yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm}", known)
+    if question.distribution:
+        yield distribution(question, facts)
 
 
-_ABOUT: Mapping[Kind, Callable[[Subject, Asked, Facts], Answer]] = {
-    "topic": _topic,
-    "feature": _feature,
-    "library": about_library,
-    "data type": about_data_type,
-    "project": about_project,
-    "module": about_module,
-    "function": about_function,
-    "issue": about_issue,
-}
+def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
+    """What a question that leaves the platform open should know of the other one."""
+    if not question.torch or question.platform or verdict not in ("yes", "partly"):
+        return
+    if (question.subjects or question.gpus) and torch_on(question.torch, "windows", facts).verdict == "no":
+        yield f"this is said of Linux; PyTorch {question.torch} on Windows is unsupported"
+
+
+# --- questions for a list: every candidate is judged like a question of its own
+
+
+def _list(question: Question, facts: Facts) -> Answer:
+    wanted = question.wants
+    asked = msgspec.structs.replace(question, wants="")
+    if wanted in ("library", "version", "data type", "feature"):
+        return _named(wanted, question, asked, facts)
+    answers = {value: answer(_asking(asked, wanted, value), facts) for value in _candidates(wanted, facts)}
+    named = {"rocm": "ROCm", "torch": "PyTorch", "python": "Python", "gpu": "GPUs"}[wanted]
+    about = place(" and ".join(one.name for one in asked.subjects), asked)
+    what = f"{named} for {about}" if about else named
+    kept = {value: one for value, one in answers.items() if one.verdict not in ("no", "unknown")}
+    if not kept:
+        newest = next(iter(answers.values()))
+        return Answer(question, newest.verdict, f"{what}: none of those in the tables", newest.parts)
+    limits = {
+        value: "" if one.verdict != "partly" else f" ({one.level or 'partly'})" for value, one in kept.items()
+    }
+    found = tuple(f"{value}{limit}" for value, limit in limits.items())
+    return Answer(
+        question, "list", f"{what}: {', '.join(found)}", next(iter(kept.values())).parts, found=found
+    )
+
+
+def _candidates(wanted: str, facts: Facts) -> Iterator[str]:
+    """What a list could hold, newest first."""
+    if wanted == "rocm":
+        yield from (row.rocm for row in facts.releases)
+    elif wanted == "torch":
+        yield from (str(version) for version in reversed(facts.torch_versions))
+    elif wanted == "gpu":
+        yield from facts.targets
+    else:
+        yield from dict.fromkeys(version for row in facts.page.python for version in row.versions)
+
+
+def _asking(question: Question, wanted: str, value: str) -> Question:
+    if wanted == "gpu":
+        return msgspec.structs.replace(question, gpus=(Gpu(value, (value,)),))
+    return msgspec.structs.replace(question, **{wanted: value})
+
+
+def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> Answer:
+    """Lists of names: versions of a library, libraries of a function or release, data types, features."""
+    if wanted in ("version", "library") and asked.subjects:
+        one = answer(asked, facts)
+        if wanted == "version" and not any(part.text for part in one.parts):
+            missing = unknown(one.text, f"the version of {one.text}")
+            return Answer(question, "unknown", missing.text, (missing, *one.parts))
+        return msgspec.structs.replace(
+            one, question=question, verdict="list" if one.verdict == "yes" else one.verdict
+        )
+    kinds = {
+        "library": [Subject("library", row.name) for row in facts.libraries.library],
+        "data type": [Subject("data type", row.name) for row in facts.page.data_type],
+        "feature": [Subject("feature", row.id) for row in facts.features.feature],
+        "version": [],
+    }
+    parts = [subject(one, asked, facts) for one in kinds[wanted]]
+    found = tuple(
+        part.text or part.what if wanted == "library" else part.what
+        for part in parts
+        if part.verdict in ("yes", "partly")
+    )
+    if not found:
+        raise InvalidQuestion(
+            "the question does not say of what", next_step="name a library, a GPU or a version"
+        )
+    because = parts[0].because[:1]
+    return Answer(
+        question,
+        "list",
+        f"{place(wanted, asked)}: {', '.join(found)}",
+        (Part(wanted, "list", "", because),),
+        found=found,
+    )
+
+
+def _release(question: Question, facts: Facts) -> Answer:
+    """What a release of ROCm goes with, the newest of a line."""
+    release = facts.line_of(question.rocm)[0]
+    because = Reason(f"ROCm {release.rocm}", sources(facts, release.source))
+    found = (f"PyTorch {', '.join(release.torch)}", f"GPUs {' '.join(release.targets)}")
+    text = f"ROCm {release.rocm}: {'; '.join(found)}"
+    return Answer(
+        question, "list", text, (Part(f"ROCm {release.rocm}", "list", "", (because,)),), found=found
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -27,18 +29,24 @@ def find_conflicts(facts: Facts) -> tuple[Conflict, ...]:
         said = [row for row in facts.statements if row.topic == topic.id]
         for version in facts.torch_versions:
             for platform in PLATFORMS:
-                here = tuple(row for row in said if holds(row, version, platform))
-                clash = tuple(
-                    row
-                    for row in here
-                    if any(
-                        row.answer != other.answer and set(row.targets) == set(other.targets)
-                        for other in here
-                    )
-                )
-                if clash:
+                here = [row for row in said if holds(row, version, platform)]
+                pairs = [pair for pair in combinations(here, 2) if contradict(*pair)]
+                if pairs:
+                    clash = tuple(row for row in here if any(row in pair for pair in pairs))
                     found.append(Conflict(topic.name, str(version), platform, clash))
     return tuple(found)
+
+
+def contradict(one: Statement, other: Statement) -> bool:
+    """Whether two statements that hold at once say yes and no of the same GPUs.
+
+    What names a platform is surer of it than what names none, which was said of Linux.
+    """
+    return (
+        one.answer != other.answer
+        and set(one.targets) == set(other.targets)
+        and ("windows" in one.platforms) == ("windows" in other.platforms)
+    )
 
 
 def holds(row: Statement, torch: Version, platform: str) -> bool:
@@ -50,3 +58,8 @@ def within(specifier: str, version: Version) -> bool:
     """Whether a version is meant; an alpha or a patch belongs to its line, `2.9a0` and `2.9.1` to 2.9."""
     line = Version(f"{version.major}.{version.minor}.{version.micro}")
     return line in SpecifierSet(specifier)
+
+
+def same_line(version: str, lines: tuple[str, ...]) -> bool:
+    """Whether a version is of one of these lines: 2.9.1 of 2.9."""
+    return Version(version).release[:2] in {Version(line).release[:2] for line in lines}

@@ -15,16 +15,19 @@ from rocwright.model.compat import (
     DataTypeNotes,
     Docker,
     Domain,
+    Hardware,
     Issue,
     Modules,
+    OtherType,
     Page,
     Passage,
+    PythonRow,
     StatusRow,
     TorchRow,
     UseCase,
 )
 from rocwright.model.compat_features import Feature, FeatureList, Statement, Topic
-from rocwright.model.compat_libraries import Library, RocmRelease
+from rocwright.model.compat_libraries import Distributions, Library, Products, RocmRelease
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,6 +51,11 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     features: tuple[Feature, ...] | None = None
     issues: tuple[Issue, ...] | None = None
     releases: tuple[RocmRelease, ...] | None = None
+    products: tuple[Products, ...] | None = None
+    distributions: tuple[Distributions, ...] | None = None
+    other_types: tuple[OtherType, ...] | None = None
+    hardware: tuple[Hardware, ...] | None = None
+    pythons: tuple[PythonRow, ...] | None = None
     status: tuple[StatusRow, ...] | None = None
     torch: tuple[TorchRow, ...] | None = None
     topics: tuple[Topic, ...] | None = None
@@ -94,6 +102,13 @@ _ROWS: Mapping[str, Callable[[Facts, str], Mapping[str, Any]]] = {
     "features": lambda facts, rocm: {"lists": facts.features.list, "features": facts.features.feature},
     "issues": lambda facts, rocm: {"issues": facts.page.issue},
     "library-versions": lambda facts, rocm: {"releases": facts.releases},
+    "machines": lambda facts, rocm: {
+        "products": facts.libraries.products,
+        "distributions": facts.libraries.distributions,
+        "other_types": facts.page.other_type,
+        "hardware": facts.page.hardware,
+        "pythons": facts.page.python,
+    },
     "status": lambda facts, rocm: {"status": facts.page.status, "torch": facts.page.torch},
     "statements": lambda facts, rocm: {
         "topics": facts.features.topic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from packaging.version import Version
@@ -15,19 +15,20 @@ from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
-from rocwright.model.compat_libraries import LibraryTable, RocmRelease
+from rocwright.model.compat_libraries import Distributions, LibraryTable, Products, RocmRelease
 from rocwright.model.gpu import Families
 from rocwright.model.gpus import Chip, GpuTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version
 
+_Since = TypeVar("_Since", Products, Distributions)
 # Of the versions that are looked after those that are no branch: 2.9, not nightly.
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
 
 
 class UnknownRelease(InvalidInput):
-    """A version of PyTorch or ROCm that no table knows."""
+    """A release of ROCm that no table knows."""
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):
@@ -46,9 +47,10 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        """Every GPU target that a family or a statement names."""
+        """Every GPU target that a family, a statement or a chip names."""
         named = [target for members in self.families.values() for target in members]
         named += [target for row in self.statements for target in row.targets]
+        named += [chip.target for chip in self.chips]
         return tuple(dict.fromkeys(named))
 
     @cached_property
@@ -92,13 +94,14 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         )
 
     def _built(self, topic: str) -> list[Statement]:
-        """What the table of built features says of a topic, for each platform."""
+        """What the table of built features says of a topic, for the versions of PyTorch on each platform."""
         row = next(row for row in self.page.status if row.topic == topic)
-        versions = sorted({Version(one.name.split()[0]) for one in self.page.torch})
-        first, newest = versions[0], versions[-1]
 
         def said(platform: Literal["linux", "windows"]) -> Statement:
             word = row.on(platform)
+            built = [one for one in self.page.torch if one.on(platform) == "supported" or word != "supported"]
+            versions = sorted({Version(one.name.split()[0]) for one in built})
+            first, newest = versions[0], versions[-1]
             return Statement(
                 id=f"{topic}-{platform}",
                 topic=topic,
@@ -122,16 +125,23 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             next_step="name one of these, or add a [[compat_libraries.release]] to rocwright.toml",
         )
 
-    def torch_version(self, text: str) -> Version:
-        """A version of PyTorch that is known: `2.9`, `2.9.1`, `2.10a0`; raises `UnknownRelease`."""
-        version = _version(text, "2.9")
-        if any(version.release[:2] == known.release[:2] for known in self.torch_versions):
-            return version
-        known = " ".join(map(str, self.torch_versions))
-        raise UnknownRelease(
-            f"PyTorch {text} is in no table; known: {known}",
-            next_step="name one of these, or add a [[projects.line]] to rocwright.toml",
-        )
+    def line_of(self, text: str) -> tuple[RocmRelease, ...]:
+        """Releases that a number means: one for `7.1.1`, the line for `7.1`, none for one that no row has."""
+        wanted = (self.libraries.latest if text == "latest" else text).split(".")
+        return tuple(row for row in self.releases if row.rocm.split(".")[: len(wanted)] == wanted)
+
+    def products(self, rocm: str) -> Products | None:
+        """The list of products in force at a release of ROCm; None where none so old was read."""
+        return _in_force(self.libraries.products, rocm)
+
+    def distributions(self, rocm: str) -> Distributions | None:
+        """The list of distributions in force at a release of ROCm; None where none so old was read."""
+        return _in_force(self.libraries.distributions, rocm)
+
+    def date(self, source: str) -> str:
+        """Of when it is what stands at an address, in words; empty where no table says."""
+        near = [beginning for beginning in self.page.dates if source.startswith(beginning)]
+        return self.page.dates[max(near, key=len)] if near else ""
 
 
 def load_facts(overlay: Overlay | None = None) -> Facts:
@@ -145,6 +155,12 @@ def load_facts(overlay: Overlay | None = None) -> Facts:
         gpus=load_table("landing", LandingTable).gpus,
         chips=load_table("gpus", GpuTable, overlay).chip,
     )
+
+
+def _in_force(rows: Iterable[_Since], rocm: str) -> _Since | None:
+    """The newest row that is not newer than a release."""
+    old = [row for row in rows if Version(row.rocm) <= Version(rocm)]
+    return max(old, key=lambda row: Version(row.rocm), default=None)
 
 
 def _version(text: str, like: str) -> Version:

@@ -1,158 +1,196 @@
-"""What statements come to for a question: those that fit decide; what it leaves open makes it depend."""
+"""Verdicts, the parts of an answer, and what statements come to for a question.
+
+yes: sources say so of all that is asked. partly: a yes with a limit (experimental, some of the GPUs, the
+target but not the product, sources that contradict each other). no: sources say that it is not so, or their
+list of what is supported does not have it. unknown: no source says anything of it. list: a list answers it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Literal
 
 import msgspec
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import within
+from rocwright.compat.claimed.conflicts import contradict, holds, within
+from rocwright.compat.claimed.facts import Facts
 from rocwright.compat.claimed.markup import plain
-from rocwright.compat.claimed.question import Asked
+from rocwright.compat.claimed.question import Question
 from rocwright.model.compat_features import Level, Statement
-from rocwright.model.project import PLATFORMS
 
-Verdict = Literal["yes", "no", "depends", "not known"]
+Verdict = Literal["yes", "partly", "unknown", "no", "list"]
+# Weakest first.
+WEAK: tuple[Verdict, ...] = ("no", "unknown", "partly", "yes", "list")
+_LEVELS: tuple[Level, ...] = ("preview", "experimental", "official")
+Cell = tuple[Verdict, "Level | None"]
+NAMES = {"linux": "Linux", "windows": "Windows", "wsl": "WSL"}
 
 
-class Reason(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True):
+    """Where something was read, and of when it is, in words."""
+
+    address: str
+    date: str = ""
+
+
+class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that was said, for what it holds (`where`, in words), and where it was read."""
 
     text: str
-    sources: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
     answer: Literal["yes", "no", ""] = ""
     level: Level | None = None
     where: str = ""
-    needs: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An answer: to what, in a word, as a sentence, and because of what.
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of a question: what it is about, its verdict, why in a sentence, and what sources say."""
 
-    `open` is what the question would have to say for the answer to be another; a contradiction of sources is
-    told in `text`. `level` says how a yes is meant, `needs` what has to be set for it.
-    """
-
-    subject: str
-    asked: Asked
-    answer: Verdict
-    text: str
+    what: str
+    verdict: Verdict
+    text: str = ""
+    because: tuple[Reason, ...] = ()
     level: Level | None = None
     needs: str = ""
-    open: tuple[str, ...] = ()
-    because: tuple[Reason, ...] = ()
 
 
-def judge(subject: str, said: Sequence[Statement], asked: Asked, *, per_target: bool = False) -> Answer:
-    """The answer that statements give; with `per_target` a yes that names no GPU decides nothing."""
-    fitting = [row for row in said if _fits(row, asked)]
-    deciding = [row for row in fitting if row.targets or row.answer == "no" or not per_target]
-    besides = [row for row in fitting if row not in deciding]
-    reasons = tuple(map(reason, (*deciding, *besides) or said))
-    if not deciding:
-        text = f"not known: no table says anything of {place(subject, asked)}"
-        return Answer(subject, asked, "not known", text, because=reasons)
-    words = {target: _of_one(target, deciding) for target in asked.targets or ("",)}
-    missing = [target for target, word in words.items() if word is None]
-    verdicts = {word for word in words.values() if word is not None}
-    left = _open(deciding, asked)
-    if len(verdicts) == 1 and not missing and not left:
-        verdict, level = next(iter(verdicts))
-        if verdict != "depends":
-            needs = next((row.needs for row in deciding if row.needs), "")
-            head = f"{verdict}, {level}" if level else verdict
-            return Answer(
-                subject, asked, verdict, f"{head}: {place(subject, asked)}", level, needs, (), reasons
-            )
-    why = _why(words, left, _contradict(deciding, asked))
-    return Answer(subject, asked, "depends", f"{place(subject, asked)}: {why}", None, "", left, reasons)
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a question: a verdict, in a sentence, and its parts, the weakest first.
+
+    `weakest` names the part that decides where another is better. `level` says how a yes is meant, `needs`
+    what has to be set for it, `found` what a list holds, `notes` what else is to be known.
+    """
+
+    question: Question
+    verdict: Verdict
+    text: str
+    parts: tuple[Part, ...] = ()
+    weakest: str = ""
+    level: Level | None = None
+    needs: str = ""
+    found: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def _why(
-    words: dict[str, tuple[Verdict, Level | None] | None], left: tuple[str, ...], contradiction: bool
-) -> str:
-    why = ["sources contradict each other"] if contradiction else []
-    if left:
-        why.append(f"the question leaves open the {' and the '.join(left)}")
-    if not why:
-        told = (f"{target} {_word(word)}" for target, word in words.items())
-        why.append(f"not all GPUs alike: {', '.join(told)}")
-    return ", and ".join(why)
+def mixed(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict of several things side by side: what is not the same for all holds in part."""
+    found = set(verdicts)
+    return found.pop() if len(found) == 1 else "no" if found == {"no", "unknown"} else "partly"
 
 
-def _contradict(said: Sequence[Statement], asked: Asked) -> bool:
-    """Whether one says yes and another no of the same: GPU, platform, and the version that is asked about."""
-    if not asked.torch and any(row.torch for row in said):
-        return False
-    return any(
-        one.answer == "yes"
-        and other.answer == "no"
-        and _meet(one.targets, other.targets)
-        and _meet(one.platforms, other.platforms)
-        for one in said
-        for other in said
+def sources(facts: Facts, *addresses: str) -> tuple[Source, ...]:
+    """Addresses with their dates."""
+    return tuple(Source(address, facts.date(address)) for address in dict.fromkeys(addresses) if address)
+
+
+def unknown(what: str, text: str, *because: Reason) -> Part:
+    """A part of which no source says anything."""
+    return Part(what, "unknown", f"no source says anything of {text}", because)
+
+
+def judge(
+    what: str, said: Sequence[Statement], question: Question, facts: Facts, *, per_target: bool = False
+) -> Part:
+    """What statements come to; with `per_target` a yes that names no GPU decides nothing."""
+    platform = question.platform or "linux"
+    fitting = [row for row in said if _fits(row, question, platform, facts)]
+    because = tuple(reason(row, facts) for row in fitting or said)
+    # What names no platform was said of Linux.
+    if platform != "linux" and not any(platform in row.platforms for row in fitting):
+        return unknown(what, place(what, question), *because)
+    named = dict.fromkeys(target for row in fitting for target in row.targets)
+    targets = question.targets or tuple(named) or ("",)
+    cells: dict[tuple[str, str], Cell] = {}
+    for version in _versions(fitting, question, facts):
+        for target in targets:
+            rows = [
+                row
+                for row in fitting
+                if (not version or holds(row, Version(version), platform))
+                and (not row.targets or target in row.targets)
+            ]
+            deciding = [row for row in rows if row.targets or row.answer == "no" or not per_target]
+            if deciding or question.targets:
+                cells[version, target] = _decide(deciding)
+    known = {place: cell for place, cell in cells.items() if cell[0] != "unknown"}
+    if not known:
+        return unknown(what, place(what, question), *because)
+    # A version that nobody asked for and nobody speaks of is no limit; a GPU of the question is one.
+    dead = {target for target in question.targets if not any(place[1] == target for place in known)}
+    cells = known | {("", target): ("unknown", None) for target in dead}
+    verdict = mixed(cell[0] for cell in cells.values())
+    levels = {cell[1] for cell in cells.values()}
+    level = levels.pop() if len(levels) == 1 else None
+    needs = next((row.needs for row in fitting if row.needs and verdict in ("yes", "partly")), "")
+    text = (
+        _told(cells, question) if len(set(cells.values())) > 1 or (verdict == "partly" and not level) else ""
     )
+    return Part(what, verdict, text, because, level, needs)
 
 
-def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    return not one or not other or bool(set(one) & set(other))
-
-
-def _word(word: tuple[Verdict, Level | None] | None) -> str:
-    if word is None:
-        return "not known"
-    return f"{word[0]} ({word[1]})" if word[1] else word[0]
-
-
-def _of_one(target: str, said: Iterable[Statement]) -> tuple[Verdict, Level | None] | None:
-    """What holds for one GPU (none: for all of them); None where nothing is said of it."""
-    found = {(row.answer, row.level) for row in said if not (target and row.targets) or target in row.targets}
-    if not found:
-        return None
-    return next(iter(found)) if len(found) == 1 else ("depends", None)
-
-
-def _fits(row: Statement, asked: Asked) -> bool:
+def _fits(row: Statement, question: Question, platform: str, facts: Facts) -> bool:
     """Whether a statement can hold for a question; what the question leaves open excludes nothing."""
-    if asked.targets and row.targets and not set(asked.targets) & set(row.targets):
+    if question.targets and row.targets and not set(question.targets) & set(row.targets):
         return False
-    if asked.torch and not within(row.torch, Version(asked.torch)):
+    if question.torch and not within(row.torch, Version(question.torch)):
         return False
-    if asked.rocm and not within(row.rocm, Version(asked.rocm)):
+    if question.rocm and not any(within(row.rocm, Version(one)) for one in releases(question, facts)):
         return False
-    return not (asked.platform and row.platforms and asked.platform not in row.platforms)
+    return not row.platforms or platform in row.platforms
 
 
-def _open(said: Sequence[Statement], asked: Asked) -> tuple[str, ...]:
-    """What statements turn on and the question does not say."""
-    left = []
-    if not asked.targets and any(row.targets for row in said):
-        left.append("GPU")
-    if not asked.torch and any(row.torch for row in said):
-        left.append("version of PyTorch")
-    if not asked.rocm and any(row.rocm for row in said):
-        left.append("release of ROCm")
-    if not asked.platform and not _same_everywhere(said):
-        left.append("platform")
-    return tuple(left)
+def releases(question: Question, facts: Facts) -> tuple[str, ...]:
+    """The releases of ROCm that a question means: those of its line, or the one that no table has."""
+    return tuple(row.rocm for row in facts.line_of(question.rocm)) or (question.rocm,)
 
 
-def _same_everywhere(said: Sequence[Statement]) -> bool:
-    """Whether what is said comes to the same on every platform."""
-    each = [
-        frozenset(
-            (row.answer, row.level, row.targets) for row in said if not row.platforms or name in row.platforms
+def _versions(said: Sequence[Statement], question: Question, facts: Facts) -> tuple[str, ...]:
+    """The versions of PyTorch to look at: the one asked for, those that go with the ROCm, or all."""
+    if question.torch or not any(row.torch for row in said):
+        return (question.torch,)
+    listed = {version for row in facts.line_of(question.rocm) for version in row.torch}
+    return tuple(str(one) for one in facts.torch_versions if not question.rocm or str(one) in listed)
+
+
+def _decide(said: Sequence[Statement]) -> tuple[Verdict, Level | None]:
+    """What statements that hold at once come to: a no counts more than a yes, unless they contradict."""
+    answers = {row.answer for row in said}
+    if not answers:
+        return "unknown", None
+    if any(contradict(*pair) for pair in combinations(said, 2)):
+        return "partly", None
+    if "no" in answers:
+        return "no", None
+    level = next((level for level in _LEVELS if any(row.level == level for row in said)), None)
+    return ("partly" if level in ("preview", "experimental") else "yes"), level
+
+
+def _told(cells: Mapping[tuple[str, str], Cell], question: Question) -> str:
+    """What differs: `official: gfx942; unknown: gfx1103`, `no: gfx1152 with PyTorch 2.9 2.10`."""
+    if len(set(cells.values())) == 1:
+        return "sources contradict each other"
+    if len({place[0] for place in cells}) > 1 and not question.targets:
+        return "it depends on the GPU and on the version of PyTorch"
+    by: dict[str, dict[str, list[str]]] = {}
+    for (version, target), (verdict, level) in cells.items():
+        word: str = level or ("contradicted" if verdict == "partly" else verdict)
+        versions = by.setdefault(word, {}).setdefault(target, [])
+        versions += [version] if version and not question.torch else []
+    told = []
+    for word, places in by.items():
+        each = (
+            f"{target} with PyTorch {' '.join(versions)}" if versions else target
+            for target, versions in places.items()
         )
-        for name in PLATFORMS
-    ]
-    return len(set(each)) == 1
+        told.append(f"{word}: {', '.join(each).strip()}")
+    return "; ".join(told)
 
 
-def reason(row: Statement) -> Reason:
+def reason(row: Statement, facts: Facts) -> Reason:
     """A statement as a reason."""
-    return Reason(plain(row.text), row.sources, row.answer, row.level, where(row), row.needs)
+    return Reason(plain(row.text), sources(facts, *row.sources), row.answer, row.level, where(row))
 
 
 def where(row: Statement) -> str:
@@ -161,10 +199,16 @@ def where(row: Statement) -> str:
     return " ".join((*row.targets, *versions, *row.platforms))
 
 
-def place(subject: str, asked: Asked) -> str:
-    """`flash attention on gfx1151, PyTorch 2.9`."""
-    parts = [subject + (f" on {' '.join(asked.targets)}" if asked.targets else "")]
-    parts += [f"PyTorch {asked.torch}"] if asked.torch else []
-    parts += [f"ROCm {asked.rocm}"] if asked.rocm else []
-    parts += [asked.platform.capitalize()] if asked.platform else []
-    return ", ".join(parts)
+def place(what: str, question: Question) -> str:
+    """`flash attention on gfx1151, PyTorch 2.9`; a GPU by its name, with its target."""
+    gpus = (
+        f"{gpu.name} ({' '.join(gpu.targets)})" if gpu.targets != (gpu.name,) else gpu.name
+        for gpu in question.gpus
+    )
+    named = " and ".join(gpus)
+    parts = [f"{what} on {named}" if what and named else what or named]
+    parts += [f"PyTorch {question.torch}"] if question.torch else []
+    parts += [f"ROCm {question.rocm}"] if question.rocm else []
+    parts += [f"Python {question.python}"] if question.python else []
+    parts += [question.distribution or NAMES[question.platform]] if question.platform else []
+    return ", ".join(filter(None, parts))

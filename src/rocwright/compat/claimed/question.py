@@ -6,49 +6,73 @@ The parser is small and says no to what it does not know: a word that it would h
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from difflib import get_close_matches
 
 import msgspec
 
 from rocwright.compat.claimed.facts import Facts
-from rocwright.compat.claimed.words import Subject, Vocabulary, known_words, split_words, vocabulary
+from rocwright.compat.claimed.words import Gpu, Subject, Vocabulary, letters, split_words, vocabulary
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import InvalidTarget, is_target, parse_target
+from rocwright.model.version import InvalidVersion, parse_version
 
-# `torch2.9`, `pytorch==2.9.1`, `torch-2.9`, `rocm7.1`, each also without its number.
-_VERSIONED = re.compile(r"(?P<what>(?:py)?torch|rocm)(?:[=>~]*=|[-_v])?(?P<version>v?[0-9]\S*)?")
+# `torch2.9`, `pytorch==2.9.1`, `rocm7.1`, `python3.12`, each also without its number.
+_VERSIONED = re.compile(r"(?P<what>pytorch|torch|rocm|python|py|cp)(?:==?|[-_v])?(?P<version>v?[0-9]\S*)?")
 _VERSION = re.compile(
-    r"v?(?P<public>[0-9]{1,4}(?:\.[0-9]{1,8}){0,4}(?:(?:a|b|rc|\.dev)[0-9]{0,9})?)"
+    r"v?(?P<public>[0-9]{1,4}(?:\.[0-9]{1,8}){0,4}(?:(?:a|b|rc|\.dev)[0-9]{0,9})?)(?:\.x)?"
     r"(?:\+rocm(?P<rocm>[0-9][0-9.]{0,20})\S*|\+\S*)?"
 )
 # Between a project and its version.
-_BETWEEN = ("version", "release")
+_BETWEEN = ("version", "release", "v")
 _TARGET_LIKE = re.compile(r"gfx\S+")
+_ONE = ("torch", "rocm", "platform", "python", "version", "distribution", "wants")
 
 
 class InvalidQuestion(InvalidInput):
-    """A question with words that nobody understands, or about nothing."""
+    """A question with words that nobody understands, about nothing, or that contradicts itself."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A question: subjects, GPU targets, versions of PyTorch and ROCm, platform; empty where not given."""
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is asked: subjects, GPUs, versions of PyTorch, ROCm and Python, platform; empty where not given.
+
+    Of versions and platforms there may be several, with spaces between them: the question is then about each.
+    `version` is that of a library; `distribution` is one of Linux; `wants` is what a question for a list asks
+    for (`rocm`, `torch`, `gpu`, …).
+    """
 
     subjects: tuple[Subject, ...] = ()
-    targets: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     torch: str = ""
     rocm: str = ""
     platform: str = ""
+    python: str = ""
+    version: str = ""
+    distribution: str = ""
+    wants: str = ""
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets of its GPUs, each once."""
+        return tuple(dict.fromkeys(target for gpu in self.gpus for target in gpu.targets))
 
 
-def parse_question(text: str, facts: Facts) -> Asked:
-    """What a sentence asks; raises `InvalidQuestion`, `InvalidTarget`, `UnknownRelease`."""
-    reader = _Reader(split_words(text), vocabulary(facts), facts)
-    while reader.position < len(reader.words):
-        reader.read()
-    if reader.strange:
-        raise InvalidQuestion(f"not understood: {' '.join(reader.strange)}", next_step=known_words(facts))
-    return reader.asked()
+def parse_question(text: str, facts: Facts) -> Question:
+    """What a sentence asks; raises `InvalidQuestion`, `InvalidTarget`."""
+    return _read(text, vocabulary(facts), facts).question()
+
+
+def _read(text: str, known: Vocabulary, facts: Facts) -> _Reader:
+    reader = _Reader(split_words(text), known, facts).read_all()
+    if not reader.strange:
+        return reader
+    near = {word: known.near(word) for word in reader.strange}
+    tried = _Reader(tuple(near.get(word) or word for word in reader.words), known, facts).read_all()
+    raise InvalidQuestion(
+        f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
+        next_step="leave it out; `rocwright compat query` alone lists what can be asked for"
+        if tried.strange
+        else f'try: rocwright compat query "{" ".join(tried.words)}"',
+    )
 
 
 class _Reader:
@@ -57,37 +81,88 @@ class _Reader:
     def __init__(self, words: tuple[str, ...], known: Vocabulary, facts: Facts) -> None:
         self.words, self.known, self.facts = words, known, facts
         self.position = 0
+        self.which = self.torch_meant = self.after_library = False
         self.strange: list[str] = []
         self.subjects: list[Subject] = []
-        self.targets: list[str] = []
-        self.found: dict[str, list[str]] = {"torch": [], "rocm": [], "platform": []}
+        self.gpus: list[Gpu] = []
+        self.found: dict[str, list[str]] = {name: [] for name in _ONE}
+
+    def read_all(self) -> _Reader:
+        """All phrases."""
+        while self.position < len(self.words):
+            self.read()
+        return self
 
     def read(self) -> None:
         """The next phrase."""
+        word = self.words[self.position]
         if self._versions() or self._phrase():
             return
-        word = self.words[self.position]
-        if _TARGET_LIKE.fullmatch(word):
-            self.targets.append(known_target(word, self.facts))
-        elif word not in self.known.fillers:
-            self.strange.append(word)
         self.position += 1
+        self.after_library = False
+        if word in self.known.which:
+            self.which = True
+        elif _TARGET_LIKE.fullmatch(word):
+            target = known_target(word, self.facts)
+            self.gpus.append(Gpu(target, (target,)))
+        elif word in ("torch", "pytorch"):
+            self.torch_meant = True
+        elif word not in self.known.fillers and letters(word) not in self.known.wants:
+            self.strange.append(word)
 
     def _phrase(self) -> bool:
         rest = self.words[self.position :]
         for length in range(min(self.known.longest, len(rest)), 0, -1):
-            phrase = rest[:length]
-            if phrase in self.known.subjects:
-                self.subjects.append(self.known.subjects[phrase])
-            elif phrase in self.known.gpus:
-                self.targets += self.known.gpus[phrase]
-            elif length == 1 and phrase[0] in self.known.platforms:
-                self.found["platform"].append(phrase[0])
-            else:
+            key = letters("".join(rest[:length]))
+            # A word that says nothing begins no phrase by chance: `a pex`.
+            if length > 1 and rest[0] in self.known.fillers and rest[0] not in self.known.starts:
                 continue
-            self.position += length
-            return True
+            if self._means(key, length):
+                self.position += length
+                return True
         return False
+
+    def _means(self, key: str, length: int) -> bool:
+        known = self.known
+        if self.which and known.wants.get(key, "version") != "version":
+            self.found["wants"].append(known.wants[key])
+            self.which = False
+        elif key in known.subjects:
+            self.subjects += known.subjects[key]
+            self.after_library = known.subjects[key][0].kind in ("library", "project")
+            if self.which and known.subjects[key][0].kind in ("library", "project"):
+                self.found["wants"].append("version")
+            elif self.which and known.subjects[key][0].kind == "function":
+                self.found["wants"].append("library")
+            self.which = False
+            return True
+        elif key in known.gpus:
+            self.gpus.append(known.gpus[key])
+        elif key in known.platforms:
+            self.found["platform"].append(known.platforms[key])
+            self._number_after(length)
+        elif key in known.distributions:
+            self.found["platform"].append("linux")
+            number = self._number_after(length)
+            self.found["distribution"].append(f"{known.distributions[key]} {number}".strip())
+        else:
+            return False
+        self.after_library = False
+        return True
+
+    def _number_after(self, length: int) -> str:
+        """The version of a platform: `windows 11`, `debian 12`."""
+        number, pack = (*self.words[self.position + length :], "", "")[:2]
+        # Below 8 with a point it is rather a version of PyTorch or ROCm.
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", number) or (
+            "." in number and number[1] == "." and number < "8"
+        ):
+            return ""
+        self.position += 1
+        if re.fullmatch("sp[0-9]", pack):
+            self.position += 1
+            return f"{number} {pack.upper()}"
+        return number
 
     def _versions(self) -> bool:
         """A version with its project before it, or one that says by its size whose it is."""
@@ -97,14 +172,19 @@ class _Reader:
             match = _VERSION.fullmatch(word)
             if match is None or "." not in match["public"]:
                 return False
-            # PyTorch is at 2, ROCm beyond 4: neither can be taken for the other.
-            what = "torch" if int(match["public"].partition(".")[0]) < 5 else "rocm"
-            self._version(what, word)
+            # PyTorch is at 2, Python at 3, ROCm beyond 4: none can be taken for another.
+            major = int(match["public"].partition(".")[0])
+            what = "python" if major == 3 else "torch" if major < 5 else "rocm"
+            self._version("version" if self.after_library else what, word)
+            self.after_library = False
             self.position += 1
             return True
-        what = "rocm" if named["what"] == "rocm" else "torch"
+        what = {"pytorch": "torch", "py": "python", "cp": "python"}.get(named["what"], named["what"])
         if named["version"]:
-            self._version(what, named["version"])
+            text = named["version"]
+            self._version(
+                what, f"{text[0]}.{text[1:]}" if named["what"] in ("cp", "py") and "." not in text else text
+            )
             self.position += 1
             return True
         following = self.position + 1
@@ -114,6 +194,7 @@ class _Reader:
             self.position = following
             self._version(what, self.words[following])
             self.position += 1
+            self.which = False
             return True
         return False
 
@@ -131,32 +212,29 @@ class _Reader:
         if match["rocm"]:
             self.found["rocm"].append(match["rocm"])
 
-    def asked(self) -> Asked:
-        """The question; refuses two versions or platforms, and versions that no table knows."""
-        torch, rocm = self._one("torch", "versions of PyTorch"), self._one("rocm", "releases of ROCm")
-        return asked_of(
-            self.facts, self.subjects, self.targets, torch, rocm, self._one("platform", "platforms")
-        )
+    def question(self) -> Question:
+        """The question; refuses a product with a target that is not its own."""
+        one = {name: self._one(name) for name in _ONE}
+        named = self.subjects or self.gpus or one["torch"] or one["rocm"] or one["python"] or one["wants"]
+        if not named and (self.torch_meant or one["platform"]):
+            self.subjects.append(Subject("project", "torch"))
+        return checked(Question(tuple(dict.fromkeys(self.subjects)), tuple(dict.fromkeys(self.gpus)), **one))
 
-    def _one(self, what: str, words: str) -> str:
+    def _one(self, what: str) -> str:
         found = list(dict.fromkeys(self.found[what]))
-        if len(found) > 1:
+        return " ".join(found[:1] if what == "wants" else found)
+
+
+def checked(question: Question) -> Question:
+    """The same; raises `InvalidQuestion` where a product stands beside a target that is not its own."""
+    plain = {gpu.name for gpu in question.gpus if gpu.targets == (gpu.name,)}
+    for gpu in question.gpus:
+        if gpu.product and plain - set(gpu.targets):
             raise InvalidQuestion(
-                f"asks about two {words}: {' and '.join(found)}", next_step="ask about one of them at a time"
+                f"{gpu.name} is {' '.join(gpu.targets)}, not {' '.join(sorted(plain - set(gpu.targets)))}",
+                next_step="ask about one of them at a time",
             )
-        return found[0] if found else ""
-
-
-def asked_of(
-    facts: Facts, subjects: Iterable[Subject], targets: Iterable[str], torch: str, rocm: str, platform: str
-) -> Asked:
-    """A question whose versions are known; raises `UnknownRelease`."""
-    if torch:
-        torch = str(facts.torch_version(torch))
-    if rocm:
-        rocm = facts.release(rocm).rocm
-    subjects, targets = tuple(dict.fromkeys(subjects)), tuple(dict.fromkeys(targets))
-    return Asked(subjects, targets, torch, rocm, platform)
+    return question
 
 
 def known_target(text: str, facts: Facts) -> str:
@@ -169,31 +247,53 @@ def known_target(text: str, facts: Facts) -> str:
 
 
 def with_options(
-    asked: Asked, facts: Facts, *, target: str, torch: str, rocm: str, platform: str, feature: str
-) -> Asked:
+    question: Question,
+    facts: Facts,
+    *,
+    gpu: str = "",
+    torch: str = "",
+    rocm: str = "",
+    python: str = "",
+    platform: str = "",
+    about: str = "",
+) -> Question:
     """A question with what options say in addition; raises `InvalidQuestion` for what contradicts it."""
     known = vocabulary(facts)
-    targets, subjects = list(asked.targets), list(asked.subjects)
-    for text in filter(None, target.replace(",", " ").split()):
-        targets += known.gpus.get((text.lower(),)) or (known_target(text.lower(), facts),)
-    if target and not targets:
-        raise InvalidTarget(f"{target!r} names no GPU", next_step="write it like gfx90a")
-    if feature:
-        subject = known.subjects.get(split_words(feature))
-        if subject is None:
-            raise InvalidQuestion(f"no feature is called {feature!r}", next_step=known_words(facts))
-        subjects.append(subject)
-    found = asked_of(facts, subjects, targets, torch, rocm, platform)
-    for field in ("torch", "rocm", "platform"):
-        said, given = getattr(asked, field), getattr(found, field)
-        if said and given and said != given:
+    versions = (("torch", torch), ("rocm", rocm), ("python", python))
+    numbers = " ".join(f"{name} {_number(text)}" for name, text in versions if text)
+    given = _read(f"{numbers} {platform}", known, facts).question()
+    gpus = [
+        found for text in filter(None, map(str.strip, gpu.split(","))) for found in _gpus(text, known, facts)
+    ]
+    if gpu and not gpus:
+        raise InvalidTarget(f"{gpu!r} names no GPU", next_step="write it like gfx90a, or RX 7900 XTX")
+    subjects = _read(about, known, facts).subjects
+    if about and not subjects:
+        raise InvalidQuestion(
+            f"nothing is called {about!r}", next_step="`rocwright compat query` alone lists what is"
+        )
+    one = {}
+    for field in _ONE:
+        said, option = getattr(question, field), getattr(given, field)
+        if said and option and said != option:
             raise InvalidQuestion(
-                f"the question says {said}, --{field} says {given}", next_step=f"leave out --{field}"
+                f"the question says {said}, --{field} says {option}", next_step=f"leave out --{field}"
             )
-    return Asked(
-        found.subjects,
-        found.targets,
-        found.torch or asked.torch,
-        found.rocm or asked.rocm,
-        found.platform or asked.platform,
-    )
+        one[field] = said or option
+    subjects, gpus = [*question.subjects, *subjects], [*question.gpus, *gpus]
+    return checked(Question(tuple(dict.fromkeys(subjects)), tuple(dict.fromkeys(gpus)), **one))
+
+
+def _gpus(text: str, known: Vocabulary, facts: Facts) -> list[Gpu]:
+    found = _read(text, known, facts).gpus
+    if not found:
+        raise InvalidTarget(f"{text!r} names no GPU", next_step="write it like gfx90a, or RX 7900 XTX")
+    return found
+
+
+def _number(text: str) -> str:
+    try:
+        return str(parse_version(text))
+    except InvalidVersion as error:
+        error.next_step = "write it like 2.9"
+        raise

@@ -256,6 +256,49 @@ def conflicts(facts: Facts) -> Section:
     return Section("conflicts", "Where sources contradict each other", (intro, Table(head, rows)))
 
 
+def machines(facts: Facts) -> Section:
+    """What AMD lists by name, what hardware has, and which Python wheels are built for."""
+    products = tuple(
+        (row.rocm, ", ".join(row.names), _linked(row.sources)) for row in facts.libraries.products
+    )
+    systems = tuple(
+        (row.rocm, _systems(row.whole), _systems(row.limited), _linked((row.source,)))
+        for row in facts.libraries.distributions
+    )
+    types = tuple(
+        (
+            row.name,
+            " ".join(f"`{target}`" for target in row.targets),
+            ", ".join((*row.types, *(f"{name} {limit}" for name, limit in row.limited.items()))),
+        )
+        for row in facts.page.hardware
+    )
+    pythons = tuple(
+        (" ".join(row.versions), row.torch, f"{row.text} {_linked(row.sources)}") for row in facts.page.python
+    )
+    everywhere = ", ".join(facts.page.data_types.everywhere)
+    page = _linked((facts.page.data_types.hardware_source,))
+    inside = (
+        Section("products", "GPUs by name", (Table(("Since ROCm", "GPUs", "Source"), products),)),
+        Section(
+            "distributions",
+            "Distributions of Linux",
+            (Table(("Since ROCm", "For all GPUs", "For some", "Source"), systems),),
+        ),
+        Section(
+            "hardware",
+            "Data types by architecture",
+            (Text(f"All have {everywhere} {page}."), Table(("Architecture", "GPUs", "Besides"), types)),
+        ),
+        Section("pythons", "Python", (Table(("Python", "PyTorch", "Because"), pythons),)),
+    )
+    return Section("machines", "Machines", (), inside)
+
+
+def _systems(rows: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{name} {' '.join(versions)}" for name, versions in rows.items())
+
+
 def _linked(sources: Iterable[str]) -> str:
     return "(" + ", ".join(f"[{source_name(source)}]({source})" for source in sources) + ")"
 
@@ -276,6 +319,7 @@ SECTIONS: Mapping[str, Callable[[Facts], Section]] = {
     "modules": modules,
     "domain-libraries": domain_libraries,
     "library-versions": library_versions,
+    "machines": machines,
     "status": status,
     "statements": statements,
     "conflicts": conflicts,
