@@ -385,7 +385,31 @@ def test_a_product_is_told_from_its_target() -> None:
     assert ask("Navi 21").verdict == ask("gfx1030").verdict == "yes"
 
 
-SUBJECTS = ["flash attention", "triton", "torch.compile", "docker", "fbgemm", "sdpa", "tunableop", "apex", "c++ extensions", "hipblaslt", "bf16", "uint16", "int4", "torchvision", "torchtune", "torchserve", "torch.nn", "distributed training", "torch.linalg.svd", "allow_bf16_reduced_precision_reduction", "gfx942", "RX 7900 XTX", "gfx110X-all"]
+SUBJECTS = [
+    "flash attention",
+    "triton",
+    "torch.compile",
+    "docker",
+    "fbgemm",
+    "sdpa",
+    "tunableop",
+    "apex",
+    "c++ extensions",
+    "hipblaslt",
+    "bf16",
+    "uint16",
+    "int4",
+    "torchvision",
+    "torchtune",
+    "torchserve",
+    "torch.nn",
+    "distributed training",
+    "torch.linalg.svd",
+    "allow_bf16_reduced_precision_reduction",
+    "gfx942",
+    "RX 7900 XTX",
+    "gfx110X-all",
+]
 
 
 @pytest.mark.parametrize(
