@@ -242,6 +242,7 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         "this is said of Linux; PyTorch 2.8 on Windows is unsupported",
     )
     assert ask("flash attention gfx950 torch 2.9").notes == ()
+    assert ask("torch 2.9 on Windows 11").notes == ("what is known is of Windows, not of Windows 11 alone",)
 
 
 @pytest.mark.parametrize(
