@@ -36,8 +36,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is asked: subjects, GPUs, versions of PyTorch, ROCm and Python, platform; empty where not given.
 
     Of versions and platforms there may be several, with spaces between them: the question is then about each.
-    `version` is that of a library, `system` a distribution of Linux or a version of Windows; `wants` is what a
-    question for a list asks for (`rocm`, `torch`, `gpu`, …).
+    `version` is that of a library, `system` a distribution of Linux or a version of Windows, and `wants` what
+    a question for a list asks for (`rocm`, `torch`, `gpu`, …).
     """
 
     subjects: tuple[Subject, ...] = ()
