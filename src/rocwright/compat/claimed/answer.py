@@ -95,12 +95,14 @@ def _others(question: Question, facts: Facts) -> Iterator[Part]:
     if question.rocm and not facts.line_of(question.rocm):
         known = Reason(f"ROCm that tables know: {' '.join(row.rocm for row in facts.releases)}")
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm}", known)
-    if question.distribution:
+    if question.system and question.platform == "linux":
         yield distribution(question, facts)
 
 
 def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     """What a question that leaves the platform open should know of the other one."""
+    if question.system and question.platform != "linux":
+        yield f"what is known is of {NAMES[question.platform]}, not of {question.system} alone"
     if not question.torch or question.platform or verdict not in ("yes", "partly"):
         return
     if (question.subjects or question.gpus) and torch_on(question.torch, "windows", facts).verdict == "no":

@@ -211,7 +211,7 @@ def python(question: Question, facts: Facts) -> Part:
 
 def distribution(question: Question, facts: Facts) -> Part:
     """Whether AMD's list of distributions has one of Linux."""
-    name = question.distribution
+    name = question.system
     listing = facts.distributions(releases(question, facts)[0] if question.rocm else facts.releases[0].rocm)
     if listing is None:
         return unknown(name, f"distributions for ROCm {question.rocm}")

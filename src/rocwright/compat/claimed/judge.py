@@ -210,5 +210,5 @@ def place(what: str, question: Question) -> str:
     parts += [f"PyTorch {question.torch}"] if question.torch else []
     parts += [f"ROCm {question.rocm}"] if question.rocm else []
     parts += [f"Python {question.python}"] if question.python else []
-    parts += [question.distribution or NAMES[question.platform]] if question.platform else []
+    parts += [question.system or NAMES[question.platform]] if question.platform else []
     return ", ".join(filter(None, parts))

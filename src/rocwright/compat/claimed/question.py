@@ -25,7 +25,7 @@ _VERSION = re.compile(
 # Between a project and its version.
 _BETWEEN = ("version", "release", "v")
 _TARGET_LIKE = re.compile(r"gfx\S+")
-_ONE = ("torch", "rocm", "platform", "python", "version", "distribution", "wants")
+_ONE = ("torch", "rocm", "platform", "python", "version", "system", "wants")
 
 
 class InvalidQuestion(InvalidInput):
@@ -36,8 +36,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is asked: subjects, GPUs, versions of PyTorch, ROCm and Python, platform; empty where not given.
 
     Of versions and platforms there may be several, with spaces between them: the question is then about each.
-    `version` is that of a library; `distribution` is one of Linux; `wants` is what a question for a list asks
-    for (`rocm`, `torch`, `gpu`, …).
+    `version` is that of a library, `system` a distribution of Linux or a version of Windows, and `wants` what
+    a question for a list asks for (`rocm`, `torch`, `gpu`, …).
     """
 
     subjects: tuple[Subject, ...] = ()
@@ -47,7 +47,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     platform: str = ""
     python: str = ""
     version: str = ""
-    distribution: str = ""
+    system: str = ""
     wants: str = ""
 
     @property
@@ -139,12 +139,14 @@ class _Reader:
         elif key in known.gpus:
             self.gpus.append(known.gpus[key])
         elif key in known.platforms:
-            self.found["platform"].append(known.platforms[key])
-            self._number_after(length)
+            name = known.platforms[key]
+            self.found["platform"].append(name)
+            if number := self._number_after(length):
+                self.found["system"].append(f"{name.capitalize()} {number}")
         elif key in known.distributions:
             self.found["platform"].append("linux")
             number = self._number_after(length)
-            self.found["distribution"].append(f"{known.distributions[key]} {number}".strip())
+            self.found["system"].append(f"{known.distributions[key]} {number}".strip())
         else:
             return False
         self.after_library = False
@@ -154,9 +156,7 @@ class _Reader:
         """The version of a platform: `windows 11`, `debian 12`."""
         number, pack = (*self.words[self.position + length :], "", "")[:2]
         # Below 8 with a point it is rather a version of PyTorch or ROCm.
-        if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", number) or (
-            "." in number and number[1] == "." and number < "8"
-        ):
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", number) or re.match(r"[0-7]\.", number):
             return ""
         self.position += 1
         if re.fullmatch("sp[0-9]", pack):
@@ -222,6 +222,10 @@ class _Reader:
 
     def _one(self, what: str) -> str:
         found = list(dict.fromkeys(self.found[what]))
+        if len(found) > 1 and what in ("version", "system"):
+            raise InvalidQuestion(
+                f"asks about two at once: {' and '.join(found)}", next_step="ask about one of them at a time"
+            )
         return " ".join(found[:1] if what == "wants" else found)
 
 

@@ -208,8 +208,10 @@ def known_words(facts: Facts) -> Mapping[str, tuple[str, ...]]:
     features = [row.words[0] for row in facts.features.feature if row.words]
     projects = [row.name for row in facts.page.status if not row.topic]
     projects += [row.name for row in facts.page.domain]
+    products = facts.libraries.products[-1].names[:2] if facts.libraries.products else ()
+    chips = [chip.name for chip in facts.chips[-3:]]
     return {
-        "GPUs": ("gfx1100", "gfx110X-all", "RX 7900 XTX", "MI300X", "Navi 31", "Strix Halo", "RDNA3", "…"),
+        "GPUs": (*facts.releases[0].targets[:3], *list(facts.families)[:2], *products, *chips, "…"),
         "versions": ("torch 2.9", "rocm 7.1.1", "python 3.12"),
         "platforms": tuple(facts.features.question.platforms),
         "features": tuple(dict.fromkeys((*topics, *features))),

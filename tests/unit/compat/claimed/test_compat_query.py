@@ -152,6 +152,7 @@ def test_words_are_understood(text: str, wanted: tuple[list[str], str, str, str,
         ("flash attention 0+.0", InvalidQuestion, r"not understood: 0\+\.0"),
         ("flash attention torch 2..9", InvalidQuestion, r"not understood: 2\.\.9"),
         ("RX 7900 XTX gfx1201", InvalidQuestion, "Radeon RX 7900 XTX is gfx1100, not gfx1201"),
+        ("ubuntu 24.04 or debian 12 gfx942", InvalidQuestion, "two at once: Ubuntu 24.04 and Debian 12"),
         ("", InvalidQuestion, "names no feature, library, GPU or version"),
         ("which version", InvalidQuestion, "names no feature"),
     ],
@@ -242,6 +243,7 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         "this is said of Linux; PyTorch 2.8 on Windows is unsupported",
     )
     assert ask("flash attention gfx950 torch 2.9").notes == ()
+    assert ask("torch 2.9 on Windows 11").notes == ("what is known is of Windows, not of Windows 11 alone",)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +387,31 @@ def test_a_product_is_told_from_its_target() -> None:
     assert ask("Navi 21").verdict == ask("gfx1030").verdict == "yes"
 
 
-SUBJECTS = ["flash attention", "triton", "torch.compile", "docker", "fbgemm", "sdpa", "tunableop", "apex", "c++ extensions", "hipblaslt", "bf16", "uint16", "int4", "torchvision", "torchtune", "torchserve", "torch.nn", "distributed training", "torch.linalg.svd", "allow_bf16_reduced_precision_reduction", "gfx942", "RX 7900 XTX", "gfx110X-all"]
+SUBJECTS = [
+    "flash attention",
+    "triton",
+    "torch.compile",
+    "docker",
+    "fbgemm",
+    "sdpa",
+    "tunableop",
+    "apex",
+    "c++ extensions",
+    "hipblaslt",
+    "bf16",
+    "uint16",
+    "int4",
+    "torchvision",
+    "torchtune",
+    "torchserve",
+    "torch.nn",
+    "distributed training",
+    "torch.linalg.svd",
+    "allow_bf16_reduced_precision_reduction",
+    "gfx942",
+    "RX 7900 XTX",
+    "gfx110X-all",
+]
 
 
 @pytest.mark.parametrize(
