@@ -65,13 +65,16 @@ def _read(text: str, known: Vocabulary, facts: Facts) -> _Reader:
     reader = _Reader(split_words(text), known, facts).read_all()
     if not reader.strange:
         return reader
+    # Mended where a word is near, and without it where none is.
     near = {word: known.near(word) for word in reader.strange}
-    tried = _Reader(tuple(near.get(word) or word for word in reader.words), known, facts).read_all()
+    words = tuple(filter(None, (near.get(word, word) for word in reader.words)))
+    tried = _Reader(words, known, facts).read_all()
+    about_something = tried.subjects or tried.gpus or any(tried.found.values())
     raise InvalidQuestion(
         f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
-        next_step="leave it out; `rocwright compat query` alone lists what can be asked for"
-        if tried.strange
-        else f'try: rocwright compat query "{" ".join(tried.words)}"',
+        next_step=f'try: rocwright compat query "{" ".join(words)}"'
+        if about_something and not tried.strange
+        else "leave it out; `rocwright compat query` alone lists what can be asked for",
     )
 
 
@@ -109,6 +112,11 @@ class _Reader:
             self.torch_meant = True
         elif word not in self.known.fillers and letters(word) not in self.known.wants:
             self.strange.append(word)
+            number = self.words[self.position : self.position + 1]
+            # The version of something unknown is nobody else's: `driver 25.11.1`.
+            if number and _VERSION.fullmatch(number[0]) and not self.known.near(word):
+                self.strange += number
+                self.position += 1
 
     def _phrase(self) -> bool:
         rest = self.words[self.position :]

@@ -1,7 +1,8 @@
 """Questions about compatibility: what is understood, what is answered, and that nothing is guessed.
 
-Seventy of them stand beside this file: questions_own.toml by whoever wrote the answers, and
-questions_sources.toml by somebody who had the sources and not the code. Each is asked at the command line.
+Ninety of them stand beside this file: questions_own.toml by whoever wrote the answers, and the others by
+somebody who had the sources and not the code; those in questions_unseen.toml nobody saw
+who wrote the answers, until they were done. Each is asked at the command line.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def questions() -> list[Any]:
     found = []
-    for name in ("own", "sources"):
+    for name in ("own", "sources", "unseen"):
         rows: Any = plain((HERE / f"questions_{name}.toml").read_text(encoding="utf-8"), where=name)[
             "question"
         ]
