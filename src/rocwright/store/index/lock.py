@@ -13,6 +13,9 @@ from rocwright.store.index.html import link
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files, newest_last
 from rocwright.store.layout import set_prefix
 
+# Stands for the target in the lock of a set that has none.
+NO_TARGET = "none"
+
 _DEVICE = "-device-"
 # From a lock of a set to the root of the store.
 _UP = "../../"
@@ -61,9 +64,10 @@ def lock_set(one: ListedSet, target: str, *, base_url: str | None) -> str:
         by_project.setdefault(file.entry.project, []).append(file)
     index = None if base_url is None else f"{base_url}{set_prefix(digest)}"
     packages = (_package(project, files, base_url, index) for project, files in by_project.items())
+    which = digest if target == NO_TARGET else f"{digest} for {target}"
     return (
         f"""\
-# Set {digest} for {target}: its own files. What these require from elsewhere is not in it.
+# Set {which}: its own files. What these require from elsewhere is not in it.
 lock-version = "1.0"
 created-by = "rocwright"
 
