@@ -42,7 +42,7 @@ def versions(manifest: SetManifest) -> dict[str, list[str]]:
     return found
 
 
-def for_target(manifest: SetManifest, project: str, target: str) -> bool:
+def for_target(project: str, target: str) -> bool:
     """Whether a project is part of an installation for `target`: all but the device code of others."""
     tail = project.rpartition(_DEVICE)[2] if _DEVICE in project else ""
     return not is_target(tail) or tail == target
@@ -54,11 +54,7 @@ def lock_set(one: ListedSet, target: str, *, base_url: str | None) -> str:
     With None it leads to the files by their way from beside the set, so that a store can be moved.
     """
     digest = set_id(one.manifest)
-    listed = [
-        file
-        for file in newest_last(listed_files([one]))
-        if for_target(one.manifest, file.entry.project, target)
-    ]
+    listed = [file for file in newest_last(listed_files([one])) if for_target(file.entry.project, target)]
     by_project: dict[str, list[ListedFile]] = {}
     for file in listed:
         by_project.setdefault(file.entry.project, []).append(file)
