@@ -50,7 +50,7 @@ def set_state(
     suite
         The suite of tests that the result or bypass is about.
     target
-        The GPU target that it ran on, for a suite that runs for each of them.
+        The GPU target that it ran on, for a suite that runs for each of them; several separated by commas.
     result
         How the suite ended.
     runner

@@ -161,15 +161,15 @@ def test_from_an_index_to_a_release_and_back(desk: Desk, tmp_path: Path) -> None
     closed = desk.type(release)
     assert closed.code == 10
     bypasses = [line for line in closed.next if "--bypass" in line]
-    # rocm-sdk and smoke-host once, smoke-gpu on each target.
-    assert len(bypasses) == 4
+    # One for each suite, whatever its targets.
+    assert len(bypasses) == 3
     for line in bypasses:
         assert desk.type(line, WHY="nothing to test with").code == 0
     released = desk.type(release)
     assert released.code == 0, released.err
 
     lock, back = released.next
-    assert "--target gfx1100" in lock
+    assert "--target gfx942" in lock
     locked = desk.type(lock)
     assert locked.code == 0, locked.err
     (desk.here / "pylock.mine.toml").write_text(locked.out)

@@ -21,7 +21,7 @@ from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import ADOPTED, BUILD, FINDINGS, Statement, about_set
 from rocwright.pipeline.adopt.find import Finder, Judged, judged
 from rocwright.pipeline.adopt.judge import judge_metadata
-from rocwright.pipeline.adopt.targets import family_of, named_targets, require_targets
+from rocwright.pipeline.adopt.targets import family_of, named_targets, offered_targets, require_targets
 from rocwright.pipeline.check_set import check_set, serve_files
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.locations import Locations, recordable, save_locations
@@ -159,8 +159,11 @@ def _gathered(
     while True:
         found = finder.newest(lost)
         note(f"{found.name}: {len(found.files)} files")
-        # Names tell no targets: the files do.
-        blind = bool(finder.wanted.targets) and not named_targets(found.files, families)
+        named = offered_targets(found, finder.reading.catalogue, families)
+        if named:
+            require_targets(finder.wanted.targets, named, found)
+        # Where names tell no targets, the files do.
+        blind = bool(finder.wanted.targets) and not named
         fetcher.bringing = how.download is True or (blind and how.download is None)
         entries = fetcher.entries(found.files)
         there = [one for one in found.files if one.name not in fetcher.gone]

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import base_targets, matching_family
 from rocwright.pipeline.adopt.find import Judged
-from rocwright.store.adopt.offered import Offered
+from rocwright.store.adopt.labels import label_of
+from rocwright.store.adopt.offered import Catalogue, Offered
 from rocwright.store.adopt.pins import device_of
 from rocwright.store.layout import MULTI_ARCH
 
@@ -37,6 +38,25 @@ def family_of(
     if not targets:
         return "none"
     return matching_family(targets, families) or (targets[0] if len(targets) == 1 else MULTI_ARCH)
+
+
+def offered_targets(
+    found: Judged, catalogue: Catalogue, families: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """The targets that names tell for a set, those left out of it because nobody asked for them included.
+
+    `catalogue` is all that the index offers.
+    """
+    built = found.found
+    devices = {
+        target
+        for project, files in catalogue.files.items()
+        if (target := device_of(project)[1])
+        and any(
+            one.version == built.root[1] or label_of(project, one.version) == built.label for one in files
+        )
+    }
+    return base_targets(devices) or named_targets(found.files, families)
 
 
 def require_targets(wanted: tuple[str, ...], there: tuple[str, ...], found: Judged) -> None:

@@ -53,9 +53,11 @@ class Reading:
             try:
                 return _page(web, self.pages.get(name) or urljoin(self.address, f"{name}/"))
             except Refused as error:
-                if error.status in (404, 410) and name not in self.pages:
-                    return Page()
-                raise
+                if error.status not in (404, 410):
+                    raise
+                if name in self.pages:
+                    self.notes.append(f"the index lists {name}, and has no page of it: {error.what}")
+                return Page()
 
         gathered = Gathered()
         for name, page in zip(wanted, at_once(read, wanted), strict=True):

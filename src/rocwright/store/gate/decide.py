@@ -173,7 +173,7 @@ def _tests(set_id: str, results: dict[Required, SuiteResult]) -> Ruling:
             bad[name] = f"{name} {result.result} without a runner"
     if bad:
         reason = f"{'; '.join(sorted(bad.values()))}; a bypass does not apply where a test ran"
-        again = tested_again(set_id, sorted((name, results[name]) for name in bad))
+        again = tested_again(set_id, {name: results[name] for name in bad})
         return Ruling("tests", False, reason, again)
     return Ruling("tests", True, "no test failed")
 

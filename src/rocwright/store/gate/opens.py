@@ -6,7 +6,7 @@ for people to fill in; what is not known to be true is under `when`: nobody is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -56,30 +56,51 @@ def build_succeeded(set_id: str) -> tuple[Opening, ...]:
 
 
 def tested(set_id: str, required: Iterable[Required], today: date) -> tuple[Opening, ...]:
-    """State results that are missing, or bypass them."""
-    needed = tuple(required)
-    passed = [Opening((*_suite(set_id, one), "--result", "passed"), f"{one} passed") for one in needed]
+    """State results that are missing, or bypass them: a command for each suite, whatever its targets."""
+    suites = _by_suite(required)
+    passed = [
+        Opening((*_suite(set_id, name, targets), "--result", "passed"), f"{name} passed{_on(targets)}")
+        for name, targets in suites.items()
+    ]
     bypassed = [
-        Opening((*_suite(set_id, one), "--bypass", *_until(today)), f"no machine can run {one}")
-        for one in needed
+        Opening(
+            (*_suite(set_id, name, targets), "--bypass", *_until(today)),
+            f"no machine can run {name}{_on(targets)}",
+        )
+        for name, targets in suites.items()
     ]
     return (*passed, *bypassed)
 
 
-def tested_again(set_id: str, results: Iterable[tuple[Required, SuiteResult]]) -> tuple[Opening, ...]:
+def tested_again(set_id: str, results: Mapping[Required, SuiteResult]) -> tuple[Opening, ...]:
     """State what another attempt of suites showed."""
     return tuple(
         Opening(
-            (*_suite(set_id, required), "--result", "passed", "--attempt", str(result.attempt + 1)),
-            f"{required} passed in another attempt",
+            (*_suite(set_id, name, targets), "--result", "passed", "--attempt", str(attempt)),
+            f"{name} passed{_on(targets)} in another attempt",
         )
-        for required, result in results
+        for attempt in sorted({one.attempt + 1 for one in results.values()})
+        for name, targets in _by_suite(
+            one for one, result in results.items() if result.attempt + 1 == attempt
+        ).items()
     )
 
 
-def _suite(set_id: str, required: Required) -> tuple[str, ...]:
-    target = ("--target", required.target) if required.target else ()
-    return ("set", "state", set_id, "--suite", required.suite, *target)
+def _by_suite(required: Iterable[Required]) -> dict[str, list[str]]:
+    """The targets of each suite, none where it runs once for a set."""
+    found: dict[str, list[str]] = {}
+    for one in sorted(required):
+        found.setdefault(one.suite, []).extend([one.target] if one.target else [])
+    return found
+
+
+def _suite(set_id: str, name: str, targets: Sequence[str]) -> tuple[str, ...]:
+    target = ("--target", ",".join(targets)) if targets else ()
+    return ("set", "state", set_id, "--suite", name, *target)
+
+
+def _on(targets: Sequence[str]) -> str:
+    return "" if not targets else f" on {targets[0]}" if len(targets) == 1 else " on each of them"
 
 
 def _until(today: date) -> tuple[str, ...]:
