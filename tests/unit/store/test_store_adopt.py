@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from index_server import IndexServer, build, metadata_of, multi_arch, serving, wheel
+import index_server
+from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
 from rocwright import cli
 from rocwright.model.statement import ADOPTED, FINDINGS
 from rocwright.store.adopt.locations import read_locations
@@ -501,3 +504,135 @@ def test_a_server_that_goes_away_is_not_asked_for_each_file(
     assert ended.code == 5
     assert "tried 3 times" in ended.err
     assert "Traceback" not in ended.err
+
+
+# -- each file once
+
+
+def bodies(server: IndexServer) -> Counter[str]:
+    """How often the content of each wheel was asked for."""
+    return Counter(one.path.rpartition("/")[2] for one in server.asked if whole_wheel(one))
+
+
+def whole_wheel(asked: Asked) -> bool:
+    return asked.method == "GET" and asked.path.endswith(".whl") and "Range" not in asked.headers
+
+
+def test_each_file_is_fetched_once_and_later_taken_from_the_store(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    digest = create("--from-index", one.url()).out.strip()
+    assert bodies(one) == Counter()
+    ended = create("--from-index", one.url(), "--download")
+    assert (ended.code, ended.out.strip()) == (0, digest)
+    assert len(bodies(one)) == 14
+    assert set(bodies(one).values()) == {1}
+    one.asked.clear()
+    assert create("--from-index", one.url(), "--download").out.strip() == digest
+    assert bodies(one) == Counter()
+
+
+def test_what_a_server_without_ranges_sends_for_its_metadata_is_kept(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    one.manner.sidecars = one.manner.ranges = False
+    ended = create("--from-index", one.url(), "--json")
+    assert ended.json["basis"] == "files"
+    asked = Counter(each.path for each in one.asked if each.method == "GET" and each.path.endswith(".whl"))
+    assert set(asked.values()) == {1}
+
+
+# -- targets
+
+
+def test_only_files_for_the_targets_that_are_asked_for(one: IndexServer, create: Run, tmp_path: Path) -> None:
+    ended = create("--from-index", one.url(), "--target", "gfx942", "--python", "3.12", resolve=True)
+    assert ended.code == 0, ended.err
+    manifest = read_set(store(tmp_path), ended.out.strip())
+    assert manifest.targets == ("gfx942",)
+    devices = [entry.project for entry in manifest.files if "-device-" in entry.project]
+    assert devices == ["amd-torch-device-gfx942", "rocm-sdk-device-gfx942"]
+    assert "torchvision" in {entry.project for entry in manifest.files}
+    assert "--target gfx942 --stage" in ended.err
+    assert one.whole() == []
+
+
+def test_a_target_that_the_index_has_no_code_for_is_refused(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    ended = create("--from-index", one.url(), "--target", "gfx942,gfx90a")
+    assert ended.code == 3
+    assert "has no code for gfx90a; it has code for gfx942, gfx1100, gfx1201" in ended.err
+    assert one.whole() == []
+    assert recorded_sets(store(tmp_path)) == ()
+
+
+# -- a file that cannot be had
+
+
+VISION = "torchvision-0.25.0+rocm7.12.0a20260429-cp311-cp311-linux_x86_64.whl"
+
+
+@pytest.mark.parametrize("download", [False, True])
+@pytest.mark.parametrize("wrong", ["absent", "cut"])
+def test_a_file_that_nobody_needs_and_cannot_be_had_is_left_out_and_told(
+    one: IndexServer, create: Run, tmp_path: Path, wrong: str, download: bool
+) -> None:
+    one.manner.sidecars = False
+    setattr(one.manner, wrong, {VISION})
+    ended = create("--from-index", one.url(), "--json", *(["--download"] if download else []))
+    assert ended.code == 0, ended.err
+    assert list(ended.json["missing"]) == [VISION]
+    assert len(ended.json["files"]) == 14
+    assert f"warning: the set is without {VISION}: " in ended.err
+    [said] = read_statements(store(tmp_path), ended.json["set"], ADOPTED)
+    assert sentence(said).endswith(f", by its metadata, without {VISION}")
+
+
+def test_other_bytes_than_the_index_promises_are_not_taken(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    """METADATA beside it is right, so that only its content tells."""
+    path = one.folder / VISION
+    index_server.digest_of(path), index_server.metadata_of(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    ended = create("--from-index", one.url(), "--download", "--json")
+    assert ended.code == 0, ended.err
+    assert f"{VISION} has sha256 " in ended.json["missing"][VISION]
+    assert VISION not in ended.json["files"]
+
+
+def test_a_file_that_others_need_is_named_and_nothing_is_recorded(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    torch = "torch-2.10.0+rocm7.12.0a20260429-cp311-cp311-linux_x86_64.whl"
+    one.manner.sidecars = False
+    one.manner.absent = {torch}
+    ended = create("--from-index", one.url(), "--download")
+    assert ended.code == 9
+    assert "torchvision-0.25.0+rocm7.12.0a20260429-cp311" in ended.err
+    assert torch in ended.err
+    assert recorded_sets(store(tmp_path)) == ()
+    # What needs it can be left out.
+    assert create("--from-index", one.url(), "--download", "--python", "3.12").code == 0
+
+
+def test_a_project_whose_page_is_gone_does_not_lose_the_others(one: IndexServer, create: Run) -> None:
+    one.manner.more = '<a href="nothing/">nothing</a>'
+    ended = create("--from-index", one.url())
+    assert ended.code == 0, ended.err
+    assert "the index lists nothing, and no file of it" in ended.err
+
+
+# -- under which policy
+
+
+def test_what_is_no_whole_file_stays_an_error_and_nothing_opens_it(create: Run, tmp_path: Path) -> None:
+    path = wheel(tmp_path / "wheels", "mylib", "1.0")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("mylib/unlisted.py", "")
+    ended = create("--from-folder", "wheels", "--project", "mylib", "--stage")
+    assert ended.code == 10
+    assert "reported errors: record (" not in ended.err
+    assert "reported errors: record" in ended.err
+    assert "next: nothing opens it for this set" in ended.err

@@ -185,7 +185,7 @@ class Finder:
             return self.fetcher.told([speaker])[speaker.name]
 
         report = judge_metadata(files, told, self.contract, wanted=self.wanted)
-        return judged(found, files, report)
+        return judged(found, files, report, self.missing(found))
 
     def files(self, found: Found) -> tuple[Offered, ...]:
         """Every file of a set, sorted by name."""
@@ -194,13 +194,15 @@ class Finder:
         return tuple(sorted(files, key=lambda one: one.name))
 
 
-def judged(found: Found, files: Iterable[Offered], report: Report) -> Judged:
-    """A set with everything that speaks against its being whole."""
+def judged(found: Found, files: Iterable[Offered], report: Report, missing: Mapping[str, str]) -> Judged:
+    """A set with everything that speaks against its being whole; `missing` are files that cannot be had."""
     broken = [one for one in report.findings if one.rule in WHOLE and one.severity == "error"]
     problems = [str(one) for one in found.misfits]
     # The same gap, found by the rules once more or in a file for another Python, is not told twice.
     told = {_version_of(one.file) for one in found.misfits}
     problems += [f"{one.file}: {one.cause}" for one in broken if _version_of(one.file) not in told]
+    if problems:
+        problems += [f"{name} cannot be had: {why}" for name, why in missing.items()]
     return Judged(found, tuple(files), report, tuple(problems))
 
 

@@ -107,7 +107,8 @@ def adopt(
     # Now with the METADATA of each file, not just of one for each version.
     serve = serve_files if how.resolve else None
     report = judge_metadata(found.files, told, finder.contract, wanted=finder.wanted, serve=serve, note=note)
-    found = judged(found.found, found.files, report)
+    missing = finder.missing(found.found)
+    found = judged(found.found, found.files, report, missing)
     _require_whole(found, finder)
     checked, targets = None, named_targets(found.files, families)
     here = len(paths) == len(entries)
@@ -122,7 +123,7 @@ def adopt(
         targets = targets or held
     require_targets(finder.wanted.targets, targets, found)
     manifest = _manifest(found, entries, how.family, finder.wanted.targets or targets, families)
-    missing, asked = finder.missing(found.found), _asked(found, finder.wanted, how)
+    asked = _asked(found, finder.wanted, how)
     statements = [_statement(manifest, found, finder, missing, asked)]
     if checked is not None:
         statements.append(about_set(manifest, FINDINGS, {"policy": "adopted", **checked.predicate()}))

@@ -53,11 +53,9 @@ class Reading:
             try:
                 return _page(web, self.pages.get(name) or urljoin(self.address, f"{name}/"))
             except Refused as error:
-                if error.status not in (404, 410):
-                    raise
-                if name in self.pages:
-                    self.notes.append(f"the index lists {name}, and has no page of it: {error.what}")
-                return Page()
+                if error.status in (404, 410):
+                    return Page()
+                raise
 
         gathered = Gathered()
         for name, page in zip(wanted, at_once(read, wanted), strict=True):
