@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import shutil
+import subprocess
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,6 +19,7 @@ import pytest
 
 import index_server
 from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
+from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.model.statement import ADOPTED, FINDINGS
 from rocwright.store.adopt.locations import read_locations
@@ -636,3 +641,60 @@ def test_what_is_no_whole_file_stays_an_error_and_nothing_opens_it(create: Run, 
     assert "reported errors: record (" not in ended.err
     assert "reported errors: record" in ended.err
     assert "next: nothing opens it for this set" in ended.err
+
+
+def test_a_set_known_by_its_metadata_is_opened_by_the_command_that_its_gate_names(
+    create: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel(tmp_path / "wheels", "mylib", "1.0")
+    with serving(tmp_path / "wheels") as server:
+        digest = create("--from-index", server.url(), "--project", "mylib").out.strip()
+        with pytest.raises(SystemExit) as closed:
+            cli.main(["set", "promote", digest, "--to", "staging"])
+        assert closed.value.code == 10
+        [command] = re.findall(r"next: rocwright set create (.*)", capsys.readouterr().err)
+        ended = create(*shlex.split(command))
+        assert (ended.code, ended.out.strip()) == (0, digest), ended.err
+        assert bodies(server) == {"mylib-1.0-py3-none-linux_x86_64.whl": 1}
+    with pytest.raises(SystemExit) as opened:
+        cli.main(["set", "promote", digest, "--to", "staging"])
+    assert not opened.value.code
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A library with an absolute RUNPATH that needs one which perhaps a package brings."""
+    needed, library = tmp_path / "libmpi.so.40", tmp_path / "libplugin.so"
+    command = ["gcc", "-shared", "-nostdlib", "-x", "c", os.devnull]
+    subprocess.run([*command, "-Wl,-soname,libmpi.so.40", "-o", needed], check=True)
+    linked = ["-Wl,-rpath,/opt/rocm/lib", "-Wl,--no-as-needed", "-x", "none", needed, "-o", library]
+    subprocess.run([*command, *linked], check=True)
+    files = {"plugin/__init__.py": "", "plugin/libplugin.so": library.read_bytes()}
+    tag = "py3-none-linux_x86_64"
+    return write_wheel(tmp_path / "wheels", "plugin", "1.0", files, requires=["openmpi>=4"], tag=tag)
+
+
+def told(words: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -> dict:
+    with pytest.raises(SystemExit):
+        cli.main([*map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_check_and_create_find_the_same_on_the_same_wheel(
+    plugin: Path, create: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = told(["check", plugin], capsys)
+    created = told(["set", "create", plugin], capsys)["check"]
+    assert checked["findings"] == created["findings"]
+    assert [(one["rule"], one["severity"]) for one in checked["findings"]] == [
+        ("elf-absolute-path", "error"),
+        ("elf-needed-unseen", "warning"),
+    ]
+    # The same is told of a wheel that others built; none of it is an error.
+    lenient = told(["check", plugin, "--adopted"], capsys)
+    adopted = create("--from-folder", plugin.parent, "--project", "plugin", "--json").json["checked"]
+    assert lenient["findings"] == adopted["findings"]
+    assert [(one["rule"], one["severity"]) for one in adopted["findings"]] == [
+        ("elf-absolute-path", "warning"),
+        ("elf-needed-unseen", "warning"),
+    ]
