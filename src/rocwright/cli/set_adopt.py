@@ -124,7 +124,12 @@ def adopt_set(
         fetcher = Fetcher(reading.web, Path(scratch), cache, whole=asked.download is not False, pool=store)
         finder = Finder(reading, fetcher, wanted, contract, note=console.say)
         if asked.list_sets:
-            show_sets(finder.sets(asked.limit), json=json)
+            found = finder.sets(asked.limit)
+            show_sets(found, json=json)
+            for whole in [one for one in found if one.whole][:1]:
+                project, version = whole.found.root
+                words = (*_place(asked), "--project", project, "--version", version)
+                console.say(f"next: {options.command('set', 'create', *words)}")
             return
         how = How(
             asked.resolve,
