@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.cli.show_adopt import show_adopted, show_sets
-from rocwright.cli.show_set import closed_next, opening_lines, promoted_next, staged_lines
+from rocwright.cli.show_set import closed_next, promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -105,6 +105,43 @@ def adopt_set(
         raise UsageError("give one of --from-index, --from-page and --from-folder")
     if stage and (dry_run or asked.download is False):
         raise UsageError("--stage lists the set: it goes neither with --dry-run nor with --no-download")
+    store, channels = options.opened(), options.channels()
+    now = datetime.now(timezone.utc)
+    with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:
+        finder = _finder(options, asked, reading, Path(scratch), base_targets(targets), platform)
+        if asked.list_sets:
+            _list(finder, options, asked, json=json)
+            return
+        download = True if stage else asked.download
+        how = How(asked.resolve, download, _place(asked), dry_run, family, options.families())
+        done = adopt(store, finder, how, now, note=console.say)
+    if not done.recorded:
+        show_adopted(done, [f"next: {options.command('set', 'create', *done.asked)}"], json=json)
+        return
+    first = channels.named(channels.channel[0].name)
+    decision = consider(store, channels, first, done.set_id, now.date()).decision
+    if stage and decision.promote:
+        staged = promote_set(store, channels, first, done.set_id, now)
+        lines = list(staged_lines(staged, verify_listed(store, staged.prefix, done.manifest)))
+        lines += [f"next: {line}" for line in promoted_next(channels, first, done.manifest, options)]
+    elif decision.promote:
+        lines = [f"next: {options.command('set', 'promote', done.set_id, '--to', first.name)}"]
+    else:
+        lines = [] if stage else [f"next: {closed_next(decision, options)}"]
+    show_adopted(done, lines, json=json)
+    if stage:
+        require_open(decision, done.set_id, closed_next(decision, options))
+
+
+def _finder(
+    options: StoreOptions,
+    asked: AdoptOptions,
+    reading: Reading,
+    scratch: Path,
+    targets: tuple[str, ...],
+    platform: str | None,
+) -> Finder:
+    """What looks for the set that is asked for."""
     wanted = Wanted(
         asked.project,
         asked.version,
@@ -112,51 +149,23 @@ def adopt_set(
         asked.rocm_version,
         asked.python,
         platform or "linux",
-        base_targets(targets),
+        targets,
     )
-    store, channels = options.opened(), options.channels()
-    contract = load_contract(read_overlay(options.config))
-    with (
-        tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch,
-        _reading(asked) as reading,
-    ):
-        cache = None if reading.web is None else default_cache() / "metadata"
-        fetcher = Fetcher(reading.web, Path(scratch), cache, whole=asked.download is not False, pool=store)
-        finder = Finder(reading, fetcher, wanted, contract, note=console.say)
-        if asked.list_sets:
-            found = finder.sets(asked.limit)
-            show_sets(found, json=json)
-            for whole in [one for one in found if one.whole][:1]:
-                project, version = whole.found.root
-                words = (*_place(asked), "--project", project, "--version", version)
-                console.say(f"next: {options.command('set', 'create', *words)}")
-            return
-        how = How(
-            asked.resolve,
-            True if stage else asked.download,
-            _place(asked),
-            dry_run,
-            family,
-            options.families(),
-        )
-        now = datetime.now(timezone.utc)
-        done = adopt(store, finder, how, now, note=console.say)
-    first = channels.named(channels.channel[0].name)
-    decision = consider(store, channels, first, done.set_id, now.date()).decision if done.recorded else None
-    staged = served = None
-    if stage and decision is not None and decision.promote:
-        staged = promote_set(store, channels, first, done.set_id, now)
-        served = verify_listed(store, staged.prefix, done.manifest)
-    if staged is not None:
-        later = tuple(promoted_next(channels, first, done.manifest, options))
-    elif decision is None or decision.promote:
-        words = ("promote", done.set_id, "--to", first.name) if decision else ("create", *done.asked)
-        later = (options.command("set", *words),)
-    else:
-        later = tuple(opening_lines(decision, options))
-    show_adopted(done, (*staged_lines(staged, served), *(f"next: {line}" for line in later)), json=json)
-    if stage and decision is not None:
-        require_open(decision, done.set_id, closed_next(decision, options))
+    cache = None if reading.web is None else default_cache() / "metadata"
+    whole = asked.download is not False
+    fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened())
+    return Finder(reading, fetcher, wanted, load_contract(read_overlay(options.config)), note=console.say)
+
+
+def _list(finder: Finder, options: StoreOptions, asked: AdoptOptions, *, json: bool) -> None:
+    """The sets that are there, and the command that records the newest whole one."""
+    found = finder.sets(asked.limit)
+    show_sets(found, json=json)
+    whole = next((one for one in found if one.whole), None)
+    if whole is not None:
+        project, version = whole.found.root
+        words = ("--project", project, "--version", version)
+        console.say(f"next: {options.command('set', 'create', *_place(asked), *words)}")
 
 
 def _place(asked: AdoptOptions) -> tuple[str, ...]:

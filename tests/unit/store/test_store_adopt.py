@@ -629,6 +629,23 @@ def test_a_project_whose_page_is_gone_does_not_lose_the_others(one: IndexServer,
     assert "the index lists nothing, and no file of it" in ended.err
 
 
+def test_the_one_project_of_an_index_need_not_be_named(create: Run, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "mylib", "1.0")
+    assert create("--from-folder", "wheels").code == 0
+    wheel(tmp_path / "wheels", "helper", "1.0")
+    ended = create("--from-folder", "wheels")
+    assert (ended.code, "--project helper (it has helper, mylib)" in ended.err) == (3, True)
+
+
+def test_a_list_ends_with_the_command_that_records_the_newest_whole_set(
+    index: IndexServer, create: Run
+) -> None:
+    ended = create("--from-index", index.url(), "--list-sets")
+    [command] = re.findall(r"next: rocwright set create (.*)", ended.err)
+    ended = create(*shlex.split(command), "--dry-run")
+    assert f"{WHOLE}: 15 files" in ended.err
+
+
 # -- under which policy
 
 

@@ -24,6 +24,8 @@ from rocwright.store.adopt.select import Wanted, select
 # Without --project: what most sets are for, then what is there without it.
 _ROOTS = (TORCH, "rocm")
 _MOST_ROUNDS = 50
+# So many projects are named where nobody says which is meant.
+_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Finder:
         raise ContractBroken(
             "\n".join(lines),
             where=self.reading.name,
-            next_step="wait for the missing files, or take another set: --list-sets shows all",
+            next_step="wait for the missing files, leave out what needs them (--python, --target), or take "
+            "another set: --list-sets shows all",
         )
 
     @property
@@ -124,10 +127,14 @@ class Finder:
             if self.reading.catalogue.files.get(project):
                 return project
         there = sorted(name for name, files in self.reading.catalogue.files.items() if files)
+        if len(there) == 1 and self.wanted.project is None:
+            return there[0]
+        more = " and others" if len(there) > _NAMED else ""
         raise InvalidInput(
             f"{self.reading.name} has no {' and no '.join(asked)}",
             where=self.reading.name,
-            next_step=f"say what a set there grows from: --project ({', '.join(there[:12])} …)"
+            next_step=f"say what a set there grows from: --project {there[0]} (it has "
+            f"{', '.join(there[:_NAMED])}{more})"
             if there
             else "check the address",
         )

@@ -111,20 +111,18 @@ def adopt(
     found = judged(found.found, found.files, report, missing)
     _require_whole(found, finder)
     checked, targets = None, named_targets(found.files, families)
-    here = len(paths) == len(entries)
-    if here:
+    if len(paths) == len(entries):
         note(f"checking {len(paths)} files")
-        wanted = finder.wanted.targets or None
-        looked = Asked(
-            tuple(paths.values()), targets=wanted, closed=True, contract=finder.contract, adopted=True
+        checked = _checked(paths.values(), finder)
+        targets = targets or base_targets(
+            one for file in checked.looked for one in file.targets if is_target(one)
         )
-        checked = check_set(looked)
-        held = base_targets(one for file in checked.looked for one in file.targets if is_target(one))
-        targets = targets or held
     require_targets(finder.wanted.targets, targets, found)
     manifest = _manifest(found, entries, how.family, finder.wanted.targets or targets, families)
     asked = _asked(found, finder.wanted, how)
-    statements = [_statement(manifest, found, finder, missing, asked)]
+    # Where files are on this machine is nobody else's business; they are in the store then.
+    told_again = asked if finder.reading.web is not None else ()
+    statements = [_statement(manifest, found, finder, missing, told_again)]
     if checked is not None:
         statements.append(about_set(manifest, FINDINGS, {"policy": "adopted", **checked.predicate()}))
         # Whoever published these files built them.
@@ -166,6 +164,11 @@ def _gathered(
         # Where names tell no targets, the files do.
         blind = bool(finder.wanted.targets) and not named
         fetcher.bringing = how.download is True or (blind and how.download is None)
+        unknown = [
+            one for one in found.files if one.link.sha256 is None and one.name not in fetcher.downloaded
+        ]
+        if fetcher.web is not None and unknown and fetcher.whole:
+            note(f"fetching {len(unknown)} files: the index gives no sha256 of them")
         entries = fetcher.entries(found.files)
         there = [one for one in found.files if one.name not in fetcher.gone]
         here = fetcher.bringing or fetcher.web is None
@@ -174,6 +177,13 @@ def _gathered(
         lost = [one for one in found.files if one.name in fetcher.gone]
         if not lost:
             return found, entries, paths
+
+
+def _checked(paths: Iterable[Path], finder: Finder) -> Report:
+    """What the contract's policy for wheels that others built finds in the files of a whole set."""
+    targets = finder.wanted.targets or None
+    asked = Asked(tuple(paths), targets=targets, closed=True, contract=finder.contract, adopted=True)
+    return check_set(asked)
 
 
 def _asked(found: Judged, wanted: Wanted, how: How) -> tuple[str, ...]:
