@@ -123,7 +123,7 @@ def adopt_set(
     if stage and decision.promote:
         staged = promote_set(store, channels, first, done.set_id, now)
         lines = list(staged_lines(staged, verify_listed(store, staged.prefix, done.manifest)))
-        lines += [f"next: {line}" for line in promoted_next(channels, first, done.manifest, options)]
+        lines += [f"next: {line}" for line in promoted_next(store, channels, first, done.manifest, options)]
     elif decision.promote:
         lines = [f"next: {options.command('set', 'promote', done.set_id, '--to', first.name)}"]
     else:

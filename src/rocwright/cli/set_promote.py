@@ -80,5 +80,5 @@ def set_promote(
         console.say(line)
     require_open(found.decision, digest, closed_next(found.decision, options))
     if done is not None:
-        for line in promoted_next(channels, channel, found.manifest, options):
+        for line in promoted_next(store, channels, channel, found.manifest, options):
             console.say(f"next: {line}")

@@ -8,10 +8,13 @@ from rocwright.cli.show_check import targets_text
 from rocwright.cli.store_options import SHORT, StoreOptions
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
+from rocwright.store.channel.log import read_state
 from rocwright.store.gate.decide import Decision, openings
 from rocwright.store.gate.opens import WHY
 from rocwright.store.index.lock import lock_targets
 from rocwright.store.index.verify import ServedView
+from rocwright.store.layout import channel_prefix
+from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.diff import Moved, SetDiff
 from rocwright.store.sets.promote import Promoted
 from rocwright.store.sets.report import SetReport
@@ -87,16 +90,17 @@ def staged_lines(done: Promoted | None, served: ServedView | None) -> Iterator[s
 
 
 def promoted_next(
-    channels: Channels, channel: Channel, manifest: SetManifest, options: StoreOptions
+    store: ObjectStore, channels: Channels, channel: Channel, manifest: SetManifest, options: StoreOptions
 ) -> Iterator[str]:
     """What to do with a set that a channel lists: on to the channel behind, lock it, take it back."""
-    digest, place = set_id(manifest), f"{channel.name}:{manifest.family}"
+    digest = set_id(manifest)
     for later in channels.channel:
         if later.after == channel.name:
             yield options.command("set", "promote", digest, "--to", later.name)
     targets = lock_targets(manifest)
     yield options.command("set", "lock", digest, *(("--target", targets[0]) if len(targets) > 1 else ()))
-    yield options.command("set", "rollback", place, "--reason", WHY)
+    if len(read_state(store, channel_prefix(channel.prefix, manifest.family)).open) > 1:
+        yield options.command("set", "rollback", f"{channel.name}:{manifest.family}", "--reason", WHY)
 
 
 def show_diff(found: SetDiff) -> None:
