@@ -15,7 +15,7 @@ from rocwright.model.statement import ADOPTED, FINDINGS, SET_SUBJECT, Statement,
 from rocwright.store.gate.opens import Opening, adopt_files, waive
 
 _BY_METADATA = ": it was adopted by its metadata alone; adopted with --download, its files are checked"
-# Nothing closes an error that nobody may waive, and nothing says what a statement that cannot be read said.
+# No command helps against an error that nobody may waive, or a statement that says nothing anybody can read.
 _NEVER: tuple[Opening, ...] = ()
 
 
