@@ -7,7 +7,7 @@ import os
 import pytest
 
 from real import corpus, false_alarms
-from rocwright.check.run import check_paths
+from rocwright.check.run import Asked, check_paths, gather_paths
 
 TABLE = false_alarms.load()
 EVERYTHING = os.environ.get("ROCWRIGHT_TEST_CORPUS") == "all"
@@ -20,6 +20,18 @@ COMMON = {"numpy", "pillow", "lxml", "pyzmq", "h5py", "requests"}
 def test_a_published_wheel_has_the_findings_that_were_reviewed(reviewed):
     report = check_paths([corpus.obtain(reviewed.item)])
     assert false_alarms.observed(report) == reviewed.expected
+
+
+def test_check_and_create_find_the_same_in_a_published_wheel():
+    [wheel] = [one.item for one in OF_THIS_RUN if one.item.name == "bitsandbytes"]
+    path = corpus.obtain(wheel)
+    alone, as_set = check_paths([path]), check_paths([path], closed=True)
+    assert alone.findings == as_set.findings
+    assert (alone.errors, alone.warnings) == (15, 2)
+    # As others built it, it may go on: all of it is told, none of it is an error.
+    adopted = gather_paths(Asked((path,), closed=True, adopted=True)).judged()
+    assert (adopted.errors, adopted.warnings) == (0, 17)
+    assert [one.cause for one in adopted.findings] == [one.cause for one in alone.findings]
 
 
 def test_common_wheels_have_no_error():

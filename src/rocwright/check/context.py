@@ -18,6 +18,7 @@ from rocwright.check.libraries import Libraries
 from rocwright.check.requirements import read_requirement
 from rocwright.check.sizes import SizeTable
 from rocwright.data import load_table
+from rocwright.model.findings import Severity
 from rocwright.model.libraries import RocmLibraries
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms
@@ -30,13 +31,15 @@ class Request:
 
     `targets` are base targets or targets with features that torch was built for; None asks for none. `closed`
     says that the files are a complete set. `expect` are canonical names of projects that must be there.
-    `previous` are the sizes of the set before.
+    `previous` are the sizes of the set before. `adopted` says that others built and published the files: what
+    the contract names for these is a warning.
     """
 
     targets: frozenset[str] | None = None
     closed: bool = False
     expect: tuple[str, ...] = ()
     previous: SizeTable | None = None
+    adopted: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ class Context:
     def terms(self, project: str) -> Terms:
         """What the contract asks of a package."""
         return terms_of(self.contract, project)
+
+    def severity(self, rule: str, severity: Severity) -> Severity:
+        """How bad it is that a rule is broken, which by the contract is this bad."""
+        return "warning" if self.request.adopted and rule in self.contract.adopted else severity
 
     def brings_rocm(self, facts: Facts) -> bool:
         """Whether ROCm is inside a wheel, so that it needs none of ROCm's packages."""

@@ -63,11 +63,13 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
     what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
-    packages that only our indexes have: what is required of them must be in the set.
+    packages that only our indexes have: what is required of them must be in the set. `adopted` are rules
+    whose errors are warnings in wheels that others built and published.
     """
 
     package: tuple[PackageRow, ...]
     own: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
     growth: float = 0.03
     small_growth: int = 1_000_000
 

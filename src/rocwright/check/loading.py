@@ -29,7 +29,22 @@ def load_contract(overlay: Overlay | None = None) -> ContractTable:
             _require_known(row, where, overlay.where)
             _require_open(row, where, overlay.where)
             _require_read(row, table, where, overlay.where)
+        _require_adoptable(table, overlay.where)
     return table
+
+
+def _require_adoptable(table: ContractTable, file: str) -> None:
+    """What no waiver lets pass is not let pass for others, either."""
+    open_ones = {rule.id for rule in RULES if rule.waivable} | {
+        rule.id for rule in SET_RULES if rule.waivable
+    }
+    wrong = [rule for rule in table.adopted if rule not in open_ones]
+    if wrong:
+        raise InvalidData(
+            f"{file}: [contract] adopted names {', '.join(wrong)}: no rule, or one that cannot be softened",
+            where=file,
+            next_step="take that out: a file that breaks it cannot be relied on",
+        )
 
 
 def _require_known(row: PackageRow, where: str, file: str) -> None:

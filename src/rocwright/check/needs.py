@@ -69,7 +69,8 @@ def _elsewhere(
     platform = context.platforms.windows if windows else context.platforms.linux
     if re.fullmatch(platform.bundled, library):
         return nothing
-    if context.request.closed:
+    if context.request.closed and "family-pin" in context.terms(facts.project).rules:
+        # What the family is built from is in its set; packages from elsewhere bring it none of its libraries.
         return Missing(True, "neither this wheel nor what it requires of the set nor the system holds it")
     if provider is not None:
         return Missing(False, f"{provider.name} would bring that, to which no requirement at hand leads")

@@ -67,7 +67,8 @@ class Asked:
     torch and its extensions were built for; without them device code is not compared. `closed` says that all
     these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
     that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
-    set, or a report as JSON. Without a `contract` the built-in one holds. `jobs` threads read the files.
+    set, or a report as JSON. `adopted` are wheels that others built. Without a `contract` the built-in one
+    holds. `jobs` threads read the files.
     """
 
     paths: tuple[Path, ...]
@@ -78,6 +79,7 @@ class Asked:
     previous: Path | None = None
     contract: ContractTable | None = None
     jobs: int = 2
+    adopted: bool = False
 
 
 def check_paths(
@@ -109,6 +111,7 @@ def gather_paths(asked: Asked) -> Gathered:
         closed=asked.closed,
         expect=tuple(sorted(canonicalize_name(text) for text in asked.expect)),
         previous=None if asked.previous is None else _previous(asked.previous, asked.jobs),
+        adopted=asked.adopted,
     )
     files, findings = expand(asked.paths)
     others = [path for path in expand(asked.beside)[0] if path.name not in {file.name for file in files}]
@@ -244,7 +247,8 @@ def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Fi
     for rule in rules:
         if facts.kind in rule.kinds and rule.id in terms.rules:
             problems = [(facts.name, problem) for problem in rule.check(facts, context)]
-            found += _joined(rule.id, terms.severity.get(rule.id, rule.severity), problems)
+            severity = context.severity(rule.id, terms.severity.get(rule.id, rule.severity))
+            found += _joined(rule.id, severity, problems)
     # What the strict reader refuses is mostly what a rule above explains better; never let it pass unsaid.
     if facts.structure is not None and not any(finding.severity == "error" for finding in found):
         found.append(Finding("structure", "error", facts.name, facts.structure, "build the wheel again"))
@@ -257,7 +261,7 @@ def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:
         severity: Severity = rule.severity
         if rule.open_severity is not None and not context.request.closed:
             severity = rule.open_severity
-        found += _joined(rule.id, severity, rule.check(context))
+        found += _joined(rule.id, context.severity(rule.id, severity), rule.check(context))
     return found
 
 

@@ -30,6 +30,7 @@ def check(
     expect: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     previous: Path | None = None,
     install: bool = False,
+    adopted: Annotated[bool, Parameter(negative=())] = False,
     allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     reason: str | None = None,
     expires: str | None = None,
@@ -59,6 +60,9 @@ def check(
         `--json` printed.
     install
         Install the set with pip and uv, from an index on this machine that holds nothing else; needs --set.
+    adopted
+        Others built and published these wheels: what only ROCm's own packages promise is a warning, as for
+        `rocwright set create --from-index`.
     allow
         A rule whose errors pass, with RULE:PATTERN only in files with such names; may be repeated. Needs
         --reason and --expires.
@@ -92,6 +96,7 @@ def check(
         previous=previous,
         contract=load_contract(read_overlay(config)),
         jobs=jobs or available_cores(),
+        adopted=adopted,
     )
     report = check_set(asked, install=install, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began

@@ -44,7 +44,7 @@ def doctor(
     python
         The environment to look at: its directory, or its python program.
     set_
-        The set that it should hold, in the store of --store: digits of its id, or CHANNEL:FAMILY.
+        The set that it should hold, in the store of --store: digits of its id, CHANNEL:FAMILY, or newest.
     manifest
         The same, as the file manifest.json of the set.
     deep

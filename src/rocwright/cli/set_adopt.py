@@ -14,23 +14,29 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.cli.show_adopt import show_adopted, show_sets
+from rocwright.cli.show_set import closed_next, promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
+from rocwright.model.gpu import base_targets
 from rocwright.pipeline.adopt.find import Finder
 from rocwright.pipeline.adopt.run import How, adopt
 from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
 from rocwright.store.adopt.read import Reading, read_flat, read_folder, read_index
 from rocwright.store.adopt.select import Wanted
+from rocwright.store.sets.consider import consider
+from rocwright.store.sets.promote import promote_set, require_open
+from rocwright.store.sets.served import verify_listed
 from rocwright.system import console
 from rocwright.system.http import Web
+from rocwright.system.http_send import shown
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class AdoptOptions:
-    """Adopt a set that somebody else built, without its files."""
+    """Adopt a set that somebody else built."""
 
     from_index: str | None = None
     """Address of an index, as --index-url takes it: find the newest whole set there and record it."""
@@ -63,8 +69,8 @@ class AdoptOptions:
     """So many are listed."""
 
     download: bool | None = None
-    """Fetch all files, check them, and put them into the store. With --no-download no wheel is fetched whole,
-    not even where the index gives no sha256."""
+    """Fetch all files, check them, and put them into the store (default: where they must be fetched anyway,
+    as for --stage). With --no-download no wheel is fetched whole."""
 
     resolve: bool = True
     """Try whether pip and uv resolve the set, with wheels that hold its metadata only."""
@@ -83,31 +89,91 @@ def adopt_set(
     asked: AdoptOptions,
     *,
     family: str | None = None,
+    targets: tuple[str, ...] = (),
     platform: str | None = None,
+    stage: bool = False,
     dry_run: bool = False,
     json: bool = False,
 ) -> None:
-    """Find a set where the options say, and record it in the store; or list the sets that are there."""
+    """Find a set where the options say, and record it in the store; or list the sets that are there.
+
+    With `stage` its files are fetched, and the first channel lists it if its gate is open. Otherwise the set
+    is recorded all the same; raises `GateClosed` naming what opens it.
+    """
     places = (asked.from_index, asked.from_page, asked.from_folder)
     if sum(one is not None for one in places) != 1:
         raise UsageError("give one of --from-index, --from-page and --from-folder")
-    wanted = Wanted(
-        asked.project, asked.version, asked.date, asked.rocm_version, asked.python, platform or "linux"
-    )
-    contract = load_contract(read_overlay(options.config))
-    with (
-        tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch,
-        _reading(asked) as reading,
-    ):
-        cache = None if reading.web is None else default_cache() / "metadata"
-        fetcher = Fetcher(reading.web, Path(scratch), cache, whole=asked.download is not False)
-        finder = Finder(reading, fetcher, wanted, contract, note=console.say)
+    if stage and (dry_run or asked.download is False):
+        raise UsageError("--stage lists the set: it goes neither with --dry-run nor with --no-download")
+    store, channels = options.opened(), options.channels()
+    now = datetime.now(timezone.utc)
+    with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:
+        finder = _finder(options, asked, reading, Path(scratch), base_targets(targets), platform)
         if asked.list_sets:
-            show_sets(finder.sets(asked.limit), json=json)
+            _list(finder, options, asked, json=json)
             return
-        how = How(asked.resolve, asked.download is True, dry_run, family, options.families())
-        now = datetime.now(timezone.utc)
-        show_adopted(adopt(options.opened(), finder, how, now, note=console.say), json=json)
+        download = True if stage else asked.download
+        how = How(asked.resolve, download, _place(asked), dry_run, family, options.families())
+        done = adopt(store, finder, how, now, note=console.say)
+    if not done.recorded:
+        show_adopted(done, [f"next: {options.command('set', 'create', *done.asked)}"], json=json)
+        return
+    first = channels.named(channels.channel[0].name)
+    decision = consider(store, channels, first, done.set_id, now.date()).decision
+    if stage and decision.promote:
+        staged = promote_set(store, channels, first, done.set_id, now)
+        lines = list(staged_lines(staged, verify_listed(store, staged.prefix, done.manifest)))
+        lines += [f"next: {line}" for line in promoted_next(store, channels, first, done.manifest, options)]
+    elif decision.promote:
+        lines = [f"next: {options.command('set', 'promote', done.set_id, '--to', first.name)}"]
+    else:
+        lines = [] if stage else [f"next: {closed_next(decision, options)}"]
+    show_adopted(done, lines, json=json)
+    if stage:
+        require_open(decision, done.set_id, closed_next(decision, options))
+
+
+def _finder(
+    options: StoreOptions,
+    asked: AdoptOptions,
+    reading: Reading,
+    scratch: Path,
+    targets: tuple[str, ...],
+    platform: str | None,
+) -> Finder:
+    """What looks for the set that is asked for."""
+    wanted = Wanted(
+        asked.project,
+        asked.version,
+        asked.date,
+        asked.rocm_version,
+        asked.python,
+        platform or "linux",
+        targets,
+    )
+    cache = None if reading.web is None else default_cache() / "metadata"
+    whole = asked.download is not False
+    fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened())
+    return Finder(reading, fetcher, wanted, load_contract(read_overlay(options.config)), note=console.say)
+
+
+def _list(finder: Finder, options: StoreOptions, asked: AdoptOptions, *, json: bool) -> None:
+    """The sets that are there, and the command that records the newest whole one."""
+    found = finder.sets(asked.limit)
+    show_sets(found, json=json)
+    whole = next((one for one in found if one.whole), None)
+    if whole is not None:
+        project, version = whole.found.root
+        words = ("--project", project, "--version", version)
+        console.say(f"next: {options.command('set', 'create', *_place(asked), *words)}")
+
+
+def _place(asked: AdoptOptions) -> tuple[str, ...]:
+    """The option that names the place, as it may be shown and recorded."""
+    if asked.from_folder is not None:
+        return ("--from-folder", str(asked.from_folder))
+    name, url = ("--from-index", asked.from_index) if asked.from_index else ("--from-page", asked.from_page)
+    return (name, shown(url or ""))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.show_set import show_diff
 from rocwright.cli.store_options import Several, StoreOptions
-from rocwright.pipeline.bisect.run import Bisected, bisect, span
+from rocwright.pipeline.bisect.run import Bisected, behind, bisect, span
 from rocwright.pipeline.bisect.trial import Question
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.address import open_store
@@ -54,7 +54,8 @@ def set_bisect(
     good
         A set that is known to be good: 8 or more digits of its id.
     bad
-        A newer one that is known to be bad (default: the channel's current set).
+        A newer one that is known to be bad (default: the channel's current set, or after a rollback the
+        one that the channel listed last).
     python
         The interpreter for the environments (default: the one that runs here).
     target
@@ -79,10 +80,14 @@ def set_bisect(
     """
     store, channels = options.opened(), options.channels()
     chosen, family = named_place(store, channels, channel)
-    ends = [resolve_set(store, channels, text) for text in (good, bad or f"{chosen.name}:{family}")]
+    prefix = channel_prefix(chosen.prefix, family)
+    first = resolve_set(store, channels, good)
+    last = resolve_set(store, channels, bad or f"{chosen.name}:{family}")
+    if bad is None:
+        last = behind(store, prefix, first, last)
     found = bisect(
         store,
-        span(store, channel_prefix(chosen.prefix, family), ends[0], ends[1]),
+        span(store, prefix, first, last),
         Question(
             command=command,
             python=python or Path(sys.executable),

@@ -57,7 +57,8 @@ def set_create(
     family
         GPU family whose pages list the set (default: the one that the targets make up).
     target
-        GPU targets that the set is for, separated by commas (default: those that its files hold code for).
+        GPU targets that the set is for, separated by commas (default: those that its files hold code for). Of
+        an index, only files for these are taken.
     platform
         linux, windows or any (default: what the wheels' tags say).
     source
@@ -71,7 +72,7 @@ def set_create(
     expires
         The last day on which they pass, such as 2030-01-31.
     stage
-        List the set in the first channel, too.
+        List the set in the first channel, too. Of an index, its files are fetched for that.
     dry_run
         Check, and print every object of the set's files with its size and whether the store has it; nothing
         is written.
@@ -81,8 +82,22 @@ def set_create(
         Print the result as JSON: the set, or what the check found.
     """
     if adopt.wanted:
-        _require_adoptable(paths, stage)
-        adopt_set(options, adopt, family=family, platform=platform, dry_run=dry_run, json=json)
+        if paths:
+            raise UsageError(
+                "a set is adopted or made of files, not both",
+                next_step="give files, or --from-index and its like",
+            )
+        asked_for = tuple(str(one) for one in parse_targets(target)) if target else ()
+        adopt_set(
+            options,
+            adopt,
+            family=family,
+            targets=asked_for,
+            platform=platform,
+            stage=stage,
+            dry_run=dry_run,
+            json=json,
+        )
         return
     # What is wrong with the store is said before the checks, which take a while.
     store, channels = options.opened(), options.channels()
@@ -123,19 +138,6 @@ def set_create(
         return
     for line in staged_lines(staged, served):
         console.say(line)
-
-
-def _require_adoptable(paths: tuple[Path, ...], stage: bool) -> None:
-    if paths:
-        raise UsageError(
-            "a set is adopted or made of files, not both",
-            next_step="give files, or --from-index and its like",
-        )
-    if stage:
-        raise UsageError(
-            "--stage is for sets that are made of files",
-            next_step="look at what was adopted, then rocwright set promote SET --to staging",
-        )
 
 
 def _show(planned: Planned) -> None:

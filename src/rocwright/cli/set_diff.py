@@ -29,7 +29,8 @@ def set_diff(
     Parameters
     ----------
     before
-        Eight or more digits of an id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of an id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     after
         The same, of the other set.
     json

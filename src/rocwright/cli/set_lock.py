@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.index.lock import lock_name
-from rocwright.store.index.set_pages import lock_recorded
+from rocwright.store.index.set_pages import lock_recorded, only_target
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_listed
 from rocwright.system import console
@@ -23,7 +23,7 @@ def set_lock(
     which: str,
     /,
     *,
-    target: str,
+    target: str | None = None,
     index: str | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     options: StoreOptions = _DEFAULTS,
@@ -36,9 +36,10 @@ def set_lock(
     Parameters
     ----------
     which
-        Eight or more digits of its id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     target
-        A GPU target of the set.
+        A GPU target of the set (default: its only one; of a set without targets all is locked).
     index
         The URL of the index that has everything else, such as https://pypi.org/simple; uv resolves it.
     output
@@ -49,7 +50,9 @@ def set_lock(
     store = options.opened()
     digest = resolve_set(store, options.channels(), which)
     with tempfile.TemporaryDirectory(prefix="rocwright-lock-") as work:
-        lock = lock_recorded(store, read_listed(store, digest), target, index_url=index, work=Path(work))
+        listed = read_listed(store, digest)
+        target = target or only_target(listed.manifest)
+        lock = lock_recorded(store, listed, target, index_url=index, work=Path(work))
     if output is None:
         console.out(lock.rstrip("\n"))
         return

@@ -36,7 +36,8 @@ def set_pin(
     name
         A name for the pin, such as 7.10-stable.
     set_
-        The set: 8 or more digits of its id, or CHANNEL:FAMILY for the current one there.
+        The set: 8 or more digits of its id, CHANNEL:FAMILY for the one that installers take from there, or
+        newest: that of the first channel (newest:FAMILY where it has several).
     remove
         Remove the pin of this name.
     reason

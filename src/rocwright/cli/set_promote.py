@@ -7,10 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.show_set import show_decision, staged_lines
+from rocwright.cli.show_set import closed_next, promoted_next, show_decision, staged_lines
 from rocwright.cli.store_options import StoreOptions, Text
+from rocwright.errors import UsageError
 from rocwright.store.sets.consider import consider
-from rocwright.store.sets.find import chosen_set
+from rocwright.store.sets.find import NEWEST, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.served import verify_listed
 from rocwright.system import console
@@ -40,13 +41,14 @@ def set_promote(
     ----------
     which
         Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there (the
-        highest version), or newest: that of the channel before.
+        highest version that was not withdrawn), or newest: that of the first channel (newest:FAMILY where it
+        has several).
     to
         The channel that is to list it.
     from_
-        The channel that newest looks at (default: the one that sets have to be in before).
+        The channel that newest looks at (default: the first).
     family
-        The GPU family, for newest, where that channel has several.
+        The same as newest:FAMILY.
     by
         Who promotes; recorded with the set.
     again
@@ -59,7 +61,12 @@ def set_promote(
     now = datetime.now(timezone.utc)
     store, channels = options.opened(), options.channels()
     channel = channels.named(to)
-    digest = chosen_set(store, channels, channel, which, before=from_, family=family)
+    if which.partition(":")[0] == NEWEST and channel.name == (from_ or channels.channel[0].name):
+        raise UsageError(
+            f"newest is what {channel.name} has already",
+            next_step="give the id of the set: rocwright set list",
+        )
+    digest = resolve_set(store, channels, which, newest_in=from_, family=family)
     found = consider(store, channels, channel, digest, now.date(), again=again)
     if not json:
         show_decision(found.decision, channel.name)
@@ -71,4 +78,7 @@ def set_promote(
         console.out_json({"decision": found.decision, "promoted": done is not None})
     for line in staged_lines(done, served):
         console.say(line)
-    require_open(found.decision, digest)
+    require_open(found.decision, digest, closed_next(found.decision, options))
+    if done is not None:
+        for line in promoted_next(store, channels, channel, found.manifest, options):
+            console.say(f"next: {line}")

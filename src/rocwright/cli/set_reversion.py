@@ -42,7 +42,8 @@ def set_reversion(
     Parameters
     ----------
     which
-        Eight or more digits of the set's id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of the set's id, CHANNEL:FAMILY for the set that installers take from there, or
+        newest: that of the first channel (newest:FAMILY where it has several).
     to
         release, a candidate (rc2), a nightly (a20260430), or ROCm's version itself (7.13.0).
     install

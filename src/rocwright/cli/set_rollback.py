@@ -75,3 +75,7 @@ def set_rollback(
     else:
         yanked = f"{len(state.yanked)} of {len(state.sets)} sets yanked"
         console.out(f"{prefix} serves {current}; {yanked}")
+        if current is not None:
+            place = f"{chosen.name}:{family}"
+            next_one = options.command("set", "bisect", place, "--good", current, "--", "COMMAND")
+            console.say(f"next, to find which set broke it: {next_one}")

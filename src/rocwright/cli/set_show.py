@@ -27,7 +27,8 @@ def set_show(
     Parameters
     ----------
     which
-        Eight or more digits of its id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     json
         Print the result as JSON.
     """
@@ -37,4 +38,4 @@ def set_show(
     if json:
         console.out_json(report)
     else:
-        show_set(report)
+        show_set(report, options)

@@ -30,7 +30,8 @@ def set_sign(
     Parameters
     ----------
     which
-        Eight or more digits of its id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     key
         A file with the private key in PEM (default: the content of ROCWRIGHT_SIGNING_KEY). The password of an
         encrypted one is in ROCWRIGHT_SIGNING_PASSWORD.

@@ -45,11 +45,12 @@ def set_state(
     Parameters
     ----------
     which
-        Eight or more digits of its id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     suite
         The suite of tests that the result or bypass is about.
     target
-        The GPU target that it ran on, for a suite that runs for each of them.
+        The GPU target that it ran on, for a suite that runs for each of them; several separated by commas.
     result
         How the suite ended.
     runner

@@ -32,7 +32,8 @@ def set_verify(
     Parameters
     ----------
     which
-        Eight or more digits of its id, or CHANNEL:FAMILY for the current set there.
+        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
+        that of the first channel (newest:FAMILY where it has several).
     key
         A public key that must have signed it, as ed25519:… or a PEM file; may be repeated.
     quick

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocwright.check.report import Report
+from rocwright.cli.fold_findings import runs, told
+from rocwright.cli.show_check import targets_text
 from rocwright.pipeline.adopt.find import Judged
 from rocwright.pipeline.adopt.run import Adopted
 from rocwright.system import console
@@ -35,10 +37,12 @@ def show_sets(found: Sequence[Judged], *, json: bool) -> None:
             console.out(f"{one.name}: {problem}")
 
 
-def show_adopted(done: Adopted, *, json: bool) -> None:
-    """Print an adopted set: its id, what it is made of, and how much was read for it."""
+def show_adopted(done: Adopted, after: Sequence[str], *, json: bool) -> None:
+    """Print an adopted set: its id, what it is made of, how much was read for it, and the lines `after`."""
     for note in done.notes:
         console.say(f"note: {note}")
+    for name, why in done.missing.items():
+        console.say(f"warning: the set is without {name}: {why}")
     if json:
         console.out_json(
             {
@@ -54,17 +58,22 @@ def show_adopted(done: Adopted, *, json: bool) -> None:
                 "requests": done.requests,
                 "received": done.received,
                 "downloaded": done.downloaded,
+                "missing": done.missing,
                 "notes": done.notes,
             }
         )
+        for line in after:
+            console.say(line)
         return
-    for finding in (done.checked or done.report).findings:
-        console.say(str(finding))
+    for run in runs((done.checked or done.report).findings):
+        story = told(run)
+        for line in (*story.causes, *(f"  {item}" for item in story.items)):
+            console.say(f"{run[0].severity} [{run[0].rule}] {line}")
     console.say(_verdict("metadata", done.report))
     if done.checked is not None:
-        console.say(_verdict("files", done.checked))
+        console.say(f"{_verdict('files', done.checked)} (as wheels that others built)")
     else:
-        console.say("its files were not looked at: no channel takes it before that (--download)")
+        console.say("its files were not looked at: no channel takes it before that")
     if done.downloaded:
         console.say(f"downloaded whole: {', '.join(done.downloaded)}")
     console.say(f"{done.requests} requests, {human_bytes(done.received)}")
@@ -72,7 +81,12 @@ def show_adopted(done: Adopted, *, json: bool) -> None:
         console.say(f"index of this set: {done.index_url}")
     for entry in done.manifest.files:
         console.say(f"  {entry.name}  {human_bytes(entry.size)}")
+    console.say(
+        f"for {done.manifest.family}: {targets_text(done.manifest.targets) or 'no GPU target is named'}"
+    )
     console.out(done.set_id)
+    for line in after:
+        console.say(line)
 
 
 def _verdict(what: str, report: Report) -> str:

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rocwright.cli.show_check import targets_text
-from rocwright.model.manifest import SetManifest
-from rocwright.store.gate.decide import Decision
+from rocwright.cli.store_options import SHORT, StoreOptions
+from rocwright.model.channels import Channel, Channels
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.store.channel.log import read_state
+from rocwright.store.gate.decide import Decision, openings
+from rocwright.store.gate.opens import WHY
+from rocwright.store.index.lock import lock_targets
 from rocwright.store.index.verify import ServedView
+from rocwright.store.layout import channel_prefix
+from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.diff import Moved, SetDiff
 from rocwright.store.sets.promote import Promoted
 from rocwright.store.sets.report import SetReport
 from rocwright.store.sets.verify import Verified
 from rocwright.system import console
 
-# What people need of an id to tell sets apart.
-SHORT = 12
 
-
-def show_set(report: SetReport) -> None:
-    """A set: what it is, what was said about it, where it is listed, its files."""
+def show_set(report: SetReport, options: StoreOptions) -> None:
+    """A set: what it is, what was said about it, where it is listed, what opens which gate, its files."""
     manifest = report.manifest
     console.out(f"set        {report.set_id}")
     console.out(f"family     {manifest.family}")
@@ -37,6 +41,8 @@ def show_set(report: SetReport) -> None:
     for name, decision in report.decisions.items():
         word = "open" if decision.promote else "closed"
         console.out(f"gate       {name}: {word} ({decision.rule}): {decision.reason}")
+        for line in opening_lines(decision, options):
+            console.out(f"  next     {line}")
     console.out("")
     rows = [
         (entry.name, entry.version, console.human_bytes(entry.size), entry.sha256[:SHORT])
@@ -62,12 +68,39 @@ def show_decision(decision: Decision, channel: str) -> None:
     console.out(f"open ({decision.rule}): {decision.reason}" if decision.promote else "closed")
 
 
+def opening_lines(decision: Decision, options: StoreOptions) -> Iterator[str]:
+    """The commands that take away what closes a gate, and when they may be given."""
+    for one in openings(decision):
+        when = f"   # if {one.when}" if one.when else ""
+        yield f"{options.command(*one.words)}{when}"
+
+
+def closed_next(decision: Decision, options: StoreOptions) -> str:
+    """What to do about a closed gate, for the error that says so."""
+    lines = list(opening_lines(decision, options))
+    return "\n        ".join(lines) or "nothing opens it for this set: make another one of other files"
+
+
 def staged_lines(done: Promoted | None, served: ServedView | None) -> Iterator[str]:
     """Where a set that was listed can be installed from, and what a look at its pages found."""
     if done is not None:
         yield f"listed; install from it with --index-url {done.index_url}"
     if served is not None:
         yield f"served: {served.pages} pages, {served.files} files of the set, each as its pages say"
+
+
+def promoted_next(
+    store: ObjectStore, channels: Channels, channel: Channel, manifest: SetManifest, options: StoreOptions
+) -> Iterator[str]:
+    """What to do with a set that a channel lists: on to the channel behind, lock it, take it back."""
+    digest = set_id(manifest)
+    for later in channels.channel:
+        if later.after == channel.name:
+            yield options.command("set", "promote", digest, "--to", later.name)
+    targets = lock_targets(manifest)
+    yield options.command("set", "lock", digest, *(("--target", targets[0]) if len(targets) > 1 else ()))
+    if len(read_state(store, channel_prefix(channel.prefix, manifest.family)).open) > 1:
+        yield options.command("set", "rollback", f"{channel.name}:{manifest.family}", "--reason", WHY)
 
 
 def show_diff(found: SetDiff) -> None:

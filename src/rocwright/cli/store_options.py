@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,10 @@ from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
+
+# What people need of an id to tell sets apart.
+SHORT = 12
+_ID = re.compile(r"[0-9a-f]{64}")
 
 # Options that say nothing where they are not given.
 Text = Annotated[str, Parameter(show_default=False)]
@@ -39,6 +45,15 @@ class StoreOptions:
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""
         return load_table("channels", Channels, read_overlay(self.config))
+
+    def command(self, *words: str) -> str:
+        """A command to type next, with this store: `words` stand behind `rocwright`, ids are cut short."""
+        short = [word[:SHORT] if _ID.fullmatch(word) else word for word in words]
+        # What stands behind two hyphens is another program's.
+        end = short.index("--") if "--" in short else len(short)
+        more = [] if self.store == "store" or words[0] == "check" else ["--store", self.store]
+        more += [] if self.config is None else ["--config", str(self.config)]
+        return shlex.join(["rocwright", *short[:end], *more, *short[end:]])
 
     def families(self) -> Mapping[str, tuple[str, ...]]:
         """The members of each family, with what the rocwright.toml adds."""

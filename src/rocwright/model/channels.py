@@ -84,6 +84,8 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
                 raise InvalidData(f"two channels have the {what} {', '.join(twice)}")
+        if "newest" in names:
+            raise InvalidData('no channel can be named "newest": that is a set, the one of the first channel')
         for position, one in enumerate(self.channel):
             # Only those in front of it: so no circle can be written.
             if one.after is not None and one.after not in names[:position]:

@@ -114,18 +114,19 @@ class Web:
                 raise
         return self.part(url, "0-0", most_whole=0).total
 
-    def part(self, url: str, wanted: str, *, most_whole: int) -> Part:
+    def part(self, url: str, wanted: str, *, most_whole: int, into: Path | None = None) -> Part:
         """A part of a file: `wanted` is `first-last`, or `-length` for its end.
 
-        A server that ignores the wish sends the whole file, which is taken up to `most_whole` bytes. Raises
-        `NoRanges` beyond that.
+        A server that ignores the wish sends the whole file: it is written to `into`, and the part is empty.
+        Without `into` it is taken up to `most_whole` bytes; raises `NoRanges` beyond that.
         """
         first, _, last = wanted.partition("-")
         length = int(last) - int(first) + 1 if first else int(last)
         headers = {"Accept-Encoding": "identity", "Range": f"bytes={wanted}"}
-        answer = self._tried("GET", url, headers, length, most_whole=most_whole)
+        answer = self._tried("GET", url, headers, length, most_whole=most_whole, into=into)
         if answer.status != 206:
-            return Part(answer.body, 0, len(answer.body))
+            size = len(answer.body) if into is None else into.stat().st_size
+            return Part(answer.body, 0, size)
         found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
         where = shown(url)
         if found is None or len(answer.body) != int(found["last"]) - int(found["first"]) + 1:
@@ -156,11 +157,22 @@ class Web:
         return self._again(act, url)
 
     def _tried(
-        self, method: str, url: str, headers: Mapping[str, str], limit: int, *, most_whole: int | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        limit: int,
+        *,
+        most_whole: int | None = None,
+        into: Path | None = None,
     ) -> Answer:
         def act() -> Answer:
             with self._sender.answered(method, url, headers) as (where, response):
                 said = {name.lower(): value for name, value in response.getheaders()}
+                if into is not None and response.status == 200:
+                    with atomic_write(into) as stream:
+                        stream.writelines(self._pieces(response))
+                    return Answer(where, response.status, said)
                 most = limit
                 if most_whole is not None and response.status == 200:
                     most = most_whole

@@ -88,6 +88,27 @@ def test_a_row_that_chooses_what_it_cannot(row: str, says: str, next_step: str) 
     assert next_step in (caught.value.next_step or "")
 
 
+@pytest.mark.parametrize("rule", ["record", "kpack-readable", "structure", "elf_rpath"])
+def test_what_makes_a_file_another_than_it_claims_is_softened_for_nobody(rule: str) -> None:
+    with pytest.raises(InvalidData, match=f"adopted names {rule}: no rule, or one that cannot be softened"):
+        overlaid(f'[contract]\nadopted = ["sbom", "{rule}"]\n')
+
+
+def test_of_wheels_that_others_built_the_built_in_policy_softens_only_what_may_be_waived() -> None:
+    waivable = {rule.id for rule in (*RULES, *SET_RULES) if rule.waivable}
+    adopted = set(load_contract().adopted)
+    assert adopted < waivable
+    # What an installer needs, and what a wheel is for, is asked of everybody.
+    assert not adopted & {
+        "set-pins",
+        "set-closed",
+        "set-one-version",
+        "tags",
+        "elf-machine",
+        "device-missing",
+    }
+
+
 def test_a_users_row_decides_what_is_asked_of_a_wheel(build: Any) -> None:
     def rules(path: Path, text: str) -> list[tuple[str, str]]:
         findings = check_paths([path], contract=overlaid(text)).findings

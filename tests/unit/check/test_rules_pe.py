@@ -127,7 +127,10 @@ def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
     assert said("pe-imports", facts) == []
     [(_, cause)] = said("pe-imports-unseen", facts)
     assert "(mkl_rt.2.dll): perhaps mkl or torch would bring that" in cause
-    assert [cause for _, cause in said("pe-imports", facts, closed=True)] == [
+    # That a set is complete says nothing of packages from elsewhere.
+    assert said("pe-imports", facts, closed=True) == []
+    family = windows("torchaudio", dll("torchaudio/a.pyd", "mkl_rt.2.dll"), requires=("mkl", "torch==2"))
+    assert [cause for _, cause in said("pe-imports", family, closed=True)] == [
         f"it needs mkl_rt.2.dll: {_NOTHING_IN_SET}"
     ]
 

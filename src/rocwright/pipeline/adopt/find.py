@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -16,6 +16,7 @@ from rocwright.model.project import TORCH, ProjectTable
 from rocwright.pipeline.adopt.judge import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.grouping import Asking, Found, Needs, Node, grow, roots
+from rocwright.store.adopt.labels import label_of
 from rocwright.store.adopt.offered import Catalogue, Offered
 from rocwright.store.adopt.read import Reading
 from rocwright.store.adopt.select import Wanted, select
@@ -23,6 +24,8 @@ from rocwright.store.adopt.select import Wanted, select
 # Without --project: what most sets are for, then what is there without it.
 _ROOTS = (TORCH, "rocm")
 _MOST_ROUNDS = 50
+# So many projects are named where nobody says which is meant.
+_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,13 @@ class Finder:
         """The newest sets that are asked for, whole or mixed."""
         return tuple(self._judged(one) for one in self._grown(self._roots()[:limit]))
 
-    def newest(self) -> Judged:
-        """The newest whole set that is asked for.
+    def newest(self, without: Iterable[Offered] = ()) -> Judged:
+        """The newest whole set that is asked for; `without` are files that turned out not to be had.
 
         Raises `ContractBroken` with all that does not fit when there is none; mixed sets that are newer are
         noted.
         """
+        self._without(without)
         mixed = []
         for root in self._roots():
             judged = self._judged(self._grown([root])[0])
@@ -80,13 +84,20 @@ class Finder:
         raise ContractBroken(
             "\n".join(lines),
             where=self.reading.name,
-            next_step="wait for the missing files, or take another set: --list-sets shows all",
+            next_step="wait for the missing files, leave out what needs them (--python, --target), or take "
+            "another set: --list-sets shows all",
         )
 
     @property
     def catalogue(self) -> Catalogue:
         """What the index offers, without what cannot be meant."""
-        return select(self.reading.catalogue, self.wanted)
+        return select(self.reading.catalogue, self.wanted, self.fetcher.gone)
+
+    def missing(self, found: Found) -> Mapping[str, str]:
+        """Files of a set that the index offers and that cannot be had: why, by name."""
+        gone = self.fetcher.gone
+        offered = (one for files in self.reading.catalogue.files.values() for one in files)
+        return {one.name: gone[one.name] for one in offered if one.name in gone and _belongs(one, found)}
 
     def _roots(self) -> Sequence[Node]:
         """Where sets can grow from, the newest first."""
@@ -116,10 +127,14 @@ class Finder:
             if self.reading.catalogue.files.get(project):
                 return project
         there = sorted(name for name, files in self.reading.catalogue.files.items() if files)
+        if len(there) == 1 and self.wanted.project is None:
+            return there[0]
+        more = " and others" if len(there) > _NAMED else ""
         raise InvalidInput(
             f"{self.reading.name} has no {' and no '.join(asked)}",
             where=self.reading.name,
-            next_step=f"say what a set there grows from: --project ({', '.join(there[:12])} …)"
+            next_step=f"say what a set there grows from: --project {there[0]} (it has "
+            f"{', '.join(there[:_NAMED])}{more})"
             if there
             else "check the address",
         )
@@ -156,7 +171,17 @@ class Finder:
         if speakers:
             self.note(f"reading METADATA of {len(speakers)} versions")
         told = self.fetcher.told(speakers.values())
-        self._needs.update({node: needs_of(told[one.name]) for node, one in speakers.items()})
+        for node, one in speakers.items():
+            # Where it cannot be had, another file of the version may speak for it: that is asked for next.
+            if one in self.catalogue.versions(node[0])[node[1]]:
+                self._needs[node] = needs_of(told[one.name], self.wanted)
+
+    def _without(self, files: Iterable[Offered]) -> None:
+        """These cannot be had: versions that have no other file are not known any more."""
+        for one in files:
+            left = self.catalogue.versions(one.project)[one.version]
+            if all(other.name in self.fetcher.gone for other in left):
+                self._needs[one.project, one.version] = Needs(unreadable=self.fetcher.gone[one.name])
 
     def _judged(self, found: Found) -> Judged:
         files = self.files(found)
@@ -166,7 +191,8 @@ class Finder:
             speaker = _speaker(catalogue.versions(one.project)[one.version])
             return self.fetcher.told([speaker])[speaker.name]
 
-        return judged(found, files, judge_metadata(files, told, self.contract))
+        report = judge_metadata(files, told, self.contract, wanted=self.wanted)
+        return judged(found, files, report, self.missing(found))
 
     def files(self, found: Found) -> tuple[Offered, ...]:
         """Every file of a set, sorted by name."""
@@ -175,14 +201,23 @@ class Finder:
         return tuple(sorted(files, key=lambda one: one.name))
 
 
-def judged(found: Found, files: Iterable[Offered], report: Report) -> Judged:
-    """A set with everything that speaks against its being whole."""
+def judged(found: Found, files: Iterable[Offered], report: Report, missing: Mapping[str, str]) -> Judged:
+    """A set with everything that speaks against its being whole; `missing` are files that cannot be had."""
     broken = [one for one in report.findings if one.rule in WHOLE and one.severity == "error"]
     problems = [str(one) for one in found.misfits]
     # The same gap, found by the rules once more or in a file for another Python, is not told twice.
     told = {_version_of(one.file) for one in found.misfits}
     problems += [f"{one.file}: {one.cause}" for one in broken if _version_of(one.file) not in told]
+    if problems:
+        problems += [f"{name} cannot be had: {why}" for name, why in missing.items()]
     return Judged(found, tuple(files), report, tuple(problems))
+
+
+def _belongs(one: Offered, found: Found) -> bool:
+    """Whether a file is of a version in the set, or of the same build."""
+    if one.project in found.versions:
+        return found.versions[one.project] == one.version
+    return found.label is not None and label_of(one.project, one.version) == found.label
 
 
 def _version_of(file: str) -> tuple[str, ...]:

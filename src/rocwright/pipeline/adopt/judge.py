@@ -8,15 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.environments import environments_of
-from rocwright.check.facts import Facts
+from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.names import headers
 from rocwright.check.install.facts import Installation
 from rocwright.check.install.prove import Serve, prove
 from rocwright.check.report import Report
-from rocwright.check.requirements import read_requirement
+from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules import metadata, offers, requires, sets
 from rocwright.check.rules.base import Rule, SetRule
 from rocwright.check.rules.installing import RULES as INSTALL_RULES
@@ -25,6 +28,7 @@ from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told
 from rocwright.store.adopt.grouping import Needs
 from rocwright.store.adopt.offered import Offered
+from rocwright.store.adopt.select import Wanted
 from rocwright.store.adopt.stub import stub_name, write_stub
 
 # The others read members, or tell from them whether a wheel has ROCm inside.
@@ -43,18 +47,38 @@ _SET_RULES = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-de
 WHOLE = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-install")
 
 
-def needs_of(told: Told | RocwrightError) -> Needs:
+def needs_of(told: Told | RocwrightError, wanted: Wanted) -> Needs:
     """What METADATA requires; lines that cannot be read are left out, a rule names them."""
     if isinstance(told, RocwrightError):
         return Needs(unreadable=told.what)
-    said = headers(told.metadata)
+    said = _meant(headers(told.metadata), wanted)
     read = map(read_requirement, said.requires)
     return Needs(tuple(one for one in read if not isinstance(one, str)), said.extras)
 
 
+def _meant(said: Headers, wanted: Wanted) -> Headers:
+    """What METADATA says, without the device packages of targets that nobody asked for and their extras."""
+    read = {line: read_requirement(line) for line in said.requires}
+    other = [
+        one
+        for one in read.values()
+        if isinstance(one, Requirement) and not wanted.is_for(canonicalize_name(one.name))
+    ]
+    rest = [one for one in read.values() if isinstance(one, Requirement) and one not in other]
+    brought = {str(extra) for one in rest for extra in named_extras(one)}
+    gone = {str(extra) for one in other for extra in named_extras(one)} - brought
+    return replace(
+        said,
+        requires=tuple(line for line in said.requires if read[line] not in other),
+        extras=tuple(extra for extra in said.extras if extra not in gone),
+    )
+
+
 def environments(files: Iterable[Offered]) -> tuple[Mapping[str, str], ...]:
     """The values of markers wherever these files can be installed."""
-    return tuple(one.markers() for one in environments_of(_facts(file, None, Path()) for file in files))
+    return tuple(
+        one.markers() for one in environments_of(_facts(file, None, Path(), Wanted()) for file in files)
+    )
 
 
 def judge_metadata(
@@ -62,6 +86,7 @@ def judge_metadata(
     told: Callable[[Offered], Told | RocwrightError],
     contract: ContractTable,
     *,
+    wanted: Wanted,
     serve: Serve | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Report:
@@ -71,14 +96,14 @@ def judge_metadata(
     nothing else: so what they resolve is proved, and no content is needed.
     """
     offered = sorted(files, key=lambda one: one.name)
-    facts = [_facts(one, told(one), Path()) for one in offered]
+    facts = [_facts(one, told(one), Path(), wanted) for one in offered]
     request = Request(closed=True)
     # What an sdist brings may be known only where it is installed; who brings a device package, then, too.
     open_ended = any(one.kind == "sdist" and not one.headers.requires for one in facts)
     installations: tuple[Installation, ...] = ()
     if serve is not None:
         with tempfile.TemporaryDirectory(prefix="rocwright-resolve-") as work:
-            stubs = [_stub(one, told(one), Path(work) / "stubs") for one in offered]
+            stubs = [_stub(one, told(one), Path(work) / "stubs", wanted) for one in offered]
             context = Context(contract, request, tuple(stubs))
             proof = Path(work) / "proof"
             proof.mkdir()
@@ -99,7 +124,7 @@ def judge_metadata(
     )
 
 
-def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path) -> Facts:
+def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wanted: Wanted) -> Facts:
     """A file as far as its name and METADATA say; its content is not known, and no rule asks for it."""
     facts = Facts(
         folder / one.name,
@@ -112,18 +137,18 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path) -> Fa
     )
     if isinstance(told, RocwrightError):
         return replace(facts, unreadable=told.what)
+    if told is None:
+        return facts
     # Which licence files it names cannot be compared with members.
-    return (
-        facts if told is None else replace(facts, headers=replace(headers(told.metadata), license_files=()))
-    )
+    return replace(facts, headers=replace(_meant(headers(told.metadata), wanted), license_files=()))
 
 
-def _stub(one: Offered, told: Told | RocwrightError, folder: Path) -> Facts:
+def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: Wanted) -> Facts:
     """A wheel with the METADATA of a file in its place; an sdist would run whatever is in it."""
     if isinstance(told, RocwrightError):
-        return _facts(one, told, folder)
+        return _facts(one, told, folder, wanted)
     name = one.name if one.is_wheel else stub_name(one.project, one.version)
-    facts = _facts(one, told, folder)
+    facts = _facts(one, told, folder, wanted)
     tags = one.tags if one.is_wheel else frozenset({"py3-none-any"})
     return replace(facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags)
 

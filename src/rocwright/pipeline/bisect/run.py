@@ -99,18 +99,31 @@ class _Search:
         self.trials.append(trial)
 
 
+def behind(store: ObjectStore, prefix: str, good: str, current: str) -> str:
+    """The set that is bad where nobody says which: the current one, or the last one if `good` is not older.
+
+    After a rollback the current set is good, and the one that was taken back came behind it.
+    """
+    order = _listed(store, prefix)
+    if good in order and current in order and order.index(current) <= order.index(good):
+        return order[-1]
+    return current
+
+
+def _listed(store: ObjectStore, prefix: str) -> list[str]:
+    """The sets that a channel ever listed, in the order in which they came."""
+    events = (event for _, event in read_events(store, prefix) if event.action == "list")
+    return list(dict.fromkeys(one for event in events for one in event.sets))
+
+
 def span(store: ObjectStore, prefix: str, good: str, bad: str) -> tuple[str, ...]:
     """The sets that a channel listed from `good` to `bad`, both included, in the order in which they came.
 
     Raises `InvalidInput` for one that it never listed, or when `bad` came first.
     """
-    listed: dict[str, None] = {}
-    for _, event in read_events(store, prefix):
-        if event.action == "list":
-            listed |= dict.fromkeys(event.sets)
-    order = list(listed)
+    order = _listed(store, prefix)
     for one in (good, bad):
-        if one not in listed:
+        if one not in order:
             raise InvalidInput(
                 f"{prefix} never listed the set {one[:16]}",
                 next_step="rocwright set log shows what it listed",

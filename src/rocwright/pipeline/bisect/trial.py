@@ -11,9 +11,11 @@ from typing import Any
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest
+from rocwright.model.project import TORCH
 from rocwright.model.statement import TRIAL, Statement, about_set
 from rocwright.pipeline.bisect.search import Verdict
 from rocwright.store.index.listed import ListedSet
+from rocwright.store.index.lock import for_target
 from rocwright.store.landing.fits import platform_of
 from rocwright.store.landing.lines import words_of
 from rocwright.store.landing.offers import offers_of
@@ -99,9 +101,16 @@ def remembered(statements: Sequence[Statement], question: Mapping[str, Any]) -> 
 
 
 def requirements(one: ListedSet, question: Question, python: str, table: LandingTable) -> tuple[str, ...]:
-    """What to install of a set; raises `NotInstalled` where it offers nothing to this Python and machine."""
+    """What to install of a set: torch and its extensions, or everything where it has no torch.
+
+    Raises `NotInstalled` where it offers nothing to this Python and machine.
+    """
     if question.install:
         return question.install
+    projects = sorted({entry.project for entry in one.manifest.files})
+    if TORCH not in projects:
+        # The page says how to install torch; of a set without it all is installed.
+        return tuple(name for name in projects if for_target(name, question.target or ""))
     here = this_platform()
     offers = [
         offer

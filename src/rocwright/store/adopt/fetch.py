@@ -2,6 +2,7 @@
 
 What an index says beside a file (PEP 658) is taken when its digest is right; else the end of the
 wheel is read. An sdist is small and has no other way. Nothing else is downloaded unless that is allowed.
+What came whole all the same is kept, and what the store has is taken from there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
@@ -22,10 +24,15 @@ from rocwright.store.adopt.offered import Offered
 from rocwright.store.adopt.ranged import ranged_metadata
 from rocwright.store.adopt.read import at_once
 from rocwright.store.adopt.stub import write_stub
+from rocwright.store.layout import file_key
+from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool.describe import describe_file, read_metadata
+from rocwright.store.runs.download import download
 from rocwright.system.files import atomic_write, sha256_file
-from rocwright.system.http import NoRanges, Refused, Web
+from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown
+
+_R = TypeVar("_R")
 
 _MOST_METADATA = 4 << 20
 _MOST_SDIST = 256 << 20
@@ -46,15 +53,20 @@ class Fetcher:
     """Fetches METADATA, and whole files where nothing else helps, into `scratch`.
 
     `whole` lets it download wheels whose index gives no sha256, or whose server sends no parts. `cache` keeps
-    METADATA by its digest from run to run. `downloaded` are the names of files that were fetched whole.
+    METADATA by its digest from run to run, `pool` is a store that may have files already. `bringing` fetches
+    files whole for their METADATA, because all of them are wanted. `downloaded` are the files that are here
+    by name, `gone` why others cannot be had: such a file is as good as not offered.
     """
 
     web: Web | None
     scratch: Path
     cache: Path | None = None
     whole: bool = True
+    pool: ObjectStore | None = None
+    bringing: bool = False
     notes: list[str] = field(default_factory=list)
     downloaded: dict[str, Path] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
     _told: dict[str, Told | RocwrightError] = field(default_factory=dict)
     _lost: int = 0
     _lock: Lock = field(default_factory=Lock)
@@ -69,7 +81,8 @@ class Fetcher:
     def entries(self, files: Iterable[Offered]) -> tuple[FileEntry, ...]:
         """The entry of each file, sorted by name; with sizes and digests as the index gives them, or found.
 
-        Raises `InvalidInput` naming the files whose digest only a download would tell, where none is allowed.
+        A file that cannot be had is left out, and in `gone`. Raises `InvalidInput` naming the files whose
+        digest only a download would tell, where none is allowed.
         """
         wanted = sorted(files, key=lambda one: one.name)
         blind = [one.name for one in wanted if one.link.sha256 is None and self.web is not None]
@@ -81,10 +94,10 @@ class Fetcher:
         if blind:
             self.notes.append(f"no sha256 on the index, so these are downloaded whole: {', '.join(blind)}")
         self.told(one for one in wanted if one.name not in blind)
-        return tuple(at_once(self._entry, wanted))
+        return tuple(one for one in at_once(self._had(self._entry), wanted) if one is not None)
 
     def paths(self, files: Iterable[Offered], note: Callable[[str], None]) -> dict[str, Path]:
-        """The files themselves by name, downloaded as far as they are not here."""
+        """The files themselves by name, downloaded as far as they are not here; others are in `gone`."""
         wanted = list(files)
 
         def fetch(one: Offered) -> Path:
@@ -92,7 +105,8 @@ class Fetcher:
                 note(f"fetching {one.name}")
             return self.path(one)
 
-        return dict(zip((one.name for one in wanted), at_once(fetch, wanted), strict=True))
+        found = zip(wanted, at_once(self._had(fetch), wanted), strict=True)
+        return {one.name: path for one, path in found if path is not None}
 
     def path(self, one: Offered) -> Path:
         """The file itself: where it is, or downloaded now, its digest compared."""
@@ -101,12 +115,36 @@ class Fetcher:
         with self._lock:
             known = self.downloaded.get(one.name)
         if known is None:
-            known = self.scratch / "files" / one.name
-            known.parent.mkdir(parents=True, exist_ok=True)
-            self.web.save(one.link.url, known, sha256=one.link.sha256)
-            with self._lock:
-                self.downloaded[one.name] = known
+            known = self._place(one)
+            sha256 = one.link.sha256
+            if self.pool is not None and sha256 and self.pool.exists(file_key(sha256, one.name)):
+                download(self.pool, file_key(sha256, one.name), known, sha256)
+            else:
+                self.web.save(one.link.url, known, sha256=sha256)
+            self._here(one, known)
         return known
+
+    def _place(self, one: Offered) -> Path:
+        return self.scratch / "files" / one.name
+
+    def _here(self, one: Offered, path: Path) -> None:
+        with self._lock:
+            self.downloaded[one.name] = path
+
+    def _had(self, fetch: Callable[[Offered], _R]) -> Callable[[Offered], _R | None]:
+        """The same, with None for a file that cannot be had."""
+
+        def act(one: Offered) -> _R | None:
+            try:
+                return fetch(one)
+            except RocwrightError as error:
+                if not lost(error):
+                    raise
+                with self._lock:
+                    self.gone[one.name] = error.what
+                return None
+
+        return act
 
     def _entry(self, one: Offered) -> FileEntry:
         if self.web is None or one.name in self.downloaded or one.link.sha256 is None:
@@ -125,6 +163,9 @@ class Fetcher:
         try:
             return self._tell(one)
         except RocwrightError as error:
+            if self.web is not None and lost(error):
+                with self._lock:
+                    self.gone[one.name] = error.what
             if type(error) is Unreachable:
                 with self._lock:
                     self._lost += 1
@@ -142,7 +183,11 @@ class Fetcher:
                 raise InvalidInput(f"{one.name} has {one.link.size:,} bytes, no sdist has so many")
             path = self.path(one)
             return Told(read_metadata(path), path.stat().st_size)
-        return self._beside(self.web, one) or self._inside(self.web, one)
+        beside = self._beside(self.web, one)
+        if beside is None and (self.bringing or one.name in self.downloaded):
+            path = self.path(one)
+            return Told(read_metadata(path), path.stat().st_size)
+        return beside or self._inside(self.web, one)
 
     def _beside(self, web: Web, one: Offered) -> Told | None:
         """The file beside the wheel; None where there is none in spite of a promise."""
@@ -176,13 +221,8 @@ class Fetcher:
         if one.link.sha256 is not None and (kept := self._kept(name, any_content=True)) is not None:
             return Told(kept)
         try:
-            data, size, whole = ranged_metadata(web, one.link.url, one.name, one.link.size)
-        except NoRanges:
-            if not self.whole:
-                raise
-            self.notes.append(f"its server sends no parts, so {one.name} is downloaded whole")
-            path = self.path(one)
-            return Told(read_metadata(path), path.stat().st_size)
+            into = self._place(one) if self.whole else None
+            data, size, whole = ranged_metadata(web, one.link.url, one.name, one.link.size, into)
         except Refused as error:
             error.what = f"{one.name} is on the index, and cannot be read: {error.what}"
             error.next_step = "tell whoever runs the index; leave this build out until it is uploaded again"
@@ -195,6 +235,9 @@ class Fetcher:
                 where=shown(one.link.url),
                 next_step="tell whoever runs the index; leave this build out until it is uploaded again",
             )
+        if into is not None and into.is_file():
+            _require_digest(one, into)
+            self._here(one, into)
         self._keep(name, data)
         return Told(data, size)
 
@@ -210,6 +253,20 @@ class Fetcher:
         self.cache.mkdir(parents=True, exist_ok=True)
         with atomic_write(self.cache / name) as stream:
             stream.write(data)
+
+
+def lost(error: RocwrightError) -> bool:
+    """Whether an error says of a file that nobody can have it as it is offered; else it may pass."""
+    if isinstance(error, Refused):
+        return error.status in (403, 404, 410, 451)
+    return isinstance(error, (IntegrityError, InvalidInput))
+
+
+def _require_digest(one: Offered, path: Path) -> None:
+    if one.link.sha256 not in (None, found := sha256_file(path)):
+        raise IntegrityError(
+            f"{one.name} has sha256 {found}, its index says {one.link.sha256}", where=shown(one.link.url)
+        )
 
 
 def beside(url: str) -> str:

@@ -180,7 +180,8 @@ class _Growth:
         broken: list[Misfit] = []
         for version in sorted(same, key=Version, reverse=True):
             known = self.known((project, version))
-            if known is None:
+            # What nobody requires and nobody can read is left out.
+            if known is None or known.unreadable is not None:
                 continue
             wrong = [item for item in self.applying(known) if not self.fits(item)]
             if not wrong:
@@ -205,6 +206,8 @@ class _Growth:
             known = self.known((project, version))
             if known is None:
                 return
+            if known.unreadable is not None:
+                continue
             pins = [item for item in self.applying(known) if canonicalize_name(item.name) == self.root[0]]
             if any(exact_pin(item) for item in pins) and all(map(self.fits, self.applying(known))):
                 self.take(project, version)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from pathlib import Path
 
 from rocwright.errors import InvalidWheel
+from rocwright.system.files import atomic_write
 from rocwright.system.http import Web
 
 # A wheel's directory is at its end, METADATA mostly right before. That of torch needs 1.7 MB of 190.
@@ -20,16 +22,21 @@ _MOST_METADATA = 4 << 20
 class RangedFile(io.RawIOBase):
     """A file behind an address, read only where it is needed; `size` is known after the first part."""
 
-    def __init__(self, web: Web, url: str, size: int | None) -> None:
+    def __init__(self, web: Web, url: str, size: int | None, into: Path | None = None) -> None:
         self._web, self._url = web, url
         self._parts: list[tuple[int, bytes]] = []
         self._place = self._received = 0
-        self.whole = False
         tail = _LARGE_TAIL if size is not None and size > _LARGE else _TAIL
-        first = web.part(url, f"-{tail}", most_whole=_MOST_WHOLE)
+        first = web.part(url, f"-{tail}", most_whole=_MOST_WHOLE, into=into)
         self.size = first.total
-        self.whole = first.start == 0 and len(first.data) > tail
+        self.ignored = len(first.data) > tail or (into is not None and into.is_file())
+        if into is not None and len(first.data) == first.total:
+            # So small that its end is all of it.
+            with atomic_write(into) as stream:
+                stream.write(first.data)
         self._parts.append((first.start, first.data))
+        if self.ignored:
+            return
         if size is None and self.size > _LARGE:
             start = self.size - _LARGE_TAIL
             self._take(start, first.start)
@@ -82,14 +89,18 @@ class RangedFile(io.RawIOBase):
         self._parts.append((part.start, part.data))
 
 
-def ranged_metadata(web: Web, url: str, name: str, size: int | None) -> tuple[bytes, int, bool]:
-    """METADATA of a remote wheel, the wheel's size, and whether the server sent all of it for that.
+def ranged_metadata(
+    web: Web, url: str, name: str, size: int | None, into: Path | None = None
+) -> tuple[bytes, int, bool]:
+    """METADATA of a remote wheel, the wheel's size, and whether the server ignored that a part was asked for.
 
-    Raises `InvalidWheel` for a file that is no whole wheel.
+    A wheel that came as a whole, for that or because it is so small, is in `into` then, so that it need not
+    be fetched again. Raises `InvalidWheel` for a file that is no whole wheel.
     """
     try:
-        remote = RangedFile(web, url, size)
-        with zipfile.ZipFile(remote) as archive:
+        remote = RangedFile(web, url, size, into)
+        saved = into is not None and into.is_file()
+        with zipfile.ZipFile(into if into is not None and saved else remote) as archive:
             found = [
                 info
                 for info in archive.infolist()
@@ -99,7 +110,7 @@ def ranged_metadata(web: Web, url: str, name: str, size: int | None) -> tuple[by
                 raise InvalidWheel(f"{name} has {len(found)} METADATA members, expected one", where=name)
             if found[0].file_size > _MOST_METADATA:
                 raise InvalidWheel(f"METADATA of {name} has {found[0].file_size:,} bytes", where=name)
-            return archive.read(found[0]), remote.size, remote.whole
+            return archive.read(found[0]), remote.size, remote.ignored
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
         raise InvalidWheel(
             f"{name} on the index is no whole wheel: {error}",

@@ -53,7 +53,7 @@ class Reading:
             try:
                 return _page(web, self.pages.get(name) or urljoin(self.address, f"{name}/"))
             except Refused as error:
-                if error.status in (404, 410) and name not in self.pages:
+                if error.status in (404, 410):
                     return Page()
                 raise
 

@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from rocwright.store.adopt.grouping import Node
 from rocwright.store.adopt.labels import date_of, label_of
 from rocwright.store.adopt.offered import Catalogue, Offered
+from rocwright.store.adopt.pins import device_of
 from rocwright.wheel.tags import platform_of, serves
 
 
@@ -17,8 +18,9 @@ from rocwright.wheel.tags import platform_of, serves
 class Wanted:
     """Which set is asked for; by default the newest whole one of torch.
 
-    `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`) and
-    `platform` (`linux`, `windows`) leave out files that none of them can use.
+    `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`),
+    `platform` (`linux`, `windows`) and `targets` (base targets, none for all) leave out files that none of
+    them can use.
     """
 
     project: str | None = None
@@ -27,6 +29,7 @@ class Wanted:
     rocm_version: str | None = None
     pythons: tuple[str, ...] = ()
     platform: str = "linux"
+    targets: tuple[str, ...] = ()
 
     @property
     def one(self) -> bool:
@@ -43,21 +46,28 @@ class Wanted:
             and (self.rocm_version is None or label == spelled)
         )
 
+    def is_for(self, project: str) -> bool:
+        """Whether a project is no device package, or one for a target that is asked for."""
+        target = device_of(project)[1]
+        return not (self.targets and target) or target in self.targets
 
-def select(catalogue: Catalogue, wanted: Wanted) -> Catalogue:
-    """The catalogue without what cannot be meant.
+
+def select(catalogue: Catalogue, wanted: Wanted, gone: Collection[str] = ()) -> Catalogue:
+    """The catalogue without what cannot be meant, and without `gone`, files that cannot be had.
 
     Withdrawn files (PEP 592) stay where their project is asked for by version, as installers take them then.
+    A version of which nothing can be had stays: who requires it has to be told.
     """
-    files = {
-        project: tuple(one for one in found if _comes_into_question(one, wanted))
-        for project, found in catalogue.files.items()
-    }
+    files = {}
+    for project, found in catalogue.files.items():
+        meant = [one for one in found if _comes_into_question(one, wanted)]
+        had = {one.version for one in meant if one.name not in gone}
+        files[project] = tuple(one for one in meant if one.name not in gone or one.version not in had)
     return replace(catalogue, files=files)
 
 
 def _comes_into_question(one: Offered, wanted: Wanted) -> bool:
-    if one.link.yanked is not None and wanted.version is None:
+    if (one.link.yanked is not None and wanted.version is None) or not wanted.is_for(one.project):
         return False
     if not one.is_wheel:
         return True

@@ -26,6 +26,7 @@ import msgspec
 from rocwright.errors import InvalidData
 from rocwright.model.findings import Waiver
 from rocwright.model.statement import BUILD, TEST, Statement
+from rocwright.store.gate.opens import Opening, build_succeeded, tested, tested_again
 from rocwright.store.gate.policy import Objection, Policy
 from rocwright.store.gate.said import (
     Bypass,
@@ -36,7 +37,18 @@ from rocwright.store.gate.said import (
 )
 from rocwright.store.gate.verdict import Verdict, verdict
 
-__all__ = ["Bypass", "Decision", "Objection", "Policy", "Required", "Ruling", "SuiteResult", "decide"]
+__all__ = [
+    "Bypass",
+    "Decision",
+    "Objection",
+    "Opening",
+    "Policy",
+    "Required",
+    "Ruling",
+    "SuiteResult",
+    "decide",
+    "openings",
+]
 
 Rule = Literal[
     "unreadable",
@@ -55,11 +67,12 @@ Rule = Literal[
 
 
 class Ruling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one rule says."""
+    """What one rule says; `openings` are the commands that take it away where it is broken."""
 
     rule: Rule
     passed: bool
     reason: str
+    openings: tuple[Opening, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +90,12 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rulings: tuple[Ruling, ...] = ()
 
 
+def openings(decision: Decision) -> tuple[Opening, ...]:
+    """The commands that take away the rule that decided; none where it is open, or nothing does."""
+    first = next((one for one in decision.rulings if not one.passed), None)
+    return first.openings if first is not None else ()
+
+
 def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Decision:
     """Apply the rules above. Never raises for what statements say: what cannot be read closes the gate."""
     said = tuple(statements)
@@ -86,7 +105,9 @@ def decide(set_id: str, statements: Iterable[Statement], policy: Policy) -> Deci
         bypasses = bypasses_about(mine)
         results = latest_results(mine)
     except InvalidData as error:
-        return _closed(set_id, [Ruling("unreadable", False, error.what)])
+        return _closed(
+            set_id, [Ruling("unreadable", False, error.what, (Opening(("set", "verify", set_id)),))]
+        )
     rulings = list(_rulings(set_id, said, check, results, bypasses, policy))
     broken = [one for one in rulings if not one.passed]
     if broken:
@@ -109,59 +130,69 @@ def _rulings(
 ) -> Iterator[Ruling]:
     mine = tuple(item for item in said if item.about(set_id))
     for objection in policy.against:
-        yield Ruling(objection.rule, False, objection.reason)
-    yield Ruling("unchecked", check.passed, check.problem or "the wheel contract holds")
+        yield Ruling(objection.rule, False, objection.reason, objection.openings)
+    if check.problem is None:
+        yield Ruling("unchecked", True, "the wheel contract holds")
+    else:
+        openings = policy.recheck if check.openings is None else check.openings
+        yield Ruling("unchecked", False, check.problem, openings)
     if policy.gate == "checked":
         return
-    yield _build(mine)
-    yield _digest(set_id, said)
-    yield _tests(results)
-    yield _untested(results, bypasses, policy)
+    yield _build(set_id, mine)
+    yield _digest(set_id, said, policy)
+    yield _tests(set_id, results)
+    yield _untested(set_id, results, bypasses, policy)
 
 
-def _build(mine: tuple[Statement, ...]) -> Ruling:
+def _build(set_id: str, mine: tuple[Statement, ...]) -> Ruling:
     results = [item.predicate.get("result") for item in mine if item.predicate_type == BUILD]
     if not results:
-        return Ruling("build", False, "no statement says that the build of this set succeeded")
+        reason = "no statement says that the build of this set succeeded"
+        return Ruling("build", False, reason, build_succeeded(set_id))
     bad = sorted({str(result) for result in results if result != "success"})
     if bad:
         return Ruling("build", False, f"the build of this set ended with: {', '.join(bad)}")
     return Ruling("build", True, "the build succeeded")
 
 
-def _digest(set_id: str, said: tuple[Statement, ...]) -> Ruling:
+def _digest(set_id: str, said: tuple[Statement, ...], policy: Policy) -> Ruling:
     tests = [item for item in said if item.predicate_type == TEST]
     if tests and not any(item.about(set_id) for item in tests):
-        return Ruling("digest", False, "tests ran, but on other bytes than the staged ones")
+        reason = "tests ran, but on other bytes than the staged ones"
+        return Ruling("digest", False, reason, tested(set_id, policy.required[:1], policy.today)[:1])
     return Ruling("digest", True, "no test counts that ran on other bytes")
 
 
-def _tests(results: dict[Required, SuiteResult]) -> Ruling:
-    bad = []
+def _tests(set_id: str, results: dict[Required, SuiteResult]) -> Ruling:
+    bad = {}
     for name, result in results.items():
         if result.result == "failed" or (result.runner and result.result != "passed"):
-            bad.append(f"{name} {result.result}")
+            bad[name] = f"{name} {result.result}"
         elif not result.runner and result.result != "skipped":
             # Nobody can have run it: such a statement proves nothing, whatever it says.
-            bad.append(f"{name} {result.result} without a runner")
+            bad[name] = f"{name} {result.result} without a runner"
     if bad:
-        return Ruling("tests", False, f"{'; '.join(sorted(bad))}; a bypass does not apply where a test ran")
+        reason = f"{'; '.join(sorted(bad.values()))}; a bypass does not apply where a test ran"
+        again = tested_again(set_id, {name: results[name] for name in bad})
+        return Ruling("tests", False, reason, again)
     return Ruling("tests", True, "no test failed")
 
 
-def _untested(results: dict[Required, SuiteResult], bypasses: tuple[Bypass, ...], policy: Policy) -> Ruling:
+def _untested(
+    set_id: str, results: dict[Required, SuiteResult], bypasses: tuple[Bypass, ...], policy: Policy
+) -> Ruling:
     in_force = _in_force(bypasses, policy)
-    blocked = []
+    blocked = {}
     for required in sorted(policy.required):
         result = results.get(required)
         if (result is None or result.result != "passed") and required not in in_force:
-            blocked.append(f"{required}: {_why(result)}")
+            blocked[required] = f"{required}: {_why(result)}"
     if not blocked:
         return Ruling("untested", True, "each required test passed or is bypassed")
     past = sorted({str(one.required) for one in bypasses if policy.today > one.expires})
     note = f"; expired bypass: {', '.join(past)}" if past else ""
-    reason = f"not tested: {'; '.join(blocked)}{note}; blocked by default without a bypass"
-    return Ruling("untested", False, reason)
+    reason = f"not tested: {'; '.join(blocked.values())}{note}; blocked by default without a bypass"
+    return Ruling("untested", False, reason, tested(set_id, blocked, policy.today))
 
 
 def _why(result: SuiteResult | None) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from rocwright.errors import InvalidData
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest
+from rocwright.store.gate.opens import Opening
 from rocwright.store.gate.said import Required
 
 
@@ -19,19 +20,22 @@ class Objection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rule: Literal["unreadable", "unsigned", "unstaged", "withdrawn"]
     reason: str
+    openings: tuple[Opening, ...] = ()
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a promotion needs. `today` is given, so that the same inputs give the same decision.
 
     `gate` is `checked` for a channel that asks for the wheel contract only; `tested` asks for a successful
-    build and each test in `required`, too. `against` is what the store itself says against the set.
+    build and each test in `required`, too. `against` is what the store itself says against the set, `recheck`
+    the command that checks its files.
     """
 
     required: tuple[Required, ...]
     today: date
     gate: Literal["checked", "tested"] = "tested"
     against: tuple[Objection, ...] = ()
+    recheck: tuple[Opening, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.required and self.gate == "tested":
@@ -46,6 +50,7 @@ def policy_for(
     channel: Channel,
     today: date,
     against: Iterable[Objection] = (),
+    recheck: tuple[Opening, ...] = (),
 ) -> Policy:
     """What `channel` asks of a set: every suite of the table, once or for each target of the set.
 
@@ -55,4 +60,4 @@ def policy_for(
     for suite in channels.suite if channel.gate == "tested" else ():
         each = manifest.targets if suite.per == "target" else ()
         required += [Required(suite.name, manifest.family, target) for target in each or ("",)]
-    return Policy(tuple(sorted(required)), today, channel.gate, tuple(against))
+    return Policy(tuple(sorted(required)), today, channel.gate, tuple(against), recheck)

@@ -12,8 +12,11 @@ from rocwright.errors import InvalidData
 from rocwright.model.findings import Finding, Waiver, weigh
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.statement import ADOPTED, FINDINGS, SET_SUBJECT, Statement, waivers_about
+from rocwright.store.gate.opens import Opening, adopt_files, waive
 
 _BY_METADATA = ": it was adopted by its metadata alone; adopted with --download, its files are checked"
+# No command helps against an error that nobody may waive, or a statement that says nothing anybody can read.
+_NEVER: tuple[Opening, ...] = ()
 
 
 class _Findings(msgspec.Struct, frozen=True):
@@ -28,10 +31,14 @@ class _Findings(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on."""
+    """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
+
+    `openings` are what would change that; None for another check.
+    """
 
     problem: str | None
     waivers: tuple[Waiver, ...] = ()
+    openings: tuple[Opening, ...] | None = None
 
     @property
     def passed(self) -> bool:
@@ -51,16 +58,24 @@ def verdict(
     mine = tuple(item for item in statements if item.about(set_digest))
     checks = [item for item in mine if item.predicate_type == FINDINGS]
     if not checks:
-        adopted = any(item.predicate_type == ADOPTED for item in mine)
-        return Verdict(f"no statement says that this set passed its checks{_BY_METADATA if adopted else ''}")
+        problem = "no statement says that this set passed its checks"
+        adopted = next((item for item in mine if item.predicate_type == ADOPTED), None)
+        if adopted is None:
+            return Verdict(problem)
+        return Verdict(problem + _BY_METADATA, openings=adopt_files(adopted))
     # Statements come in any order; what is said about them must not depend on it.
     waivers = sorted(waivers_about(set_digest, mine), key=str)
     names = {subject.name for item in mine for subject in item.subject} - {SET_SUBJECT}
     weighed = [_weigh(check, names.union(files), waivers, today) for check in checks]
-    problems = {problem for problem, _ in weighed if problem is not None}
+    problems = {one.problem for one in weighed if one.problem is not None}
     if problems:
-        return Verdict("; ".join(sorted(problems)))
-    return Verdict(None, tuple(sorted({waiver for _, used in weighed for waiver in used}, key=str)))
+        closed = [one for one in weighed if one.problem is not None]
+        rules = sorted({rule for one in closed for rule in one.refused})
+        hopeless = any(one.final for one in closed)
+        return Verdict(
+            "; ".join(sorted(problems)), (), _NEVER if hopeless else waive(set_digest, rules, today)
+        )
+    return Verdict(None, tuple(sorted({waiver for one in weighed for waiver in one.waivers}, key=str)))
 
 
 def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
@@ -68,31 +83,41 @@ def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: da
     return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
 
 
-def _weigh(
-    check: Statement, files: Collection[str], waivers: Sequence[Waiver], today: date
-) -> tuple[str | None, tuple[Waiver, ...]]:
+@dataclass(frozen=True)
+class _Weighed:
+    """What one check comes to: the rules whose errors nothing lets pass, and whether no waiver could."""
+
+    problem: str | None = None
+    waivers: tuple[Waiver, ...] = ()
+    refused: tuple[str, ...] = ()
+    final: bool = False
+
+
+def _weigh(check: Statement, files: Collection[str], waivers: Sequence[Waiver], today: date) -> _Weighed:
     try:
         said = msgspec.convert(check.predicate, _Findings)
     except (msgspec.ValidationError, InvalidData) as error:
-        return f"a findings statement cannot be read: {error}", ()
+        return _Weighed(f"a findings statement cannot be read: {error}", final=True)
     # A check of some of the files says nothing about the others.
     if not said.files:
-        return "a check of this set looked at no file", ()
+        return _Weighed("a check of this set looked at no file", final=True)
     unchecked = sorted(set(files) - set(said.files))
     if unchecked:
-        return f"a check of this set left out {', '.join(unchecked)}", ()
+        return _Weighed(f"a check of this set left out {', '.join(unchecked)}", final=True)
     errors = [finding for finding in said.findings if finding.severity == "error"]
     if not errors:
-        return None if said.passed else "a check of this set did not pass", ()
+        return _Weighed() if said.passed else _Weighed("a check of this set did not pass", final=True)
     unwaivable = {one.rule for one in errors} if said.unwaivable is None else said.unwaivable
     weighed = weigh(errors, waivers, today, unwaivable=unwaivable)
-    if weighed.refused:
-        rules = sorted({finding.rule for finding in weighed.refused})
-        return (
-            f"a check of this set reported errors: {', '.join(rules)}{_why_not(rules, waivers, unwaivable)}",
-            (),
-        )
-    return None, weighed.used
+    if not weighed.refused:
+        return _Weighed(waivers=weighed.used)
+    rules = tuple(sorted({finding.rule for finding in weighed.refused}))
+    why = _why_not(rules, waivers, unwaivable)
+    return _Weighed(
+        f"a check of this set reported errors: {', '.join(rules)}{why}",
+        refused=rules,
+        final=bool(set(rules) & set(unwaivable)),
+    )
 
 
 def _why_not(rules: Sequence[str], waivers: Sequence[Waiver], unwaivable: Iterable[str]) -> str:

@@ -13,6 +13,9 @@ from rocwright.store.index.html import link
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files, newest_last
 from rocwright.store.layout import set_prefix
 
+# Stands for the target in the lock of a set that has none.
+NO_TARGET = "none"
+
 _DEVICE = "-device-"
 # From a lock of a set to the root of the store.
 _UP = "../../"
@@ -39,7 +42,7 @@ def versions(manifest: SetManifest) -> dict[str, list[str]]:
     return found
 
 
-def for_target(manifest: SetManifest, project: str, target: str) -> bool:
+def for_target(project: str, target: str) -> bool:
     """Whether a project is part of an installation for `target`: all but the device code of others."""
     tail = project.rpartition(_DEVICE)[2] if _DEVICE in project else ""
     return not is_target(tail) or tail == target
@@ -51,19 +54,16 @@ def lock_set(one: ListedSet, target: str, *, base_url: str | None) -> str:
     With None it leads to the files by their way from beside the set, so that a store can be moved.
     """
     digest = set_id(one.manifest)
-    listed = [
-        file
-        for file in newest_last(listed_files([one]))
-        if for_target(one.manifest, file.entry.project, target)
-    ]
+    listed = [file for file in newest_last(listed_files([one])) if for_target(file.entry.project, target)]
     by_project: dict[str, list[ListedFile]] = {}
     for file in listed:
         by_project.setdefault(file.entry.project, []).append(file)
     index = None if base_url is None else f"{base_url}{set_prefix(digest)}"
     packages = (_package(project, files, base_url, index) for project, files in by_project.items())
+    which = digest if target == NO_TARGET else f"{digest} for {target}"
     return (
         f"""\
-# Set {digest} for {target}: its own files. What these require from elsewhere is not in it.
+# Set {which}: its own files. What these require from elsewhere is not in it.
 lock-version = "1.0"
 created-by = "rocwright"
 

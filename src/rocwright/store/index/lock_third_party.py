@@ -63,7 +63,7 @@ def third_party(store: ObjectStore, one: ListedSet, target: str) -> tuple[str, .
     requirements = {
         entry.project: list(_requirements(store, entry))
         for entry in manifest.files
-        if entry.metadata_sha256 is not None and for_target(manifest, entry.project, target)
+        if entry.metadata_sha256 is not None and for_target(entry.project, target)
     }
     extras: dict[str, set[str]] = {}
     for each in requirements.values():

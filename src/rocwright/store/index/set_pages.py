@@ -12,11 +12,11 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.adopt.locations import locations_key
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.lock import lock_name, lock_set, lock_targets, versions
+from rocwright.store.index.lock import NO_TARGET, lock_name, lock_set, lock_targets, versions
 from rocwright.store.index.lock_third_party import lock_third_party
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import set_prefix
@@ -83,6 +83,16 @@ def set_pages(
     }
 
 
+def only_target(manifest: SetManifest) -> str:
+    """The target to lock a set for where nobody says which; raises `UsageError` where it has several."""
+    known = lock_targets(manifest)
+    if len(known) > 1:
+        raise UsageError(
+            f"the set is for {', '.join(known)}", next_step=f"say for which: --target {known[0]}"
+        )
+    return known[0] if known else NO_TARGET
+
+
 def lock_recorded(
     store: ObjectStore, one: ListedSet, target: str, *, index_url: str | None, work: Path
 ) -> str:
@@ -90,9 +100,11 @@ def lock_recorded(
 
     Raises `InvalidInput` for a target that is none of the set's, and where a project has several versions.
     """
-    known = lock_targets(one.manifest)
+    known = lock_targets(one.manifest) or (NO_TARGET,)
     if target not in known:
-        raise InvalidInput(f"{target!r} is no target of this set; it has {', '.join(known) or 'none'}")
+        raise InvalidInput(
+            f"{target!r} is no target of this set; it has {', '.join(known)}", next_step="give one of these"
+        )
     several = [project for project, found in versions(one.manifest).items() if len(found) > 1]
     if several:
         raise InvalidInput(

@@ -1,10 +1,10 @@
-"""From what people write to a set: an id, the beginning of one, or a channel for its current set."""
+"""From what people write to a set: an id, the beginning of one, a channel for its current set, or newest."""
 
 from __future__ import annotations
 
 import re
 
-from rocwright.errors import InvalidInput, UsageError
+from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels
 from rocwright.store.channel.log import read_state
 from rocwright.store.channel.order import current_of
@@ -12,19 +12,27 @@ from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 
 _DIGITS = re.compile(r"[0-9a-f]{8,64}")
-_HOW = "give 8 or more digits of its id, or a channel and family such as release:gfx94X-dcgpu"
+_HOW = "give 8 or more digits of its id, a channel and family such as release:gfx94X-dcgpu, or newest"
+NEWEST = "newest"
 
 
-def resolve_set(store: ObjectStore, channels: Channels, text: str) -> str:
+def resolve_set(
+    store: ObjectStore, channels: Channels, text: str, *, newest_in: str | None = None, family: str = ""
+) -> str:
     """The id of the set that `text` names.
 
     All 64 digits of an id, the first 8 or more where only one set has them, or `CHANNEL:FAMILY` for the
-    set that installers take from there; the family may be left out where the channel has one. Raises
-    `InvalidInput` for text that names no set, or several.
+    set that installers take from there; the family may be left out where the channel has one. `newest`, or
+    `newest:FAMILY`, is the set that installers take from the first channel: the highest version there that
+    was not withdrawn; from the channel `newest_in` where that is given. Raises `InvalidInput` for text that
+    names no set, or several.
     """
-    channel, colon, _ = text.partition(":")
+    channel, colon, named = text.partition(":")
     if not colon and _DIGITS.fullmatch(text):
         return _by_digits(store, text)
+    if channel == NEWEST:
+        first = channels.named(newest_in or channels.channel[0].name)
+        return current_set(store, first, named or family)
     if not colon and channel not in {name for one in channels.channel for name in (one.name, one.prefix)}:
         raise InvalidInput(f"{text!r} names no set", next_step=_HOW)
     chosen, family = named_place(store, channels, text)
@@ -56,10 +64,15 @@ def the_family(store: ObjectStore, channel: Channel, family: str = "") -> str:
     if family in families:
         return family
     there = f"families: {', '.join(families)}" if families else "it lists nothing"
+    how = (
+        _HOW
+        if families
+        else f"rocwright set promote SET --to {channel.name}; rocwright set list shows the sets"
+    )
     if family:
-        raise InvalidInput(f"{channel.name} has no family {family!r}; {there}", next_step=_HOW)
+        raise InvalidInput(f"{channel.name} has no family {family!r}; {there}", next_step=how)
     if len(families) != 1:
-        raise InvalidInput(f"{channel.name} alone names no set; {there}", next_step=_HOW)
+        raise InvalidInput(f"{channel.name} alone names no set; {there}", next_step=how)
     return families[0]
 
 
@@ -71,30 +84,6 @@ def channel_families(store: ObjectStore, channel: Channel) -> tuple[str, ...]:
         for name in found
         if not name.startswith("_") and store.folders(f"{channel.prefix}/{name}/").count(LOG.rstrip("/"))
     )
-
-
-def chosen_set(
-    store: ObjectStore,
-    channels: Channels,
-    channel: Channel,
-    text: str,
-    *,
-    before: str | None = None,
-    family: str = "",
-) -> str:
-    """The set that is to go into `channel`: as `resolve_set`, or `newest`.
-
-    Newest is the current set of the channel `before`, by default the one that sets of `channel` have to be in
-    before. Raises `UsageError` for a `newest` that nothing comes before.
-    """
-    if text != "newest":
-        return resolve_set(store, channels, text)
-    first = before or channel.after
-    if first is None:
-        raise UsageError(
-            f"nothing comes before {channel.name}", next_step="say which channel: --from, or a set"
-        )
-    return current_set(store, channels.named(first), family)
 
 
 def _by_digits(store: ObjectStore, digits: str) -> str:

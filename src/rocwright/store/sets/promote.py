@@ -127,8 +127,8 @@ def promote_set(
     return promote(store, channel, found.manifest, found.decision, found.statements, now, by=by, again=look)
 
 
-def require_open(decision: Decision, digest: str) -> None:
-    """Raise `GateClosed` unless the decision lets this very set pass."""
+def require_open(decision: Decision, digest: str, next_step: str | None = None) -> None:
+    """Raise `GateClosed` unless the decision lets this very set pass; `next_step` says what opens it."""
     if decision.set_id != digest:
         raise GateClosed(
             f"the decision is about set {decision.set_id[:12]}, not about {digest[:12]}",
@@ -137,7 +137,8 @@ def require_open(decision: Decision, digest: str) -> None:
     if not decision.promote:
         raise GateClosed(
             f"set {digest[:12]} is not promoted (rule {decision.rule}): {decision.reason}",
-            next_step="resolve what the reason names; a bypass needs a reason and an expiry date",
+            next_step=next_step
+            or "resolve what the reason names; a bypass needs a reason and an expiry date",
         )
 
 

@@ -136,11 +136,14 @@ def sentence(statement: Statement) -> str:
     until = f"until {said.get('expires')}: {said.get('reason')}"
     by = f", by {said['by']}" if said.get("by") else ""
     detail = f": {said['detail']}" if said.get("detail") else ""
+    missing = said.get("missing")
+    without = f", without {', '.join(sorted(missing))}" if isinstance(missing, dict) and missing else ""
+    policy = ", as wheels that others built" if said.get("policy") == "adopted" else ""
     made_of = str(said.get("from"))[:12]
     lines = {
-        ADOPTED: f"adopted from {said.get('from')}, by its metadata",
+        ADOPTED: f"adopted from {said.get('from')}, by its metadata{without}",
         BUILD: f"build {said.get('result')}",
-        FINDINGS: f"check {'passed' if said.get('passed') is True else 'found errors'}",
+        FINDINGS: f"check {'passed' if said.get('passed') is True else 'found errors'}{policy}",
         WAIVER: f"waiver of {said.get('rule')} for {said.get('file', '*')}, {until}",
         TEST: f"test {on} {said.get('result')}{detail}",
         BYPASS: f"bypass of {on}, {until}{by}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 
@@ -65,11 +65,13 @@ def statements_of(manifest: SetManifest, channels: Channels, said: Said, today: 
         yield about_set(manifest, BUILD, {"result": said.build})
     if said.result is None and not said.bypass and said.suite is not None:
         raise UsageError(f"--suite {said.suite} alone says nothing", next_step=_RESULT)
-    if said.result is not None:
-        yield result_statement(manifest, _result(manifest, channels, said, said.result))
-    if said.bypass:
-        yield bypass_statement(manifest, _bypass(manifest, channels, said, today))
-    elif not said.waivers and (said.reason is not None or said.expires is not None):
+    # Each target has a statement of its own.
+    for each in (replace(said, target=target) for target in said.target.split(",")):
+        if said.result is not None:
+            yield result_statement(manifest, _result(manifest, channels, each, said.result))
+        if said.bypass:
+            yield bypass_statement(manifest, _bypass(manifest, channels, each, today))
+    if not said.bypass and not said.waivers and (said.reason is not None or said.expires is not None):
         raise UsageError("--reason and --expires belong to --bypass or --waive", next_step=_BYPASS)
     yield from (waiver_statement(manifest, waiver) for waiver in said.waivers)
 
