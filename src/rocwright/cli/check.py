@@ -12,6 +12,7 @@ from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
 from rocwright.check.run import Asked, expand
 from rocwright.check.waivers import ask_waivers, unused
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
@@ -35,7 +36,7 @@ def check(
     expires: str | None = None,
     statements: Path | None = None,
     config: Path | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Check wheels and sdists, or directories of them, against the wheel contract; offline.

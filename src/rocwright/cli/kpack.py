@@ -13,6 +13,7 @@ from rocwright.binary.archives import DEFAULT_LEVEL
 from rocwright.build.split.merge import merge_wheels
 from rocwright.build.split.wheel import WheelSplit, split_wheel
 from rocwright.check.kpack.verify import verify as verify_paths
+from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.errors import ContractBroken, UsageError
@@ -38,8 +39,8 @@ def split(
     *paths: Path,
     output_dir: Path = Path("split"),
     targets: str | None = None,
-    level: int = DEFAULT_LEVEL,
-    jobs: int | None = None,
+    level: Level = DEFAULT_LEVEL,
+    jobs: OptionalCount = None,
     prove: bool = True,
     json: Json = False,
 ) -> None:
@@ -70,7 +71,6 @@ def split(
         Print the result as JSON.
     """
     paths = _given(paths)
-    _require_level(level)
     names = [path.name for path in paths]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise UsageError(
@@ -105,7 +105,7 @@ def merge(
     *paths: Path,
     output_dir: Path = Path("merged"),
     families: str | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Json = False,
 ) -> None:
     """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
@@ -162,7 +162,7 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
 
 
 @app.command
-def verify(*paths: Path, against: Path | None = None, jobs: int | None = None, json: Json = False) -> None:
+def verify(*paths: Path, against: Path | None = None, jobs: OptionalCount = None, json: Json = False) -> None:
     """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
 
     Host files are checked as a loader reads them, archives are unpacked whole, each code object must be for
@@ -293,8 +293,3 @@ def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 def _require_exists(path: Path) -> None:
     if not path.exists():
         raise UsageError(f"{path} does not exist")
-
-
-def _require_level(level: int) -> None:
-    if not 1 <= level <= 22:
-        raise UsageError(f"--level {level} is no level of zstd", next_step="give 1 to 22; 3 is the default")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import App, Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.sdk_version import compute_version
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -63,7 +64,7 @@ class Shape:
     without: str = ""
     """Packages not to make, separated by commas: profiler."""
 
-    jobs: int | None = None
+    jobs: OptionalCount = None
     """Compressors at once (default: this machine's cores)."""
 
     def packaging(self, family: str | None = None) -> Packaging:
@@ -151,7 +152,7 @@ def fetch_(
     *,
     cache_dir: Path | None = None,
     refresh: bool = False,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
 ) -> None:
     """Fetch this distribution's ROCm packages, as any user, and lay them out as a ROCm prefix.
 
@@ -187,7 +188,7 @@ def unpack_(
     prefix: Path,
     /,
     *,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
 ) -> None:
     """Lay a directory of Debian packages out as a ROCm prefix, to be split or built against.
 

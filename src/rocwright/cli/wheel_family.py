@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -35,7 +36,7 @@ def sanity_check(
     python_version: str | None = None,
     platform: Platform | None = None,
     targets: str | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Json = False,
 ) -> None:
     """Check the wheels that a build of the PyTorch family has just made.

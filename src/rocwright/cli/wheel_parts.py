@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.build.shards.merge import MergedParts, Part, merge_parts
+from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
 from rocwright.model.gpu import parse_targets
 from rocwright.system import console
@@ -19,7 +20,7 @@ def parts(
     *wheels: Path,
     output_dir: Path = Path("merged"),
     targets: str = "",
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Merge wheels of one build whose device code was compiled in parts, on several machines, into one.
