@@ -14,10 +14,10 @@ from rocwright.check.run import Asked, expand
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver, refused
-from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
 from rocwright.system import console, days
@@ -87,7 +87,7 @@ def check(
         # What is stated of a set must hold for all of it.
         everything if statements is not None or not paths else paths,
         beside=everything,
-        targets=tuple(str(target) for target in parse_targets(targets)) if targets else None,
+        targets=given_targets(targets, config) or None,
         closed=set_dir is not None,
         expect=expect,
         previous=previous,

@@ -16,8 +16,9 @@ from rocwright.check.kpack.verify import verify as verify_paths
 from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
+from rocwright.cli.targets import given_targets
 from rocwright.errors import ContractBroken, UsageError
-from rocwright.model.gpu import base_targets, parse_targets
+from rocwright.model.gpu import base_targets
 from rocwright.sdk.device.code import Listing, list_device_code
 from rocwright.sdk.device.extract import extract as extract_code
 from rocwright.sdk.device.library import LibrarySplit, split_library
@@ -79,7 +80,7 @@ def split(
         )
     if targets and not all(path.is_dir() for path in paths):
         raise UsageError("--targets is for directories", next_step="give a prefix or artifact directories")
-    wanted = base_targets(map(str, parse_targets(targets))) if targets else None
+    wanted = base_targets(given_targets(targets)) or None
     threads = jobs or available_cores()
     results: list[object] = []
     for path in paths:
@@ -260,7 +261,7 @@ def extract(
     json
         Print what was written as JSON.
     """
-    wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
+    wanted = frozenset(given_targets(targets)) or None
     done = extract_code(_given(paths), output_dir, targets=wanted)
     for name in done.absent:
         console.say(f"{plain(name)}: archives not beside it")

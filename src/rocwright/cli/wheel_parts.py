@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from rocwright.build.shards.merge import MergedParts, Part, merge_parts
 from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.targets import given_targets
 from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 
@@ -45,7 +45,7 @@ def parts(
     for wheel in wheels:
         if not wheel.is_file():
             raise UsageError(f"{wheel} is no file")
-    wanted = tuple(str(target) for target in parse_targets(targets))
+    wanted = given_targets(targets)
     began = time.monotonic()
     done = merge_parts(
         [Part(wheel) for wheel in wheels],
