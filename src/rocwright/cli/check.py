@@ -149,4 +149,6 @@ def _require(paths: tuple[Path, ...], previous: Path | None) -> None:
                 f"cannot look at {path}: {error.strerror}", next_step="check its rights"
             ) from error
         if not there:
-            raise UsageError(f"{path} does not exist")
+            raise UsageError(
+                f"{path} does not exist", next_step="give wheels, sdists, or a directory that holds them"
+            )

@@ -159,7 +159,10 @@ def merge(
 def _require_wheels(paths: tuple[Path, ...]) -> None:
     for path in paths:
         if path.suffix != ".whl":
-            raise UsageError(f"{path.name} is neither a wheel nor a directory that a split wrote")
+            raise UsageError(
+                f"{path.name} is neither a wheel nor a directory that a split wrote",
+                next_step="give what `rocwright kpack split` or `rocwright wheel split` wrote",
+            )
 
 
 @app.command
@@ -293,4 +296,4 @@ def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _require_exists(path: Path) -> None:
     if not path.exists():
-        raise UsageError(f"{path} does not exist")
+        raise UsageError(f"{path} does not exist", next_step="give a file or directory that is there")

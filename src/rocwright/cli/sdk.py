@@ -71,7 +71,10 @@ class Shape:
         """The same as the packager takes it."""
         without = tuple(_words(self.without) or ())
         if set(without) - {"profiler"}:
-            raise UsageError(f"--without {self.without}: only profiler can be left out")
+            raise UsageError(
+                f"--without {self.without}: only profiler can be left out",
+                next_step="write --without profiler",
+            )
         return Packaging(
             family=family,
             version_suffix=self.version_suffix,

@@ -107,7 +107,7 @@ def adopt_set(
             return
         how = How(asked.resolve, asked.download is True, dry_run, family, options.families())
         now = datetime.now(timezone.utc)
-        show_adopted(adopt(options.opened(), finder, how, now, note=console.say), json=json)
+        show_adopted(adopt(options.opened(new=True), finder, how, now, note=console.say), json=json)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def set_create(
         adopt_set(options, adopt, family=family, platform=platform, dry_run=dry_run, json=json)
         return
     # What is wrong with the store is said before the checks, which take a while.
-    store, channels = options.opened(), options.channels()
+    store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     waivers = ask_waivers(allow, reason, expires, now.date())
     targets = tuple(str(one) for one in parse_targets(target)) if target else None

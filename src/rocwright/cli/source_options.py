@@ -103,7 +103,9 @@ class Cache:
         """The mirrors, or None where none are wanted; raises `UsageError` for both options at once."""
         if not self.mirror:
             if self.mirror_dir is not None:
-                raise UsageError("--mirror-dir and --no-mirror contradict each other")
+                raise UsageError(
+                    "--mirror-dir and --no-mirror contradict each other", next_step="leave one of them out"
+                )
             return None
         return Mirrors(self.mirror_dir.expanduser().resolve() if self.mirror_dir else default_root())
 

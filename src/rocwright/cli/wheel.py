@@ -45,7 +45,7 @@ def show(*wheels: Path, json: Annotated[bool, Parameter(name="--json")] = False)
         )
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file")
+            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
     if json:
         console.out_json({"wheels": [about_wheel(wheel) for wheel in wheels]})
         return

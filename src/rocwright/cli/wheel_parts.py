@@ -44,7 +44,7 @@ def parts(
     """
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file")
+            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
     wanted = given_targets(targets)
     began = time.monotonic()
     done = merge_parts(

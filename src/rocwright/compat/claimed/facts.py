@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.errors import InvalidInput
+from rocwright.errors import UnknownRelease
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
 from rocwright.model.compat_libraries import LibraryTable, RocmRelease
@@ -24,10 +24,6 @@ from rocwright.model.version import InvalidVersion, parse_version
 
 # Of the versions that are looked after those that are no branch: 2.9, not nightly.
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
-
-
-class UnknownRelease(InvalidInput):
-    """A version of PyTorch or ROCm that no table knows."""
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):

@@ -153,7 +153,7 @@ def _check(asked: Sequence[_Asked], require: bool) -> None:
     names = [one.project.name for one in asked]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{name} is asked for twice")
+            raise UsageError(f"{name} is asked for twice", next_step="ask for it once")
     if len({one.request.line for one in asked}) > 1:
         raise UsageError("the projects are asked for at different versions of PyTorch")
     for one in asked:
