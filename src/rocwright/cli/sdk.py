@@ -210,7 +210,6 @@ def unpack_(
     made = unpack_packages(
         debs,
         target,
-        log=target.with_name(target.name + ".log"),
         threads=jobs or available_cores(),
         overlay=read_overlay(),
     )

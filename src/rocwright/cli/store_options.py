@@ -35,7 +35,7 @@ class StoreOptions:
     """A rocwright.toml (default: that of the current directory, if there is one)."""
 
     def opened(self, *, new: bool = False) -> ObjectStore:
-        """The store; raises `UsageError` for a folder that is not there, but where a `new` one may be made."""
+        """The store; raises `UsageError` for a folder that is not there, unless a `new` one may be made."""
         store = open_store(self.store, max_age=self.channels().max_age)
         if not new and isinstance(store, LocalStore) and not store.root.is_dir():
             raise UsageError(
