@@ -77,7 +77,7 @@ def gputest_report(
     skips
         TOML files with skip entries whose issues are named with failures; may be given several times.
     exit_status
-        End with 1 unless every expected run passed. Where no run gave a report it does so in any case.
+        End with 1 unless every expected run passed (without it: only where none gave a report).
     json
         Print the report as JSON.
     """
