@@ -159,7 +159,7 @@ def _day(text: str | None, what: str) -> str:
         datetime.strptime(text, "%Y%m%d")
     except ValueError as error:
         raise InvalidVersion(
-            f"the date of {what} must be a day as YYYYMMDD, not {text!r}", next_step="write it like 20260131"
+            f"the date of {what} must be YYYYMMDD, not {text!r}", next_step="write it like 20260131"
         ) from error
     return text
 
