@@ -5,6 +5,7 @@
     RocwrightError                exit  1   something this tool refuses or could not do
     ├── UsageError                      2   contradictory or missing options
     ├── InvalidInput                    3   a file or value is not what it claims to be
+    │   ├── UnknownRelease              3   a version of PyTorch or ROCm that no table knows
     │   ├── InvalidElf                  3
     │   ├── InvalidPe                   3   Windows program or DLL
     │   ├── InvalidBundle               3   device code container
@@ -67,6 +68,7 @@ __all__ = [
     "RocwrightError",
     "SuiteFailed",
     "TorchBroken",
+    "UnknownRelease",
     "Unreachable",
     "UnsavedWork",
     "UsageError",
@@ -77,10 +79,12 @@ class RocwrightError(Exception):
     """Root of the tree.
 
     ``what`` is one sentence, ``where`` the file or directory it is about,
-    ``next_step`` what the user can do now.
+    ``next_step`` what the user can do now. Where nothing is known of the case,
+    the command line says the ``usual_step`` of the class.
     """
 
     exit_code = 1
+    usual_step = "see what the message names, then run again"
 
     def __init__(
         self, what: str, *, where: str | PathLike[str] | None = None, next_step: str | None = None
@@ -103,64 +107,92 @@ class UsageError(RocwrightError):
     """Contradictory or missing options; nothing was started."""
 
     exit_code = 2
+    usual_step = "see what the command takes: write --help behind it"
 
 
 class InvalidInput(RocwrightError):
     """A file or value is not what it claims to be."""
 
     exit_code = 3
+    usual_step = "correct the file or value that is named, or name another"
+
+
+class UnknownRelease(InvalidInput):
+    """A version of PyTorch or ROCm that no table knows."""
 
 
 class InvalidElf(InvalidInput):
     """A file is no ELF object, or one whose headers contradict each other."""
 
+    usual_step = "build or fetch the file again, or name another"
+
 
 class InvalidPe(InvalidInput):
     """A file is no Windows program or DLL, or its headers contradict each other."""
+
+    usual_step = "build or fetch the file again, or name another"
 
 
 class InvalidBundle(InvalidInput):
     """A device code bundle is malformed."""
 
+    usual_step = "build or fetch the file again"
+
 
 class InvalidArchive(InvalidInput):
     """An archive of device code or of an artifact, or the marker that leads to one, is malformed."""
+
+    usual_step = "make or fetch the archive again, or name another"
 
 
 class InvalidWheel(InvalidInput):
     """A wheel cannot be read, or its metadata contradicts its name."""
 
+    usual_step = "build or fetch the wheel again"
+
 
 class InvalidPrefix(InvalidInput):
     """A directory is not a ROCm installation."""
+
+    usual_step = "name the directory of another ROCm, or install this one again"
 
 
 class InvalidData(InvalidInput):
     """A data table or document does not fit its schema."""
 
+    usual_step = "correct what is named, or name another file"
+
 
 class InvalidPin(InvalidInput):
     """A pin file of a source tree cannot be parsed; names file and line."""
+
+    usual_step = "correct the line that is named, or check the sources out again"
 
 
 class InvalidPatch(InvalidInput):
     """A patch cannot be read, or does not fit the sources; the checkout is as it was."""
 
+    usual_step = "make the patch again on these sources, or leave it out"
+
 
 class NoObject(InvalidInput):
     """A store has nothing under this key, or not any more."""
+
+    usual_step = "look at what the store holds, and whether it is the right one: --store"
 
 
 class MissingTool(RocwrightError):
     """A program this step needs is not installed."""
 
     exit_code = 4
+    usual_step = "install what is named; `rocwright doctor` lists all that is missing"
 
 
 class Unreachable(RocwrightError):
     """A mirror, repository or index did not answer or lacks what was asked for."""
 
     exit_code = 5
+    usual_step = "check the address and the network, then run again"
 
 
 class NotOffered(Unreachable):
@@ -171,6 +203,7 @@ class IntegrityError(RocwrightError):
     """Bytes differ from their recorded digest."""
 
     exit_code = 6
+    usual_step = "build or fetch the file again"
 
 
 class CommandFailed(RocwrightError):
@@ -181,6 +214,7 @@ class CommandFailed(RocwrightError):
     """
 
     exit_code = 7
+    usual_step = "mend what its last lines say, then run again"
 
     def __init__(
         self,
@@ -218,6 +252,7 @@ class NoSpace(RocwrightError):
     """The disk has not enough room; what was complete is kept."""
 
     exit_code = 8
+    usual_step = "free some space, then run again"
 
 
 class ContractBroken(RocwrightError):
@@ -242,6 +277,7 @@ class NotReady(RocwrightError):
     """Things that a build needs are missing or wrong; nothing was begun."""
 
     exit_code = 12
+    usual_step = "put right what is listed, then run again"
 
 
 class ChannelBusy(RocwrightError):
@@ -274,3 +310,4 @@ class Interrupted(RocwrightError):
     """The user or the system stopped the run; a new run resumes it."""
 
     exit_code = 130
+    usual_step = "run the same command again to go on"

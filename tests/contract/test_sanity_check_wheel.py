@@ -192,7 +192,7 @@ def test_missing_device_code_fails_when_targets_are_told(call: Call, dist: Path)
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ((), "requires an argument"),
+        ((), "needs WHEEL_DIR"),
         (("nowhere",), "nowhere is no directory"),
         ((".", "--targets", "mi300"), "'mi300'"),
         ((".", "--python-version", "py3"), "'py3'"),

@@ -61,7 +61,9 @@ def _parsed(pin: str) -> Requirement:
     try:
         return Requirement(pin)
     except InvalidRequirement as error:
-        raise UsageError(f"{pin!r} is no requirement: {error}") from error
+        raise UsageError(
+            f"{pin!r} is no requirement: {error}", next_step="write it like torch==2.9.1"
+        ) from error
 
 
 def pinned(metadata: bytes, pins: Sequence[Requirement], environment: Mapping[str, str]) -> bytes:

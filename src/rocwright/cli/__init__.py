@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from cyclopts import App, CycloptsError
+from cyclopts import App
 
 from rocwright import __version__
 from rocwright.cli.older import tell_older
-from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError, UsageError
+from rocwright.cli.parse import parsed
+from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError
 from rocwright.system import console
 
 app = App(
@@ -75,11 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             add_examples(app, words)
         tell_older(words)
-        try:
-            app(arguments, exit_on_error=False)
-        except CycloptsError:
-            # Printed already. Tests that fail end with 1; words that nobody understands are no such thing.
-            sys.exit(UsageError.exit_code)
+        parsed(app, arguments)
 
     guarded(act)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, Token
 
+from rocwright.cli.numbers import Count, OptionalCount
 from rocwright.cli.source_options import Platform
 from rocwright.errors import UsageError
 from rocwright.system import console
@@ -19,7 +20,7 @@ def _place(_: object, tokens: Sequence[Token]) -> Path:
     """A path; an empty one is a variable that was not set, and would stand for the current directory."""
     text = tokens[0].value
     if not text.strip():
-        raise ValueError("The path is empty.")
+        raise ValueError("the path is empty")
     return Path(text)
 
 
@@ -178,7 +179,7 @@ class Product:
     version_suffix: str | None = None
     """End of every version, such as +rocm7.10.0 (default: from ROCm's version)."""
 
-    pytorch_build_number: int = 1
+    pytorch_build_number: Count = 1
     """Build number of the packages."""
 
     enable_pytorch_flash_attention: bool | None = None
@@ -250,7 +251,7 @@ class Work:
     resume: bool = True
     """Take over the wheels that an earlier run has finished from the same sources and options."""
 
-    jobs: int | None = None
+    jobs: OptionalCount = None
     """Compilers at once (default: as many as cores and memory allow)."""
 
     use_ccache: bool = False
@@ -276,8 +277,6 @@ class Work:
             )
         if self.sccache_no_wrap and not self.use_sccache:
             raise UsageError("--sccache-no-wrap is about sccache", next_step="give --use-sccache, too")
-        if self.jobs is not None and self.jobs < 1:
-            raise UsageError(f"--jobs {self.jobs} is not 1 or more", next_step="give a number of compilers")
         return "ccache" if self.use_ccache else "sccache" if self.use_sccache else ""
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 from rocwright.cli.build import PACKAGES, PRODUCT, TREES, WHERE, WORK, Asked, Door, run
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work
 from rocwright.cli.install_rocm import install_rocm
+from rocwright.cli.parse import parsed
 from rocwright.errors import UsageError
 
 
@@ -96,7 +97,4 @@ def run_script(script: Path, arguments: Sequence[str]) -> None:
             "no sub-command is given",
             next_step="write build or install-rocm, before the options or behind them",
         )
-    try:
-        app(words, exit_on_error=False)
-    except CycloptsError:
-        sys.exit(UsageError.exit_code)
+    parsed(app, words)

@@ -12,11 +12,12 @@ from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
 from rocwright.check.run import Asked, expand
 from rocwright.check.waivers import ask_waivers, unused
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver, refused
-from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
 from rocwright.system import console, days
@@ -36,7 +37,7 @@ def check(
     expires: str | None = None,
     statements: Path | None = None,
     config: Path | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Check wheels and sdists, or directories of them, against the wheel contract; offline.
@@ -90,7 +91,7 @@ def check(
         # What is stated of a set must hold for all of it.
         everything if statements is not None or not paths else paths,
         beside=everything,
-        targets=tuple(str(target) for target in parse_targets(targets)) if targets else None,
+        targets=given_targets(targets, config) or None,
         closed=set_dir is not None,
         expect=expect,
         previous=previous,
@@ -153,4 +154,6 @@ def _require(paths: tuple[Path, ...], previous: Path | None) -> None:
                 f"cannot look at {path}: {error.strerror}", next_step="check its rights"
             ) from error
         if not there:
-            raise UsageError(f"{path} does not exist")
+            raise UsageError(
+                f"{path} does not exist", next_step="give wheels, sdists, or a directory that holds them"
+            )

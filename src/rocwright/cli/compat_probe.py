@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.build_options import Place
+from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_probe import show_probe
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.run import DeviceChoice, probe, report_on, require_claims
@@ -23,7 +24,7 @@ def compat_probe(
     *,
     python: Place = None,
     device: DeviceChoice = "auto",
-    timeout: float | None = None,
+    timeout: OptionalAmount = None,
     answers: Annotated[Path | None, Parameter(show_default=False)] = None,
     html: Path | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,

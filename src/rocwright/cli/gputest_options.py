@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, Token
 
 from rocwright.cli.build_options import Place
+from rocwright.cli.numbers import OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -38,7 +39,7 @@ def _number(_: object, tokens: Sequence[Token]) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise ValueError(f"{text!r} is no whole number.")
+        raise ValueError(f"{text!r} is no whole number")
     return int(text)
 
 
@@ -88,7 +89,7 @@ class Choice:
     cache: bool = True
     """Let pytest keep its cache in the checkout."""
 
-    test_timeout: float | None = None
+    test_timeout: OptionalAmount = None
     """Seconds that one test may take (default: 900)."""
 
 

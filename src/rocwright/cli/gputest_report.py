@@ -13,6 +13,7 @@ from rocwright.cli.show_report import show_report
 from rocwright.cli.store_options import Several, StoreOptions, Text
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
 from rocwright.gputest.report.markdown import markdown
 from rocwright.gputest.report.page import html_page
 from rocwright.gputest.report.run import Places, judge_places, require_passed, tell_summary
@@ -23,6 +24,8 @@ from rocwright.store.sets.find import resolve_set
 from rocwright.system import console, days, files
 
 _DEFAULTS = StoreOptions()
+_USUAL = Path("test-reports")
+_WHERE = "name the directory that the tests wrote to: --reports-dir DIR"
 
 
 def gputest_report(
@@ -75,13 +78,16 @@ def gputest_report(
     skips
         TOML files with skip entries whose issues are named with failures; may be given several times.
     exit_status
-        End with 1 unless every expected run passed.
+        End with 1 unless every expected run passed (without it: only where none gave a report).
     json
         Print the report as JSON.
     """
     overlay = read_overlay(options.config)
     table = load_table("signatures", SignatureTable, overlay)
-    reports = reports_dir or (() if combined_dir else (Path("test-reports"),))
+    reports = reports_dir or (() if combined_dir else (_USUAL,))
+    # What is named and not there is a run that gave no report, and the report says so; here nothing is named.
+    if not (reports_dir or combined_dir or expect or _USUAL.exists()):
+        raise UsageError(f"there is no {_USUAL} here, and no other reports are named", next_step=_WHERE)
     places = Places(reports, combined_dir, expect, about.told())
     channels = options.channels()
     digest = resolve_set(options.opened(), channels, set_) if set_ else ""
@@ -115,5 +121,7 @@ def gputest_report(
     for path in (markdown_file, html):
         if path is not None:
             console.say(f"written: {path}")
+    if all(one.empty for one in found):
+        require_passed(judged, next_step=_WHERE)
     if exit_status:
         require_passed(judged, next_step="see the causes above; --html writes a page with all details")

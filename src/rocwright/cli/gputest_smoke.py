@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.build_options import Place
 from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output, this_platform
+from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -39,7 +40,7 @@ def gputest_smoke(
     python: Place = None,
     gpus: Gpus = GPUS,
     skips: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),
-    test_timeout: float | None = None,
+    test_timeout: OptionalAmount = None,
     output: Output = OUTPUT,
 ) -> None:
     """Run the smoke tests against the installed torch: on the host, then on each architecture's first GPU.

@@ -24,6 +24,7 @@ from rocwright.cli.gputest_options import (
     skip_entries,
     wanted,
 )
+from rocwright.cli.numbers import Count, OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.recorded import run_recorded
@@ -48,9 +49,9 @@ def gputest_units(
     choice: Choice = CHOICE,
     suite_files: Several = (),
     add_files: Several = (),
-    workers: int = 1,
+    workers: Count = 1,
     reruns: Annotated[Number, Parameter(env_var="PYTORCH_NUM_PYTEST_RERUNS")] = None,
-    memory_gb: float | None = None,
+    memory_gb: OptionalAmount = None,
     shard: Number = None,
     num_shards: Number = None,
     durations: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),

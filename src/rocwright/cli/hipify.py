@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Count
 from rocwright.cli.show_sources import show_hipified
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
 from rocwright.sources.checkout import checked_out
@@ -25,7 +26,7 @@ def hipify(
     *,
     head: Head = _HEAD,
     hip_clang: bool = False,
-    jobs: int = 10,
+    jobs: Count = 10,
     leave: Leave = _LEAVE,
     cache: Cache = _CACHE,
     json: Annotated[bool, Parameter(name="--json")] = False,

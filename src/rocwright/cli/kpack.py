@@ -13,10 +13,12 @@ from rocwright.binary.archives import DEFAULT_LEVEL
 from rocwright.build.split.merge import merge_wheels
 from rocwright.build.split.wheel import WheelSplit, split_wheel
 from rocwright.check.kpack.verify import verify as verify_paths
+from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
+from rocwright.cli.targets import given_targets
 from rocwright.errors import ContractBroken, UsageError
-from rocwright.model.gpu import base_targets, parse_targets
+from rocwright.model.gpu import base_targets
 from rocwright.sdk.device.code import Listing, list_device_code
 from rocwright.sdk.device.extract import extract as extract_code
 from rocwright.sdk.device.library import LibrarySplit, split_library
@@ -38,8 +40,8 @@ def split(
     *paths: Path,
     output_dir: Path = Path("split"),
     targets: str | None = None,
-    level: int = DEFAULT_LEVEL,
-    jobs: int | None = None,
+    level: Level = DEFAULT_LEVEL,
+    jobs: OptionalCount = None,
     prove: bool = True,
     json: Json = False,
 ) -> None:
@@ -70,7 +72,6 @@ def split(
         Print the result as JSON.
     """
     paths = _given(paths)
-    _require_level(level)
     names = [path.name for path in paths]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise UsageError(
@@ -79,7 +80,7 @@ def split(
         )
     if targets and not all(path.is_dir() for path in paths):
         raise UsageError("--targets is for directories", next_step="give a prefix or artifact directories")
-    wanted = base_targets(map(str, parse_targets(targets))) if targets else None
+    wanted = base_targets(given_targets(targets)) or None
     threads = jobs or available_cores()
     results: list[object] = []
     for path in paths:
@@ -105,7 +106,7 @@ def merge(
     *paths: Path,
     output_dir: Path = Path("merged"),
     families: str | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Json = False,
 ) -> None:
     """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
@@ -158,11 +159,14 @@ def merge(
 def _require_wheels(paths: tuple[Path, ...]) -> None:
     for path in paths:
         if path.suffix != ".whl":
-            raise UsageError(f"{path.name} is neither a wheel nor a directory that a split wrote")
+            raise UsageError(
+                f"{path.name} is neither a wheel nor a directory that a split wrote",
+                next_step="give what `rocwright kpack split` or `rocwright wheel split` wrote",
+            )
 
 
 @app.command
-def verify(*paths: Path, against: Path | None = None, jobs: int | None = None, json: Json = False) -> None:
+def verify(*paths: Path, against: Path | None = None, jobs: OptionalCount = None, json: Json = False) -> None:
     """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
 
     Host files are checked as a loader reads them, archives are unpacked whole, each code object must be for
@@ -260,7 +264,7 @@ def extract(
     json
         Print what was written as JSON.
     """
-    wanted = frozenset(str(target) for target in parse_targets(targets)) if targets else None
+    wanted = frozenset(given_targets(targets)) or None
     done = extract_code(_given(paths), output_dir, targets=wanted)
     for name in done.absent:
         console.say(f"{plain(name)}: archives not beside it")
@@ -292,9 +296,4 @@ def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _require_exists(path: Path) -> None:
     if not path.exists():
-        raise UsageError(f"{path} does not exist")
-
-
-def _require_level(level: int) -> None:
-    if not 1 <= level <= 22:
-        raise UsageError(f"--level {level} is no level of zstd", next_step="give 1 to 22; 3 is the default")
+        raise UsageError(f"{path} does not exist", next_step="give a file or directory that is there")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Plan
 from rocwright.pipeline.options import default_cache
@@ -22,7 +23,7 @@ from rocwright.system.cores import available_cores
 class MachineOptions:
     """What this machine gives to the run."""
 
-    jobs: int | None = None
+    jobs: OptionalCount = None
     """Steps and compilers at once (default: this machine's cores)."""
 
     cache_dir: Path | None = None

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Plan
@@ -110,7 +111,7 @@ class PlanOptions:
     split: bool | None = None
     """Device code goes into wheels of its own (default: the profile's)."""
 
-    device_groups: int | None = None
+    device_groups: OptionalCount = None
     """Cut the GPU targets of each group into so many builds of torch, which are merged."""
 
     pytorch: bool = True

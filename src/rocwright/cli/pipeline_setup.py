@@ -105,7 +105,9 @@ def pipeline_setup(
     if done.plan is not None and wanted and done.plan.publication.upload:
         done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))
     elif done.plan is not None and record:
-        raise UsageError(f"the plan is not recorded: {done.plan.publication.why}")
+        raise UsageError(
+            f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"
+        )
     _show(done, json=json)
     tell_summary(summary(done, profile.name))
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.bring import Places, Run, Wanted
 from rocwright.cli.hipify import hipified
+from rocwright.cli.numbers import Count
+from rocwright.cli.parse import parsed
 from rocwright.cli.source_options import Cache, Head, How, Leave, What, host_platform, project_table
 from rocwright.cli.sources import save_patches_of
 from rocwright.errors import UsageError
@@ -105,7 +107,7 @@ class Script:
         place: Place = _PLACE,
         head: Head = _HEAD,
         hip_clang: bool = False,
-        jobs: int = 10,
+        jobs: Count = 10,
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
         json: Annotated[bool, Parameter(name="--json")] = False,
@@ -270,7 +272,4 @@ def run_script(project: str, script: Path, arguments: Sequence[str]) -> None:
     if not arguments:
         app.help_print([])
         sys.exit(UsageError.exit_code)
-    try:
-        app(arguments, exit_on_error=False)
-    except CycloptsError:
-        sys.exit(UsageError.exit_code)
+    parsed(app, arguments)

@@ -64,7 +64,10 @@ class RunOptions:
     def address(self, output_dir: Path | None = None) -> str:
         """Where the store is; a directory or a bucket that is named comes before $ROCWRIGHT_STORE."""
         if (output_dir, self.bucket, self.release_type).count(None) < 2:
-            raise UsageError("give one of --output-dir, --bucket and --release-type")
+            raise UsageError(
+                "--output-dir, --bucket and --release-type each name a place, and several are given",
+                next_step="give one of --output-dir, --bucket and --release-type",
+            )
         if output_dir is not None:
             return str(output_dir)
         buckets = self.channels().buckets

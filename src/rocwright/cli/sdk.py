@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import App, Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.sdk_version import compute_version
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -63,14 +64,17 @@ class Shape:
     without: str = ""
     """Packages not to make, separated by commas: profiler."""
 
-    jobs: int | None = None
+    jobs: OptionalCount = None
     """Compressors at once (default: this machine's cores)."""
 
     def packaging(self, family: str | None = None) -> Packaging:
         """The same as the packager takes it."""
         without = tuple(_words(self.without) or ())
         if set(without) - {"profiler"}:
-            raise UsageError(f"--without {self.without}: only profiler can be left out")
+            raise UsageError(
+                f"--without {self.without}: only profiler can be left out",
+                next_step="write --without profiler",
+            )
         return Packaging(
             family=family,
             version_suffix=self.version_suffix,
@@ -151,7 +155,7 @@ def fetch_(
     *,
     cache_dir: Path | None = None,
     refresh: bool = False,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
 ) -> None:
     """Fetch this distribution's ROCm packages, as any user, and lay them out as a ROCm prefix.
 
@@ -187,7 +191,7 @@ def unpack_(
     prefix: Path,
     /,
     *,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
 ) -> None:
     """Lay a directory of Debian packages out as a ROCm prefix, to be split or built against.
 
@@ -206,7 +210,6 @@ def unpack_(
     made = unpack_packages(
         debs,
         target,
-        log=target.with_name(target.name + ".log"),
         threads=jobs or available_cores(),
         overlay=read_overlay(),
     )

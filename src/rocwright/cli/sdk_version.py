@@ -54,11 +54,19 @@ def compute_version(
         Print the result as JSON.
     """
     if bool(release_type) == bool(custom_version_suffix):
-        raise UsageError("give either --release-type or --custom-version-suffix")
+        raise UsageError(
+            "a version needs a release type or a suffix of its own, and not both",
+            next_step="give either --release-type or --custom-version-suffix",
+        )
     if (release_type == "prerelease") != bool(prerelease_version):
-        raise UsageError("--prerelease-version goes with --release-type prerelease, and only with it")
+        raise UsageError(
+            "--prerelease-version goes with --release-type prerelease, and only with it",
+            next_step="give both, or neither",
+        )
     if prerelease_version and not prerelease_version.isdecimal():
-        raise UsageError(f"--prerelease-version is a number, not {prerelease_version!r}")
+        raise UsageError(
+            f"--prerelease-version is a number, not {prerelease_version!r}", next_step="write it like 2"
+        )
     sha = override_git_sha
     if release_type in COMMIT_TYPES and not sha:
         sha = commit(version_file.absolute().parent)

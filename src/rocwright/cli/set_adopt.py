@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
+from rocwright.cli.numbers import Amount, Count
 from rocwright.cli.show_adopt import show_adopted, show_sets
 from rocwright.cli.show_set import closed_next, promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
@@ -65,7 +66,7 @@ class AdoptOptions:
     list_sets: Annotated[bool, Parameter(negative=())] = False
     """List the newest sets, whole and mixed, and record nothing."""
 
-    limit: int = 10
+    limit: Count = 10
     """So many are listed."""
 
     download: bool | None = None
@@ -75,7 +76,7 @@ class AdoptOptions:
     resolve: bool = True
     """Try whether pip and uv resolve the set, with wheels that hold its metadata only."""
 
-    timeout: float = 30.0
+    timeout: Amount = 30.0
     """Seconds to wait for a server."""
 
     @property
@@ -105,7 +106,7 @@ def adopt_set(
         raise UsageError("give one of --from-index, --from-page and --from-folder")
     if stage and (dry_run or asked.download is False):
         raise UsageError("--stage lists the set: it goes neither with --dry-run nor with --no-download")
-    store, channels = options.opened(), options.channels()
+    store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:
         finder = _finder(options, asked, reading, Path(scratch), base_targets(targets), platform)
@@ -153,7 +154,7 @@ def _finder(
     )
     cache = None if reading.web is None else default_cache() / "metadata"
     whole = asked.download is not False
-    fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened())
+    fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened(new=True))
     return Finder(reading, fetcher, wanted, load_contract(read_overlay(options.config)), note=console.say)
 
 

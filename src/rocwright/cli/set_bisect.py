@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Count
 from rocwright.cli.show_set import show_diff
 from rocwright.cli.store_options import Several, StoreOptions
 from rocwright.pipeline.bisect.run import Bisected, behind, bisect, span
@@ -32,7 +33,7 @@ def set_bisect(
     install: Several = (),
     other_index: str | None = None,
     installer: str = "uv",
-    tries: int = 1,
+    tries: Count = 1,
     again: bool = False,
     verdicts: str | None = None,
     work_dir: Path = Path("bisect"),

@@ -11,13 +11,14 @@ from cyclopts import Parameter
 from rocwright.check.loading import load_contract
 from rocwright.check.run import Asked
 from rocwright.check.waivers import ask_waivers
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.set_adopt import AdoptOptions, adopt_set
 from rocwright.cli.show_check import show_report, verdict
-from rocwright.cli.show_set import staged_lines
+from rocwright.cli.show_set import promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
+from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.create_set import About, Planned, create_set, parse_sources, plan_set, wanted_by
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.promote import promote_set
@@ -42,7 +43,7 @@ def set_create(
     dry_run: bool = False,
     adopt: AdoptOptions = _ADOPT,
     options: StoreOptions = _DEFAULTS,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Check wheels and sdists as one closed set, put them into the store, and record the set.
@@ -81,18 +82,18 @@ def set_create(
     json
         Print the result as JSON: the set, or what the check found.
     """
+    targets = given_targets(target, options.config)
     if adopt.wanted:
         if paths:
             raise UsageError(
                 "a set is adopted or made of files, not both",
                 next_step="give files, or --from-index and its like",
             )
-        asked_for = tuple(str(one) for one in parse_targets(target)) if target else ()
         adopt_set(
             options,
             adopt,
             family=family,
-            targets=asked_for,
+            targets=targets,
             platform=platform,
             stage=stage,
             dry_run=dry_run,
@@ -100,18 +101,17 @@ def set_create(
         )
         return
     # What is wrong with the store is said before the checks, which take a while.
-    store, channels = options.opened(), options.channels()
+    store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     waivers = ask_waivers(allow, reason, expires, now.date())
-    targets = tuple(str(one) for one in parse_targets(target)) if target else None
     asked = Asked(
         paths,
-        targets=targets,
+        targets=targets or None,
         closed=True,
         contract=load_contract(read_overlay(options.config)),
         jobs=jobs or available_cores(),
     )
-    about = About(family, targets, platform, parse_sources(source), options.families())
+    about = About(family, targets or None, platform, parse_sources(source), options.families())
     planned = plan_set(asked, about, waivers, now, install=install, note=console.say)
     if not planned.passed:
         if json:
@@ -127,9 +127,9 @@ def set_create(
     create_set(store, planned, now, progress=progress)
     if not json:
         _show(planned)
+    first = channels.named(channels.channel[0].name)
     staged = served = None
     if stage:
-        first = channels.named(channels.channel[0].name)
         staged = promote_set(store, channels, first, planned.set_id, now)
         served = verify_listed(store, staged.prefix, planned.manifest)
     if json:
@@ -138,6 +138,13 @@ def set_create(
         return
     for line in staged_lines(staged, served):
         console.say(line)
+    later = (
+        promoted_next(store, channels, first, planned.manifest, options)
+        if staged
+        else [options.command("set", "promote", planned.set_id, "--to", first.name)]
+    )
+    for line in later:
+        console.say(f"next: {line}")
 
 
 def _show(planned: Planned) -> None:

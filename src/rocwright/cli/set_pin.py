@@ -50,7 +50,9 @@ def set_pin(
     store = options.opened()
     if remove:
         if name is None or set_ is not None:
-            raise UsageError("--remove takes the name of a pin and nothing else")
+            raise UsageError(
+                "--remove takes the name of a pin and nothing else", next_step="give only --remove NAME"
+            )
         unpin(store, name)
     elif name is not None:
         if set_ is None:

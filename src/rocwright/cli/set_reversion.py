@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.store_options import StoreOptions
 from rocwright.cli.wheel_reversion import show_reversion
 from rocwright.data.overlay import read_overlay
@@ -30,7 +31,7 @@ def set_reversion(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     work_dir: Path | None = None,
     options: StoreOptions = _DEFAULTS,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Make a new set of a candidate or nightly, with its final version, and list it in the first channel.

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.check.waivers import ask_waivers
+from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.gate.said import Result
 from rocwright.store.sets.find import resolve_set
@@ -24,7 +25,7 @@ def set_state(
     target: Text = "",
     result: Result | None = None,
     runner: bool = True,
-    attempt: int = 1,
+    attempt: Count = 1,
     detail: Text = "",
     build: Literal["success", "failure", "cancelled", "skipped"] | None = None,
     bypass: bool = False,

@@ -11,6 +11,7 @@ from pathlib import Path
 from cyclopts import Parameter
 
 from rocwright.cli.gputest_options import Gpus, Tested, this_platform, wanted
+from rocwright.cli.numbers import Amount, Count, OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -27,13 +28,13 @@ from rocwright.system import console
 class RerunOptions:
     """How tests are run again."""
 
-    test_timeout: float | None = None
+    test_timeout: OptionalAmount = None
     """Seconds that one test may take (default: 900)."""
 
-    hang_timeout: float = 60
+    hang_timeout: Amount = 60
     """Seconds for a test that an entry says hangs."""
 
-    times: int = 1
+    times: Count = 1
     """How often each test runs; it passes when it passes every time."""
 
     log_dir: Path = Path("skips-logs")
@@ -43,8 +44,6 @@ class RerunOptions:
 @contextmanager
 def opened_bench(tested: Tested, gpus: Gpus, rerun: RerunOptions) -> Iterator[Bench]:
     """The place to run tests again in. Raises `UsageError`, `MissingTool`, `NoGpu` as `test units`."""
-    if rerun.times < 1 or rerun.hang_timeout <= 0 or (rerun.test_timeout or 1) <= 0:
-        raise UsageError("--times and the timeouts have to be above 0")
     overlay = read_overlay()
     table, families = load_table("tests", SuiteTable, overlay), families_table(overlay)
     setting = gather(wanted(tested, gpus), table, families, platform=this_platform(), note=console.say)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Count, OptionalCount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -102,7 +103,9 @@ class Cache:
         """The mirrors, or None where none are wanted; raises `UsageError` for both options at once."""
         if not self.mirror:
             if self.mirror_dir is not None:
-                raise UsageError("--mirror-dir and --no-mirror contradict each other")
+                raise UsageError(
+                    "--mirror-dir and --no-mirror contradict each other", next_step="leave one of them out"
+                )
             return None
         return Mirrors(self.mirror_dir.expanduser().resolve() if self.mirror_dir else default_root())
 
@@ -145,10 +148,10 @@ class Head:
 class How:
     """How checkouts are brought about."""
 
-    depth: int | None = None
+    depth: OptionalCount = None
     """How many commits of history to fetch (default: all)."""
 
-    jobs: int = 10
+    jobs: Count = 10
     """Repositories at once."""
 
     patches: Path | None = None
@@ -158,10 +161,7 @@ class How:
     """Only say what would be done; nothing is written, here or in mirrors."""
 
     def require_sense(self) -> None:
-        """Raise `UsageError` for numbers that mean nothing and for patches that are not there."""
-        for name, value in (("--depth", self.depth), ("--jobs", self.jobs)):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} {value} is not 1 or more")
+        """Raise `UsageError` for patches that are not there."""
         if self.patches is not None and not self.patches.is_dir():
             raise UsageError(
                 f"there is no directory {self.patches} to take patches from",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_fetch import store_fetch
 from rocwright.cli.store_options import Text
@@ -26,7 +27,7 @@ def fetch(
     exclude: Annotated[
         tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)
     ] = (),
-    jobs: int = 4,
+    jobs: Count = 4,
     dry_run: bool = False,
     whose: RunOptions = _WHOSE,
     json: Annotated[bool, Parameter(name="--json")] = False,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_options import Text
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
@@ -29,7 +30,7 @@ def store_fetch(
         tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)
     ] = (),
     extract: bool = True,
-    jobs: int = 4,
+    jobs: Count = 4,
     dry_run: bool = False,
     whose: RunOptions = _WHOSE,
     json: Annotated[bool, Parameter(name="--json")] = False,

@@ -43,7 +43,7 @@ def store_index(
         Print the result as JSON.
     """
     if json and verbose:
-        raise UsageError("give either --json or --verbose")
+        raise UsageError("--json and --verbose contradict each other", next_step="give one of them")
     page = folder_page(folders or (Path(),), patterns, output_file, recursive=recursive)
     write_folder_page(page)
     if json:

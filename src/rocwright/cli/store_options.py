@@ -13,9 +13,11 @@ from cyclopts import Parameter
 
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
 from rocwright.store.objects.address import open_store
+from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 
 # What people need of an id to tell sets apart.
@@ -38,9 +40,15 @@ class StoreOptions:
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""
 
-    def opened(self) -> ObjectStore:
-        """The store."""
-        return open_store(self.store, max_age=self.channels().max_age)
+    def opened(self, *, new: bool = False) -> ObjectStore:
+        """The store; raises `UsageError` for a folder that is not there, unless a `new` one may be made."""
+        store = open_store(self.store, max_age=self.channels().max_age)
+        if not new and isinstance(store, LocalStore) and not store.root.is_dir():
+            raise UsageError(
+                f"there is no store {self.store}",
+                next_step="say where it is with --store; `rocwright set create` makes one",
+            )
+        return store
 
     def channels(self) -> Channels:
         """The table of channels, with what the rocwright.toml adds."""

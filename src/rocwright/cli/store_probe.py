@@ -30,7 +30,7 @@ def store_probe(
     json
         Print the result as JSON.
     """
-    found = probe(options.opened())
+    found = probe(options.opened(new=True))
     if json:
         console.out_json(found)
     else:

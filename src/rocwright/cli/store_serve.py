@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Port
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.objects.serve import address_of, make_server
 from rocwright.store.objects.served import served_indexes
@@ -17,7 +18,7 @@ _DEFAULTS = StoreOptions()
 def store_serve(
     *,
     options: StoreOptions = _DEFAULTS,
-    port: int = 8000,
+    port: Port = 8000,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Serve a store to pip, uv and browsers of this machine, until Ctrl-C.

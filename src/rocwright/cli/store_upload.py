@@ -68,7 +68,10 @@ def store_upload(
         Print the result as JSON.
     """
     if not (multiarch or artifact_group):
-        raise UsageError("give --artifact-group, or --multiarch for packages of all GPUs")
+        raise UsageError(
+            "nothing says which GPUs the packages are for",
+            next_step="give --artifact-group, or --multiarch for packages of all GPUs",
+        )
     group = None if multiarch else artifact_group
     run = Run(run_id, whose.on(), whose.external_repo())
     store = whose.opened(output_dir, reading=dry_run)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.index.verify import verify_served
 from rocwright.store.objects.serve import serving
@@ -20,7 +21,7 @@ def store_verify(
     /,
     *,
     options: StoreOptions = _DEFAULTS,
-    threads: int = 8,
+    threads: Count = 8,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.build.split.wheel import split_wheel
+from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.show_wheel import show_about
 from rocwright.errors import UsageError
@@ -44,7 +45,7 @@ def show(*wheels: Path, json: Annotated[bool, Parameter(name="--json")] = False)
         )
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file")
+            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
     if json:
         console.out_json({"wheels": [about_wheel(wheel) for wheel in wheels]})
         return
@@ -61,8 +62,8 @@ def split(
     overlay_root: str | None = None,
     device_package_prefix: str | None = None,
     device_requires_dist: tuple[str, ...] = (),
-    level: int = 3,
-    jobs: int | None = None,
+    level: Level = 3,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Split wheels into a host wheel of the same name and a device wheel for each GPU target.
@@ -89,7 +90,7 @@ def split(
     json
         Print the result as JSON.
     """
-    _require_sense(wheels, device_package_prefix, level)
+    _require_sense(wheels, device_package_prefix)
     results = []
     for wheel in wheels:
         began = time.monotonic()
@@ -111,7 +112,7 @@ def split(
         console.out_json({"wheels": results})
 
 
-def _require_sense(wheels: tuple[Path, ...], prefix: str | None, level: int) -> None:
+def _require_sense(wheels: tuple[Path, ...], prefix: str | None) -> None:
     if not wheels:
         raise UsageError(
             "nothing to split", next_step="give wheels: rocwright wheel split torch-2.9.1-cp312-….whl"
@@ -125,5 +126,3 @@ def _require_sense(wheels: tuple[Path, ...], prefix: str | None, level: int) -> 
             "one --device-package-prefix for wheels of several projects would give files of the same name",
             next_step="split them one by one",
         )
-    if not 1 <= level <= 22:
-        raise UsageError(f"--level {level} is not between 1 and 22")

@@ -11,11 +11,12 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.targets import given_targets
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
 from rocwright.model.project import ProjectTable
 from rocwright.system import console
 from rocwright.system.cores import available_cores
@@ -35,7 +36,7 @@ def sanity_check(
     python_version: str | None = None,
     platform: Platform | None = None,
     targets: str | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Json = False,
 ) -> None:
     """Check the wheels that a build of the PyTorch family has just made.
@@ -68,7 +69,7 @@ def sanity_check(
         expect=expect or [project.name for project in projects if not project.optional("windows")],
         python=python_version or f"{sys.version_info[0]}.{sys.version_info[1]}",
         platform=chosen,
-        targets=[str(target) for target in parse_targets(targets)] if targets else None,
+        targets=given_targets(targets) or None,
         contract=load_contract(read_overlay()),
         jobs=jobs or available_cores(),
     )

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rocwright.build.fat.plan import plan_fat
 from rocwright.build.fat.values import FatPlan
 from rocwright.build.fat.write import write_fat
+from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
 from rocwright.system import console
 from rocwright.system.cores import available_cores
@@ -25,7 +26,7 @@ def fat(
     also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
     platform: Literal["linux", "windows"] | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Put ROCm into a torch wheel, which then runs without any of ROCm's packages.

@@ -9,8 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.build.shards.merge import MergedParts, Part, merge_parts
+from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.targets import given_targets
 from rocwright.errors import UsageError
-from rocwright.model.gpu import parse_targets
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 
@@ -19,7 +20,7 @@ def parts(
     *wheels: Path,
     output_dir: Path = Path("merged"),
     targets: str = "",
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Merge wheels of one build whose device code was compiled in parts, on several machines, into one.
@@ -43,8 +44,8 @@ def parts(
     """
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file")
-    wanted = tuple(str(target) for target in parse_targets(targets))
+            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
+    wanted = given_targets(targets)
     began = time.monotonic()
     done = merge_parts(
         [Part(wheel) for wheel in wheels],

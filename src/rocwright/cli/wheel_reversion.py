@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_code import plain
 from rocwright.errors import UsageError
 from rocwright.system import console
@@ -27,7 +28,7 @@ def reversion(
     output_dir: Path = Path("dist"),
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     verify: Annotated[bool, Parameter(negative=())] = False,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Give the files of a candidate or nightly their final version, without building them again.

@@ -61,7 +61,9 @@ def read_overlay(path: Path | None = None) -> Overlay | None:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise InvalidData(f"{path} cannot be read: {why}", where=path) from error
+        raise InvalidData(
+            f"{path} cannot be read: {why}", where=path, next_step="give a rocwright.toml that is there"
+        ) from error
     return parse_overlay(text, where=str(path))
 
 

@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import UsageError
 from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import DeviceGroup, Policy, Query, device_env, parse_wanted, select
 from rocwright.gputest.devices.visible import unwanted
@@ -154,7 +153,7 @@ def _require_version(text: str) -> None:
     try:
         parse_version(text)
     except InvalidVersion as error:
-        raise UsageError(
+        raise InvalidVersion(
             f"{text!r} is no version of PyTorch", next_step=f"write 2.9, or {ALL} for every version"
         ) from error
 

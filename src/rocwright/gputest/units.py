@@ -98,7 +98,7 @@ def require_sense(asked: Units) -> None:
         if number < least:
             raise UsageError(f"{what} {number} makes no sense", next_step=f"give {least} or more")
     if asked.test_s <= 0:
-        raise UsageError(f"a test cannot end within {asked.test_s:g} seconds")
+        raise UsageError(f"a test cannot end within {asked.test_s:g} seconds", next_step="give more than 0")
     check_arguments(asked.pytest_args)
     word = next(iter(asked.pytest_args), "-")
     if not word.startswith("-"):

@@ -119,4 +119,8 @@ def parse_set(data: bytes, *, where: str) -> SetManifest:
     try:
         return msgspec.json.decode(data, type=SetManifest)
     except msgspec.MsgspecError as error:
-        raise InvalidData(f"{where} is no set manifest: {error}", where=where) from error
+        raise InvalidData(
+            f"{where} is no set manifest: {error}",
+            where=where,
+            next_step="give the manifest.json that lies in sets/ID/ of a store",
+        ) from error

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import UsageError
+from rocwright.errors import UnknownRelease, UsageError
 from rocwright.model.origin import folder_problem, origin_problem, ref_problem
 
 PLATFORMS = ("linux", "windows")
@@ -220,12 +220,12 @@ class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise UsageError(f"unknown project {name!r}", next_step=f"choose one of: {_listed(name, known)}")
 
     def get_line(self, name: str) -> Line:
-        """The version of PyTorch called `name` (`2.9`, also `release/2.9`); raises `UsageError`."""
+        """The version of PyTorch called `name` (`2.9`, also `release/2.9`); raises `UnknownRelease`."""
         for line in (*(line for line in self.lines if line.name == name), *self.lines):
             if name in (line.name, line.ref):
                 return line
         known = [line.name for line in self.lines]
-        raise UsageError(
+        raise UnknownRelease(
             f"unknown version of PyTorch: {name!r}",
             next_step=f"choose one of: {_listed(name, known)}; or name repository and ref yourself",
         )

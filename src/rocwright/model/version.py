@@ -33,7 +33,9 @@ def parse_version(text: str) -> Version:
     try:
         return Version(text)
     except _PackagingInvalid as error:
-        raise InvalidVersion(f"{text!r} is no valid version (PEP 440)") from error
+        raise InvalidVersion(
+            f"{text!r} is no valid version (PEP 440)", next_step="write it like 2.9.1 or 7.10.0rc2"
+        ) from error
 
 
 def rocm_suffix(rocm_version: str) -> str:
@@ -56,7 +58,9 @@ def with_commit(suffix: str, commit: str) -> str:
 def with_suffix(base: str, suffix: str) -> str:
     """A project's own version with a local suffix, normalised; a version has one plus sign only."""
     if not suffix.startswith("+"):
-        raise InvalidVersion(f"version suffix {suffix!r} must start with '+'")
+        raise InvalidVersion(
+            f"version suffix {suffix!r} must start with '+'", next_step="write it like +rocm7.10.0"
+        )
     return str(parse_version(base.strip() + suffix))
 
 
@@ -154,7 +158,9 @@ def _day(text: str | None, what: str) -> str:
             raise ValueError
         datetime.strptime(text, "%Y%m%d")
     except ValueError as error:
-        raise InvalidVersion(f"the date of {what} must be YYYYMMDD, not {text!r}") from error
+        raise InvalidVersion(
+            f"the date of {what} must be YYYYMMDD, not {text!r}", next_step="write it like 20260131"
+        ) from error
     return text
 
 

@@ -127,7 +127,11 @@ def read_lock(path: Path) -> SourceLock:
             f"the lock {path} does not exist", where=path, next_step="make it with `rocwright sources lock`"
         ) from error
     except OSError as error:
-        raise InvalidData(f"the lock {path} cannot be read: {error.strerror}", where=path) from error
+        raise InvalidData(
+            f"the lock {path} cannot be read: {error.strerror}",
+            where=path,
+            next_step="name a lock, or a directory that holds one",
+        ) from error
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         raise InvalidData(f"{path} is no source lock: {why}", where=path, next_step=_NEXT) from error

@@ -72,6 +72,8 @@ def _spelled(value: object) -> object:
 
 def error(problem: RocwrightError) -> None:
     """Show a user's error: what, where, next step; never a traceback."""
+    if problem.next_step is None:
+        problem.next_step = problem.usual_step
     console = _err()
     kind = type(problem).__name__
     text = _Text()

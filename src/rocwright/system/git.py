@@ -317,7 +317,10 @@ def resolve_remote(origin: str, name: str, *, log: Path | None = None) -> Remote
     if _COMMIT.fullmatch(name):
         return RemoteRef("commit", name, name)
     if not name or name.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", name):
-        raise UsageError(f"{name!r} is no name of a branch, tag or commit")
+        raise UsageError(
+            f"{name!r} is no name of a branch, tag or commit",
+            next_step="write it like release/2.9, v2.9.1 or a commit's id",
+        )
     candidates = (
         [name] if name.startswith("refs/") or name == "HEAD" else [f"refs/heads/{name}", f"refs/tags/{name}"]
     )

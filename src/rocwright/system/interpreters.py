@@ -25,6 +25,7 @@ _QUESTION = (
     " 'free_threaded': bool(s.get_config_var('Py_GIL_DISABLED')),"
     " 'implementation': sys.implementation.name}))"
 )
+_GIVE = "give an environment, or its python program: --python .venv"
 _LEAKS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
 
@@ -66,7 +67,11 @@ def ask_interpreter(path: Path) -> Interpreter:
             next_step="give the path of a python3 program, or a version such as 3.12",
         ) from error
     if found.implementation != "cpython":
-        raise MissingTool(f"{path} is {found.implementation}; wheels are built for CPython", where=path)
+        raise MissingTool(
+            f"{path} is {found.implementation}; wheels are built for CPython",
+            where=path,
+            next_step="give another, or a version such as 3.12",
+        )
     return found
 
 
@@ -131,9 +136,18 @@ def find_python(text: Path | None, running: str) -> Path:
                 return path / name
         raise MissingTool(
             f"{path} is a directory without a Python interpreter",
-            next_step="give an environment, or its python program: --python .venv",
+            next_step=_GIVE,
         )
+    require_program(path)
     return path
+
+
+def require_program(path: Path) -> None:
+    """Raise `MissingTool` for what cannot be an interpreter: nothing is there, or it cannot be executed."""
+    if not path.is_file():
+        raise MissingTool(f"there is no Python {path}", next_step=_GIVE)
+    if not os.access(path, os.X_OK):
+        raise MissingTool(f"{path} is no Python interpreter: it cannot be executed", next_step=_GIVE)
 
 
 def _candidates(major: str, minor: str, threads: str) -> Iterator[Path]:

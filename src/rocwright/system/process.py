@@ -165,7 +165,11 @@ def run(
 def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     if cwd is not None and not cwd.is_dir():
         state = "is no directory" if cwd.exists() else "does not exist"
-        raise MissingTool(f"directory {cwd} {state}; {words[0]} was to run there", where=cwd)
+        raise MissingTool(
+            f"directory {cwd} {state}; {words[0]} was to run there",
+            where=cwd,
+            next_step="name a directory that is there",
+        )
     try:
         child = subprocess.Popen(
             words,
@@ -180,7 +184,9 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
     except OSError as error:
-        raise MissingTool(f"{words[0]} cannot be executed: {error.strerror}") from error
+        raise MissingTool(
+            f"{words[0]} cannot be executed: {error.strerror}", next_step="name a program that can be"
+        ) from error
     with _lock:
         _running.add(child.pid)
     if _stopping.is_set():
@@ -227,7 +233,9 @@ def start(
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
     except OSError as error:
-        raise MissingTool(f"{words[0]} cannot be executed: {error.strerror}") from error
+        raise MissingTool(
+            f"{words[0]} cannot be executed: {error.strerror}", next_step="name a program that can be"
+        ) from error
     finally:
         os.close(sink)
     with _lock:

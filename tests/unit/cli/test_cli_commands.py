@@ -190,6 +190,7 @@ CODES = {
     "NotReady": 12,
     "RocwrightError": 1,
     "UsageError": 2,
+    "UnknownRelease": 3,
     "InvalidInput": 3,
     "InvalidElf": 3,
     "InvalidPatch": 3,
@@ -240,7 +241,7 @@ def test_the_tree_has_no_class_that_is_not_drawn() -> None:
 def ends(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> object:
     """The exit code of a command that raises `problem`."""
 
-    def app(_: object, *, exit_on_error: bool) -> None:
+    def app(_: object, *, exit_on_error: bool, print_error: bool) -> None:
         raise problem
 
     class Left(BaseException):
@@ -266,7 +267,7 @@ def test_every_error_ends_in_its_code(
 ) -> None:
     kind = getattr(errors, name)
     problem = (
-        kind("cc x.c", 2, cwd="/src")
+        kind("cc x.c", 2, cwd="/src", next_step="n")
         if name == "CommandFailed"
         else kind("what", where="/file", next_step="n")
     )
@@ -306,18 +307,23 @@ def test_a_command_that_is_interrupted_says_so(tmp_path: Path, sent: signal.Sign
             time.sleep(0.02)
         run.send_signal(sent)
         _, said = run.communicate(timeout=30)
-    assert (run.returncode, said) == (130, b"error (Interrupted): interrupted\n")
+    assert (run.returncode, said) == (
+        130,
+        b"error (Interrupted): interrupted\n  next: run the same command again to go on\n",
+    )
 
 
 def test_ctrl_c_outside_a_run_is_an_interruption_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends(KeyboardInterrupt(), monkeypatch) == 130
-    assert capsys.readouterr().err == "error (Interrupted): interrupted\n"
+    assert capsys.readouterr().err == (
+        "error (Interrupted): interrupted\n  next: run the same command again to go on\n"
+    )
 
 
 def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    def app(_: object, *, exit_on_error: bool) -> None:
+    def app(_: object, *, exit_on_error: bool, print_error: bool) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(cli, "app", app)

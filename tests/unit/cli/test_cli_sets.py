@@ -449,7 +449,7 @@ def test_a_failure_is_not_bypassed(run: Run) -> None:
             "perhaps smoke-host",
         ),
         (["--reason", "x"], "belong to --bypass or --waive"),
-        (["--suite", "smoke-host", "--result", "passed", "--attempt", "0"], "count from 1"),
+        (["--suite", "smoke-host", "--result", "passed", "--attempt", "0"], "--attempt 0 is not 1 or more"),
     ],
 )
 def test_statements_that_would_count_for_nothing_are_refused(run: Run, words: list[str], told: str) -> None:

@@ -23,6 +23,7 @@ from rocwright.model.gpu import Families, InvalidTarget
 from rocwright.model.skips import SkipEntry, SkipWhere
 from rocwright.model.suites import ConfigRow, SuiteTable
 from rocwright.model.testing import CaseResult, Ran
+from rocwright.model.version import InvalidVersion
 from rocwright.system import console
 
 TABLE = load_table("tests", SuiteTable)
@@ -181,7 +182,7 @@ def test_a_plan_for_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("fields", [{"torch": "two"}, {"torch": "2.9", "python": "py312"}])
 def test_a_version_that_is_none_is_refused(fields: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="is no version of"):
+    with pytest.raises(InvalidVersion, match="is no version of"):
         planned(Asked(("gfx942",), files=FILES, **fields))
 
 

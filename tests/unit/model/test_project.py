@@ -6,7 +6,7 @@ import pytest
 
 from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
-from rocwright.errors import InvalidData, UsageError
+from rocwright.errors import InvalidData, UnknownRelease, UsageError
 from rocwright.model.project import ProjectTable
 
 PROJECTS = load_table("projects", ProjectTable)
@@ -98,7 +98,9 @@ def test_an_unknown_name_lists_the_known_ones_the_near_one_first() -> None:
         UsageError, match=r"unknown project 'torchvison'\n  next: choose one of: torchvision, "
     ):
         PROJECTS.get("torchvison")
-    with pytest.raises(UsageError, match=r"unknown version of PyTorch: '2\.15'\n  next: choose one of: 2\."):
+    with pytest.raises(
+        UnknownRelease, match=r"unknown version of PyTorch: '2\.15'\n  next: choose one of: 2\."
+    ):
         PROJECTS.get_line("2.15")
 
 

@@ -45,7 +45,7 @@ def after(inputs, note):
 def step(act, *needs):
     return Step(act.__name__, Value, act, needs=needs, outputs=lambda value: (Path(value.path),))
 
-def app(arguments, *, exit_on_error):
+def app(arguments, *, exit_on_error, print_error):
     graph = make_graph([step(finished), step(partial, "finished"), step(after, "partial")])
     for record in local.run(graph, Path("state"), jobs=2).steps:
         print(record.id, record.state)

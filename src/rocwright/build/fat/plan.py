@@ -119,7 +119,10 @@ def _require_extension(facts: WheelFacts, torch: WheelFacts) -> None:
             next_step="--also takes wheels that were built with this torch",
         )
     if facts.platform not in (torch.platform, None):
-        raise UsageError(f"{wheel.path.name} is for {facts.platform}, torch for {torch.platform}")
+        raise UsageError(
+            f"{wheel.path.name} is for {facts.platform}, torch for {torch.platform}",
+            next_step="give wheels for one platform",
+        )
 
 
 def _requirements(lines: Sequence[str]) -> Iterator[Requirement]:

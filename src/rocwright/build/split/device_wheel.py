@@ -102,7 +102,9 @@ def _requirement(text: str, target: str) -> str:
     try:
         return str(Requirement(filled))
     except InvalidRequirement as error:
-        raise UsageError(f"{text!r} is no requirement: {error}") from error
+        raise UsageError(
+            f"{text!r} is no requirement: {error}", next_step="write it like rocm-sdk-core==7.10.0"
+        ) from error
 
 
 def host_metadata(wheel: Wheel, text: bytes, packages: Sequence[DevicePackage]) -> bytes:

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.errors import InvalidInput
+from rocwright.errors import UnknownRelease
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
 from rocwright.model.compat_libraries import Distributions, LibraryTable, Products, RocmRelease
@@ -25,10 +25,6 @@ from rocwright.model.version import InvalidVersion, parse_version
 _Since = TypeVar("_Since", Products, Distributions)
 # Of the versions that are looked after those that are no branch: 2.9, not nightly.
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
-
-
-class UnknownRelease(InvalidInput):
-    """A release of ROCm that no table knows."""
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):

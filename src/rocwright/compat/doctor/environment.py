@@ -15,6 +15,7 @@ from rocwright.errors import CommandFailed, MissingTool, UsageError
 from rocwright.model.doctor import DoctorTable
 from rocwright.model.patterns import any_pattern
 from rocwright.system import process
+from rocwright.system.interpreters import require_program
 
 _INSIDE = Path(__file__).resolve().parent / "inside"
 _PROGRAMS = ("bin/python", "bin/python3", "Scripts/python.exe", "python.exe")
@@ -25,7 +26,7 @@ _LIMIT_S = 600
 def find_python(text: str) -> Path:
     """The interpreter that `text` means: a program, or the directory of an environment.
 
-    Raises `UsageError` where there is none.
+    Raises `UsageError` where there is none, `MissingTool` for a file that cannot be executed.
     """
     path = Path(text).expanduser().absolute()
     if path.is_dir():
@@ -43,6 +44,7 @@ def find_python(text: str) -> Path:
             where=path,
             next_step="give the directory of a virtual environment, or its python program",
         )
+    require_program(path)
     return path
 
 

@@ -169,7 +169,7 @@ def _require_version(name: str, text: str) -> None:
     try:
         parse_version(text or "0")
     except InvalidVersion as error:
-        raise UsageError(
+        raise InvalidVersion(
             f"{text!r} is no version of {name}", next_step="write it like 2.9 or 3.12"
         ) from error
 

@@ -13,7 +13,7 @@ from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.fatbin import Bundle, scan_bundles
 from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.kpack import MAGIC, Archive, Marker, parse_marker, read_archive
+from rocwright.binary.kpack import MAGIC, SUFFIX, Archive, Marker, parse_marker, read_archive
 from rocwright.binary.unpack import RAW_MAGIC
 from rocwright.binary.view import Mapped
 from rocwright.binary.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
@@ -144,6 +144,8 @@ def look(
         wrappers = len({(c.kernel, c.index) for c in code}) if kind == ARCHIVE else 0
         found = DeviceFile(source.name, source.path, source.member, kind, file.size, wrappers, code)
         return found, file, []
+    if source.inside.endswith(SUFFIX):
+        raise InvalidArchive(f"{source.name} is no archive of device code", where=source.path)
     if not head.startswith(fmt.MAGIC):
         return None
     file = source.open()

@@ -80,7 +80,7 @@ class Unpacked:
                 yield path, entry
 
 
-def unpack_each(debs: Sequence[Path], target: Path, *, log: Path, threads: int = 2) -> None:
+def unpack_each(debs: Sequence[Path], target: Path, *, log: Path | None = None, threads: int = 2) -> None:
     """Unpack packages, several at once, into `target`/<file name without .deb> each, all or nothing.
 
     Raises `MissingTool` without dpkg-deb, `InvalidInput` with its message for what is no whole package.

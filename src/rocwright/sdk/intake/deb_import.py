@@ -43,7 +43,12 @@ def holds_packages(directory: Path) -> bool:
 
 
 def unpack_packages(
-    directory: Path, prefix: Path, *, log: Path, threads: int = 2, overlay: Overlay | None = None
+    directory: Path,
+    prefix: Path,
+    *,
+    log: Path | None = None,
+    threads: int = 2,
+    overlay: Overlay | None = None,
 ) -> PrefixOfPackages:
     """Make a ROCm prefix of the `*.deb` in `directory`; it appears whole or not at all.
 

@@ -53,5 +53,7 @@ def device(word: str) -> Named:
 def normal(text: str) -> str:
     """A family or target as a part of names; raises `UsageError` for text that cannot be one."""
     if not _SUFFIX.fullmatch(text):
-        raise UsageError(f"{text!r} cannot be part of a package name")
+        raise UsageError(
+            f"{text!r} cannot be part of a package name", next_step="use letters, digits, and - between them"
+        )
     return re.sub(r"[-_.]+", "-", text).lower()

@@ -153,9 +153,12 @@ def _check(asked: Sequence[_Asked], require: bool) -> None:
     names = [one.project.name for one in asked]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{name} is asked for twice")
+            raise UsageError(f"{name} is asked for twice", next_step="ask for it once")
     if len({one.request.line for one in asked}) > 1:
-        raise UsageError("the projects are asked for at different versions of PyTorch")
+        raise UsageError(
+            "the projects are asked for at different versions of PyTorch",
+            next_step="ask for one version at a time",
+        )
     for one in asked:
         request, project = one.request, one.project
         problem = None if request.origin is None else origin_problem(request.origin, relative=True)

@@ -54,9 +54,11 @@ def _refuse_name(git: Git, branch: str, path: str) -> None:
     try:
         git.run("check-ref-format", ref)
     except CommandFailed as error:
-        raise UsageError(f"{branch!r} cannot be the name of a branch") from error
+        raise UsageError(
+            f"{branch!r} cannot be the name of a branch", next_step="write it like keep/mine"
+        ) from error
     if branch.startswith("-") or branch == "HEAD":
-        raise UsageError(f"{branch!r} cannot be the name of a branch")
+        raise UsageError(f"{branch!r} cannot be the name of a branch", next_step="write it like keep/mine")
     above = [f"refs/heads/{'/'.join(branch.split('/')[:n])}" for n in range(1, branch.count("/") + 1)]
     taken = git.run("for-each-ref", "--format=%(refname:short)", ref).split()
     taken += [name.removeprefix("refs/heads/") for name in git.refs(*above)] if above else []

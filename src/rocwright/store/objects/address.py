@@ -64,7 +64,11 @@ def open_store(
         folder = _folder(address, scheme)
         if folder.exists() and not folder.is_dir():
             # To list it would show an empty store.
-            raise InvalidInput(f"{address} is a file, and a store is a folder", where=folder)
+            raise InvalidInput(
+                f"{address} is a file, and a store is a folder",
+                where=folder,
+                next_step="name the folder: --store DIR",
+            )
         return LocalStore(folder, public=public)
     if scheme not in ("s3", "memory"):
         raise InvalidInput(

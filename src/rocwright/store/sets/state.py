@@ -85,7 +85,7 @@ def _result(manifest: SetManifest, channels: Channels, said: Said, result: Resul
             next_step="give --result skipped",
         )
     if said.attempt < 1:
-        raise UsageError("attempts count from 1")
+        raise UsageError("attempts count from 1", next_step="give 1 or more")
     _require_target(manifest, channels, said.suite, said.target)
     return SuiteResult(
         said.suite, manifest.family, result, said.runner, said.attempt, said.detail, said.target

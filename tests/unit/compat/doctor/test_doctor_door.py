@@ -149,7 +149,8 @@ def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path
         (["--python", "{room}", "--manifest", "broken.json"], 3, "no set manifest"),
         (["--python", "{room}", "--manifest", "m.json", "--set", "12345678"], 2, "both name a set"),
         (["--python", "{room}", "--set", "12345678", "--store", "void"], 3, "12345678"),
-        (["--set", "x", "--python", "{room}"], 3, "'x' names no set"),
+        (["--set", "x", "--python", "{room}", "--store", "void"], 3, "'x' names no set"),
+        (["--set", "x", "--python", "{room}", "--store", "nowhere"], 2, "there is no store nowhere"),
         (["--frobnicate"], 2, "--frobnicate"),
     ],
 )
@@ -158,6 +159,7 @@ def test_options_that_do_not_fit(
 ) -> None:
     save_manifest(tmp_path / "m.json")
     (tmp_path / "broken.json").write_text('{"files": [}')
+    (tmp_path / "void").mkdir()
     ended, _, err = door(*(word.format(room=room.root) for word in words))
     assert ended == code
     assert said in err.replace("\n", " ")

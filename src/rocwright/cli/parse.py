@@ -1,0 +1,107 @@
+"""Words that no command understands: refused like any other mistake, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Literal, get_args, get_origin
+
+from cyclopts import (
+    App,
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+    ValidationError,
+)
+from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
+
+from rocwright.errors import UsageError
+
+# What Python calls such values says little to people.
+_KINDS = {int: "no whole number", float: "no number", bool: "neither true nor false"}
+
+
+def parsed(app: App, words: Sequence[str] | None) -> None:
+    """Run the command that the words name (None: those of the process); raises `UsageError` for others."""
+    try:
+        app(words, exit_on_error=False, print_error=False)
+    except CycloptsError as problem:
+        raise _told(problem, " ".join((app.name[0], *(problem.command_chain or ())))) from problem
+
+
+def _told(problem: CycloptsError, command: str) -> UsageError:
+    """What is wrong in plain words; the next step says what was meant, what to choose, and where help is."""
+    helped = f"`{command} --help`"
+    if isinstance(problem, UnknownCommandError):
+        return _no_command(problem, command)
+    if isinstance(problem, UnknownOptionError):
+        name = (problem.token.keyword or problem.token.value).partition("=")[0]
+        known = [one for argument in problem.argument_collection for one in argument.names]
+        near = _near(name, known)
+        return UsageError(f"`{command}` has no option {name}", next_step=f"{near}{helped} lists all it has")
+    if isinstance(problem, UnusedCliTokensError):
+        more = " ".join(map(repr, problem.unused_tokens or ()))
+        return UsageError(f"`{command}` does not take {more}", next_step=f"leave it out, or see {helped}")
+    if isinstance(problem, RepeatArgumentError):
+        name = problem.token.keyword or ""
+        return UsageError(f"{name} is given several times", next_step=f"give {name} once")
+    if isinstance(problem, MissingArgumentError) and problem.argument is not None:
+        return _missing(problem, problem.argument.names, command)
+    if isinstance(problem, (CoercionError, ValidationError)) and problem.argument is not None:
+        return _bad_value(problem, problem.argument.names[0], helped)
+    return UsageError(str(problem), next_step=f"see {helped}")
+
+
+def _no_command(problem: CycloptsError, command: str) -> UsageError:
+    word = (problem.unused_tokens or [""])[0]
+    known = [name for name in problem.app or () if not name.startswith("-")]
+    kind = f"option {word}" if word.startswith("-") else f"command {word!r}"
+    return UsageError(
+        f"`{command}` has no {kind}", next_step=f"{_near(word, known)}`{command} --help` lists all it has"
+    )
+
+
+def _missing(problem: MissingArgumentError, names: Sequence[str], command: str) -> UsageError:
+    given = [name for name in names if name in (problem.root_input_tokens or ())]
+    what = f"{given[0]} needs a value" if given else f"`{command}` needs {names[0]}"
+    choices = _choices(problem.argument.hint if problem.argument else None)
+    step = f"choose {_listed(choices)}" if choices else f"give {names[0]}{' with one' if given else ''}"
+    return UsageError(what, next_step=f"{step}; `{command} --help` says more")
+
+
+def _bad_value(problem: CoercionError | ValidationError, name: str, helped: str) -> UsageError:
+    """A value that is of another kind, or that the option's own rule refuses."""
+    tokens = problem.argument.tokens if problem.argument else []
+    token = getattr(problem, "token", None) or (tokens[0] if tokens else None)
+    value = token.value if token else ""
+    # Where a variable gave the value, it is the variable that has to change.
+    name = (token.keyword if token else None) or name
+    other = f"give another {name}; {helped} says more"
+    if isinstance(problem, ValidationError):
+        return UsageError(f"{name} {value} {problem.exception_message}", next_step=other)
+    if problem.msg is not None:
+        return UsageError(f"{name}: {problem.msg}", next_step=other)
+    if choices := _choices(problem.target_type):
+        return UsageError(
+            f"{name} {value!r} is none that there is",
+            next_step=f"{_near(value, choices)}choose {_listed(choices)}; {helped} says more",
+        )
+    kind = next((text for type_, text in _KINDS.items() if problem.target_type is type_), None)
+    return UsageError(str(problem) if kind is None else f"{name} {value!r} is {kind}", next_step=other)
+
+
+def _choices(hint: object) -> list[str]:
+    """The words that a value is chosen from, also where none may be given; empty where it is free."""
+    if get_origin(hint) is Literal:
+        return [str(one) for one in get_args(hint)]
+    return [choice for inner in get_args(hint) for choice in _choices(inner)]
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
