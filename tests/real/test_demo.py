@@ -264,7 +264,8 @@ def test_a_second_run_does_nothing_again_and_is_short(demo, newcomer, cache):
     beginning, count = done.stderr.splitlines()
     assert beginning.startswith("From the distribution's ROCm packages to a tested release")
     assert re.fullmatch(r"27 steps, all as before \([0-9.]+ s\)", count)
-    assert [line for line in done.stdout.splitlines() if any(f" {step} " in line for step in STEPS)] == []
+    assert len(done.stdout.splitlines()) < 30
+    assert not re.search("build-torch|test-uv|cached", done.stdout)
     for line in (*demo.report["install"].values(), *demo.report["next"]):
         assert f"\n  {line}\n" in done.stdout
     assert "docs/how-to/build-wheels.md" in done.stdout

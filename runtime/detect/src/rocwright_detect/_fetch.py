@@ -1,0 +1,160 @@
+"""Files of an index, over HTTP(S) or from a directory, with limits; how many requests that took."""
+
+import os
+import re
+import time
+
+# Seconds without an answer, seconds for one file in all, bytes of one.
+SILENT, LONG, LARGE = 10, 60, 16 << 20
+ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+_GONE = (401, 403, 404, 410)
+
+
+class NotThere(Exception):
+    """The index answers, and has no such file."""
+
+
+class IndexProblem(Exception):
+    """The index cannot be asked, or is none; the text is for people."""
+
+
+class Got:
+    """A file: its bytes, its content type, and the address that it came from after redirects."""
+
+    def __init__(self, data, kind, url):
+        self.data, self.kind, self.url = data, kind, url
+
+
+class Source:
+    """Fetches files, each once; `requests` counts what a server was asked for."""
+
+    def __init__(self):
+        self.requests = 0
+        self._seen = {}
+
+    def get(self, url):
+        """The file; raises `NotThere` or `IndexProblem`."""
+        if url not in self._seen:
+            try:
+                self._seen[url] = _read_file(url) if url.startswith("file:") else self._ask(url)
+            except (NotThere, IndexProblem) as problem:
+                self._seen[url] = problem
+        found = self._seen[url]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def find(self, url):
+        """The file, or None where the index has none."""
+        try:
+            return self.get(url)
+        except NotThere:
+            return None
+
+    def _ask(self, url):
+        # What is asked for is known only now, and these take longer to load than all else.
+        import http.client
+        import urllib.error
+        import urllib.request
+
+        self.requests += 1
+        ends = time.monotonic() + LONG
+        try:
+            with _opener().open(_request(url), timeout=SILENT) as answer:
+                kind = answer.headers.get("Content-Type", "")
+                packed = answer.headers.get("Content-Encoding", "") == "gzip"
+                return Got(_unpacked(_body(answer, url, ends), url) if packed else _body(answer, url, ends), kind, answer.geturl())
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in _GONE:
+                    raise NotThere(f"{shown(url)} answers {error.code} {error.reason}") from None
+                raise IndexProblem(f"{shown(url)} answers {error.code} {error.reason}") from None
+        except urllib.error.URLError as error:
+            reason = error.reason
+            said = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+            raise IndexProblem(f"{shown(url)} cannot be reached: {said}") from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise IndexProblem(f"{shown(url)} cannot be read: {said}") from None
+
+
+def _opener():
+    import urllib.request
+
+    class Redirects(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, request, stream, code, reason, headers, new):
+            if not new.startswith("https:") and not (new.startswith("http:") and request.type == "http"):
+                raise IndexProblem(f"{shown(request.full_url)} leads to {shown(new)}, which is not followed")
+            return super().redirect_request(request, stream, code, reason, headers, new)
+
+    return urllib.request.build_opener(Redirects)
+
+
+def _request(url):
+    import base64
+    import urllib.parse
+    import urllib.request
+
+    parts = urllib.parse.urlsplit(url)
+    login, _, place = parts.netloc.rpartition("@")
+    headers = {"Accept": ACCEPT, "User-Agent": "rocwright-detect"}
+    if login:
+        user, _, word = map(urllib.parse.unquote, login.partition(":"))
+        headers["Authorization"] = "Basic " + base64.b64encode(f"{user}:{word}".encode()).decode()
+    return urllib.request.Request(parts._replace(netloc=place).geturl(), headers=headers)
+
+
+def _body(answer, url, ends):
+    pieces, size = [], 0
+    while True:
+        piece = answer.read(1 << 16)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > LARGE:
+            raise IndexProblem(f"{shown(url)} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+        if time.monotonic() > ends:
+            raise IndexProblem(f"{shown(url)} did not come to its end within {LONG} s")
+
+
+def _unpacked(data, url):
+    import zlib
+
+    unpacker = zlib.decompressobj(31)
+    try:
+        text = unpacker.decompress(data, LARGE)
+    except zlib.error as error:
+        raise IndexProblem(f"{shown(url)} cannot be unpacked: {error}") from None
+    if unpacker.unconsumed_tail:
+        raise IndexProblem(f"{shown(url)} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+    return text
+
+
+def path_of(url):
+    """The path that a file: address names."""
+    import urllib.parse
+    import urllib.request
+
+    return urllib.request.url2pathname(urllib.parse.urlsplit(url).path)
+
+
+def _read_file(url):
+    path = path_of(url)
+    if os.path.isdir(path):
+        path, url = os.path.join(path, "index.html"), url.rstrip("/") + "/"
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(LARGE + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotThere(f"{path} does not exist") from None
+    except OSError as error:
+        raise IndexProblem(f"{path} cannot be read: {error.strerror}") from None
+    if len(data) > LARGE:
+        raise IndexProblem(f"{path} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+    return Got(data, "application/json" if path.endswith(".json") else "text/html", url)
+
+
+def shown(url):
+    """An address without a login."""
+    return re.sub(r"//[^/@]*@", "//", url)
