@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
-    done = run("detect", "--root", root, "--index", INDEX, cwd=tmp_path)
+    done = run("detect", "--root", root, "--index", INDEX, "--offline", cwd=tmp_path)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "0  gfx942  AMD Instinct MI300X  0000:03:00.0"
@@ -71,14 +71,16 @@ def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool
         pinned=False,
         current=True,
     )
-    words = ["--target", "gfx942", "--index", INDEX, "--torch", "2.9.0", *(["--pre"] if pre else [])]
+    words = ["--target", "gfx942", "--index", INDEX, "--offline", "--torch", "2.9.0"]
+    words += ["--pre"] if pre else []
     (one,) = json.loads(run("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
     assert one["pip"] == pip_line(offer, INDEX, "gfx942")
     assert one["uv"] == uv_line(offer, INDEX, "gfx942")
 
 
 def test_json_is_that_of_the_wheel(root: Path, tmp_path: Path) -> None:
-    done = run("detect", "--root", root, "--index", INDEX, "--kind", "family", "--json", cwd=tmp_path)
+    words = ("--index", INDEX, "--offline", "--kind", "family", "--json")
+    done = run("detect", "--root", root, *words, cwd=tmp_path)
     report = json.loads(done.stdout)
     assert done.returncode == report["exit_status"] == 0
     assert (report["gpus"][0]["name"], report["source"]) == ("AMD Instinct MI300X", "kfd")

@@ -63,7 +63,8 @@ class Source:
             with _opener().open(_request(url), timeout=SILENT) as answer:
                 kind = answer.headers.get("Content-Type", "")
                 packed = answer.headers.get("Content-Encoding", "") == "gzip"
-                return Got(_unpacked(_body(answer, url, ends), url) if packed else _body(answer, url, ends), kind, answer.geturl())
+                data = _body(answer, url, ends)
+                return Got(_unpacked(data, url) if packed else data, kind, answer.geturl())
         except urllib.error.HTTPError as error:
             with error:
                 if error.code in _GONE:
@@ -79,13 +80,18 @@ class Source:
 
 
 def _opener():
+    import urllib.parse
     import urllib.request
 
     class Redirects(urllib.request.HTTPRedirectHandler):
         def redirect_request(self, request, stream, code, reason, headers, new):
-            if not new.startswith("https:") and not (new.startswith("http:") and request.type == "http"):
+            if not new.startswith("https:") and request.type == "https":
                 raise IndexProblem(f"{shown(request.full_url)} leads to {shown(new)}, which is not followed")
-            return super().redirect_request(request, stream, code, reason, headers, new)
+            found = super().redirect_request(request, stream, code, reason, headers, new)
+            if urllib.parse.urlsplit(new).netloc != request.host:
+                # A login is for the server that it was given for.
+                found.headers.pop("Authorization", None)
+            return found
 
     return urllib.request.build_opener(Redirects)
 
@@ -113,9 +119,13 @@ def _body(answer, url, ends):
         pieces.append(piece)
         size += len(piece)
         if size > LARGE:
-            raise IndexProblem(f"{shown(url)} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+            raise _too_large(url)
         if time.monotonic() > ends:
             raise IndexProblem(f"{shown(url)} did not come to its end within {LONG} s")
+
+
+def _too_large(url):
+    return IndexProblem(f"{shown(url)} is larger than {LARGE >> 20} MiB, which no page of an index needs")
 
 
 def _unpacked(data, url):
@@ -127,7 +137,7 @@ def _unpacked(data, url):
     except zlib.error as error:
         raise IndexProblem(f"{shown(url)} cannot be unpacked: {error}") from None
     if unpacker.unconsumed_tail:
-        raise IndexProblem(f"{shown(url)} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+        raise _too_large(url)
     return text
 
 
@@ -151,7 +161,7 @@ def _read_file(url):
     except OSError as error:
         raise IndexProblem(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > LARGE:
-        raise IndexProblem(f"{path} is larger than {LARGE >> 20} MiB, which no page of an index needs")
+        raise _too_large(url)
     return Got(data, "application/json" if path.endswith(".json") else "text/html", url)
 
 

@@ -14,7 +14,7 @@ _NAMED = re.compile(r"cp3([0-9]+)")
 
 
 class File:
-    """A wheel on a page of its project; `metadata` is the address of its METADATA, None where none is offered."""
+    """A file on a page of its project; `metadata` is the address of its METADATA, None: none is offered."""
 
     def __init__(self, name, url, requires, metadata, yanked):
         self.name, self.url, self.requires, self.metadata, self.yanked = name, url, requires, metadata, yanked
@@ -31,7 +31,7 @@ class File:
 
 
 class Place:
-    """What packages are to run on: a Python (`3.12`, `3.13t`), `linux` or `windows`, a machine, its C library."""
+    """What packages are to run on: a Python (`3.12`, `3.13t`), `linux` or `windows`, a machine, a glibc."""
 
     def __init__(self, python, platform, machine="x86_64", glibc=None):
         self.python, self.platform, self.machine, self.glibc = python, platform, machine, glibc
@@ -92,18 +92,27 @@ def pythons(files):
 def project_files(got, project):
     """The files of a project on its page, yanked ones left out; raises `IndexProblem` for what is no page."""
     found = _of_json(got) if _is_json(got) else _of_html(got)
-    return [one for one in found if one.project == project and not one.yanked and key(one.version)]
+    return [one for one in found if one.project == project and not one.yanked and _is_version(one.version)]
+
+
+def _is_version(text):
+    # It goes into a command line.
+    return re.fullmatch(r"[A-Za-z0-9.+_!-]+", text) is not None and key(text) is not None
 
 
 def links(got):
     """Names that a root page leads to: projects, or directories, as they are spelled there."""
     if _is_json(got):
         projects = _json(got).get("projects")
-        names = [one.get("name") for one in projects if isinstance(one, dict)] if isinstance(projects, list) else []
+        names = (
+            [one.get("name") for one in projects if isinstance(one, dict)]
+            if isinstance(projects, list)
+            else []
+        )
         return [name for name in names if isinstance(name, str)]
     found = []
-    for attributes in _anchors(got):
-        path = urllib.parse.urlsplit(_joined(got.url, attributes.get("href"))).path.rstrip("/")
+    for _, url in _anchors(got):
+        path = urllib.parse.urlsplit(url).path.rstrip("/")
         found.append(urllib.parse.unquote(path.rpartition("/")[2]))
     return list(dict.fromkeys(filter(None, found)))
 
@@ -133,8 +142,7 @@ def _of_json(got):
 
 
 def _of_html(got):
-    for attributes in _anchors(got):
-        url = _joined(got.url, attributes.get("href"))
+    for attributes, url in _anchors(got):
         name = urllib.parse.unquote(urllib.parse.urlsplit(url).path.rpartition("/")[2])
         there = attributes.get("data-core-metadata", attributes.get("data-dist-info-metadata"))
         yield _file(name, url, attributes.get("data-requires-python"), there, "data-yanked" in attributes)
@@ -149,7 +157,10 @@ def _file(name, url, requires, metadata, yanked):
 
 def _joined(base, href):
     try:
-        return urllib.parse.urljoin(base, href or "")
+        joined = urllib.parse.urljoin(base, href or "")
+        # Some addresses are found out only when they are taken apart.
+        urllib.parse.urlsplit(joined)
+        return joined
     except ValueError:
         return ""
 
@@ -175,6 +186,5 @@ def _anchors(got):
     except (AssertionError, NotImplementedError, ValueError, RecursionError):
         # Older Pythons refuse some of what is no HTML at all.
         raise IndexProblem(f"{shown(got.url)} is no page of an index: it is no HTML") from None
-    if reader.base:
-        got.url = _joined(got.url, reader.base)
-    return reader.found
+    base = _joined(got.url, reader.base)
+    return [(attributes, _joined(base, attributes["href"])) for attributes in reader.found]
