@@ -513,6 +513,7 @@ def test_redirects_are_followed_but_not_to_files(detect: Run, site: Site) -> Non
     words = ("--target", "gfx942", "--index", f"{site.url}x/", "--python", "3.12")
     done = detect(*words)
     assert (done.returncode, f"--index-url {site.url}x/ " in done.stdout) == (0, True), done.stderr
+    assert f"checked against the index ({len(site.asked)} requests)" in done.stderr
     site.put("/x/torch/", "", status=301, Location="file:///etc/passwd")
     assert "'file:///etc/passwd' is not allowed" in problem(detect(*words))
     site.put("/x/torch/", "", status=301, Location="/x/torch/")

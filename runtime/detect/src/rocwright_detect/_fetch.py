@@ -6,7 +6,8 @@ import time
 
 # Seconds without an answer, seconds for one file in all, bytes of one.
 SILENT, LONG, LARGE = 10, 60, 16 << 20
-ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+# Either form says enough; for JSON some servers lead to another page, which is one more request.
+ACCEPT = "application/vnd.pypi.simple.v1+html, text/html;q=0.9, application/vnd.pypi.simple.v1+json;q=0.5"
 _GONE = (401, 403, 404, 410)
 
 
@@ -60,7 +61,7 @@ class Source:
         self.requests += 1
         ends = time.monotonic() + LONG
         try:
-            with _opener().open(_request(url), timeout=SILENT) as answer:
+            with _opener(self).open(_request(url), timeout=SILENT) as answer:
                 kind = answer.headers.get("Content-Type", "")
                 packed = answer.headers.get("Content-Encoding", "") == "gzip"
                 data = _body(answer, url, ends)
@@ -79,7 +80,7 @@ class Source:
             raise IndexProblem(f"{shown(url)} cannot be read: {said}") from None
 
 
-def _opener():
+def _opener(source):
     import urllib.parse
     import urllib.request
 
@@ -87,6 +88,7 @@ def _opener():
         def redirect_request(self, request, stream, code, reason, headers, new):
             if not new.startswith("https:") and request.type == "https":
                 raise IndexProblem(f"{shown(request.full_url)} leads to {shown(new)}, which is not followed")
+            source.requests += 1
             found = super().redirect_request(request, stream, code, reason, headers, new)
             if urllib.parse.urlsplit(new).netloc != request.host:
                 # A login is for the server that it was given for.
