@@ -85,6 +85,8 @@ def _next(report: RunReport, options: RunOptions) -> Iterator[str]:
     yield f"{rocwright} check {_short(workspace.rocm_wheels)} {_short(workspace.torch_wheels)}"
     yield f"{rocwright} kpack split {_short(torch)} --output-dir {split}"
     yield f"{rocwright} kpack verify {split}"
+    index = _value(report, "promote", Released).index_url
+    yield f"{rocwright} detect --target {options.targets[0]} --index {index}"
     yield f"{rocwright} set show release:{family} --store {store}"
     yield f"{rocwright} pipeline show --run-id {options.run_id} --store {store}"
     yield f"{rocwright} store serve --store {store} --port 0"
