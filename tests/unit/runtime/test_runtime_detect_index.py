@@ -295,6 +295,29 @@ def test_a_torch_whose_rocm_is_not_there_is_passed_over(detect: Run, site: Site)
     assert f'"torch[device-gfx942]==2.9.0{own}" torchvision==0.24.0{own}\n' in done.stdout
 
 
+def test_a_gpu_that_only_an_earlier_torch_has_gets_that_one(detect: Run, site: Site) -> None:
+    multi_arch(site)
+    own = f"+rocm{ROCM}"
+    files = {
+        f"torch-{version}{own}-cp312-cp312-{LINUX}.whl": split("torch", version + own, targets=targets)
+        for version, targets in (("2.10.0", ("gfx942",)), ("2.9.0", ("gfx942", "gfx90a")))
+    }
+    site.project("/whl/", "torch", files)
+    name = f"amd_torch_device_gfx90a-2.9.0{own}-py3-none-{LINUX}.whl"
+    site.project("/whl/", "amd-torch-device-gfx90a", {name: None})
+    done = detect("--target", "gfx90a", "--index", f"{site.url}whl/", "--python", "3.12")
+    assert done.returncode == 0, done.stderr
+    assert f'"torch[device-gfx90a]==2.9.0{own}" torchvision==0.24.0{own}\n' in done.stdout
+
+
+def test_an_extra_whose_package_is_not_there_is_3(detect: Run, site: Site) -> None:
+    multi_arch(site)
+    del site.pages["/whl/amd-torch-device-gfx1100/"]
+    done = detect("--target", "gfx1100", "--index", f"{site.url}whl/", "--python", "3.12")
+    assert (done.returncode, done.stdout) == (3, "0  gfx1100\n")
+    assert f"needs amd-torch-device-gfx1100==2.10.0+rocm{ROCM}, which is not there\n" in done.stderr
+
+
 def test_what_is_needed_from_elsewhere_is_said(detect: Run, site: Site) -> None:
     multi_arch(site)
     site.root("/whl/", ["torch", "rocm", "triton", "torchvision"])

@@ -112,10 +112,11 @@ def choose(shelf, targets, whole, torch="", pre=False):
         served = [one for one in targets if one in devices or shelf.files(_device(TORCH, one))]
         if not served:
             raise Refused(f"{shelf.url} has no device code for {' '.join(targets)}; it has: {_list(devices)}")
-        held = [{one.version for one in shelf.files(_device(TORCH, one))} for one in served]
+        named = [one for one in served if first is None or one not in devices]
+        held = [{one.version for one in shelf.files(_device(TORCH, one))} for one in named]
         files = [one for one in files if all(one.version in versions for versions in held)]
         if not files:
-            raise Refused(f"no torch of {shelf.url} has its device code there for {' '.join(served)}")
+            raise Refused(f"no torch of {shelf.url} has its device code there for {' '.join(named)}")
     else:
         known = whole() or _for_whole(shelf)
         served = [one for one in targets if known is None or one in known]
