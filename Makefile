@@ -104,9 +104,10 @@ clean:  ## remove what the commands made, but not downloaded packages
 	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user docs/_build
 
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline]'
-	touch $@
+	@echo "installing rocwright into $(VENV) (about 10 s)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline]'
+	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,pipeline,dev]'

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -146,14 +149,10 @@ def test_released_files_are_the_tested_ones(demo):
         assert hashlib.sha256(path.read_bytes()).hexdigest() == files[path.name]
 
 
-@pytest.mark.parametrize("line", ["pip_line", "uv_line"])
-def test_the_printed_line_works_as_printed(demo, newcomer, line, tmp_path_factory):
-    place = newcomer.home / line
-    newcomer.run("/usr/bin/python3", "-m", "venv", place)
-    command = demo.value("promote")[line]
-    newcomer.run(
-        "sh", "-c", f'PATH="{place}/bin:{newcomer.clone}/.venv/bin:$PATH" VIRTUAL_ENV="{place}" {command}'
-    )
+@pytest.mark.parametrize("installer", ["pip", "uv"])
+def test_the_printed_line_works_as_printed(demo, newcomer, installer):
+    newcomer.run("sh", "-c", demo.report["install"][installer])
+    place = demo.work / f"try-{installer}"
     script = (
         "import torch, torchvision, apex, json; maps = open('/proc/self/maps').read(); "
         "print(json.dumps([torch.version.hip, torch.mini_launch('mm').name, "
@@ -257,10 +256,45 @@ def test_cmake_finds_and_builds_against_the_installed_wheels(demo, newcomer):
     assert "[librocsparse.so.0]" in needed
 
 
-def test_a_second_run_does_nothing_again(demo, newcomer, cache):
+def test_a_second_run_does_nothing_again_and_is_short(demo, newcomer, cache):
     done = newcomer.run("make", "demo", f"ARGS=--json --cache-dir {cache}")
     states = {row["id"]: row["state"] for row in json.loads(done.stdout)["steps"]}
     assert states == dict.fromkeys(STEPS, "cached")
+    done = newcomer.run("make", "demo", f"ARGS=--cache-dir {cache}")
+    beginning, count = done.stderr.splitlines()
+    assert beginning.startswith("From the distribution's ROCm packages to a tested release")
+    assert re.fullmatch(r"27 steps, all as before \([0-9.]+ s\)", count)
+    assert len(done.stdout.splitlines()) < 30
+    assert not re.search("build-torch|test-uv|cached", done.stdout)
+    for line in (*demo.report["install"].values(), *demo.report["next"]):
+        assert f"\n  {line}\n" in done.stdout
+    assert "docs/how-to/build-wheels.md" in done.stdout
+    assert (newcomer.clone / "docs/how-to/build-wheels.md").is_file()
+
+
+def test_it_says_where_to_look_and_what_was_not_tested(demo):
+    for name, words in (("release_page", "torch==2.9.0+rocm5.2.3"), ("run_page", "build-torchvision")):
+        page = Path(url2pathname(urlsplit(demo.report[name]).path))
+        assert words in page.read_text(encoding="utf-8")
+    if not Path("/dev/kfd").exists():
+        kernels = ("torch-fill", "torch-saxpy", "torch-mm", "torchaudio", "torchvision", "apex")
+        assert demo.report["not_tested"] == {
+            "rocm-sdk test": ["gpu"],
+            "smoke tests": [
+                *(f"test_kernel_computes_on_the_gpu[{name}]" for name in kernels),
+                "test_tensors_compute_on_the_gpu",
+            ],
+        }
+
+
+def test_what_it_says_to_try_next_works(demo, newcomer):
+    served = demo.report["next"][-1]
+    for line in demo.report["next"][:-1]:
+        newcomer.run("sh", "-c", line)
+    words = newcomer.command("timeout", "--signal=INT", "10", "sh", "-c", f"exec {served}")
+    done = subprocess.run(words, cwd=newcomer.clone, env=newcomer.env(), text=True, capture_output=True)
+    assert "/v2/debian12/" in done.stdout
+    assert "stopped" in done.stderr
 
 
 def test_the_build_command_makes_the_family_from_the_same_trees(demo, newcomer):

@@ -59,7 +59,15 @@ def test_it_installs_offline_and_answers(built: Path, tmp_path: Path, python: st
     run(python, "-m", "venv", tmp_path / "venv")
     inside = tmp_path / "venv/bin"
     run(inside / "python", *PIP, "install", "--no-index", built)
-    command = [inside / "rocwright-detect", "--target", "gfx1100", "--index", "https://x.example/", "--json"]
+    command = [
+        inside / "rocwright-detect",
+        "--target",
+        "gfx1100",
+        "--index",
+        "https://x.example/",
+        "--offline",
+    ]
+    command.append("--json")
     environment = {"PATH": os.environ["PATH"]}
     by_command = json.loads(run(*command, env=environment))
     by_module = json.loads(run(inside / "python", "-m", "rocwright_detect", *command[1:], env=environment))

@@ -8,14 +8,12 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.show_demo import finished, say_beginning, show
 from rocwright.data import load_table
 from rocwright.model.gpu import parse_targets
-from rocwright.pipeline.demo import demo_graph, preflight
-from rocwright.pipeline.local import RunReport, run
+from rocwright.pipeline.demo import demo_graph, preflight, record_demo
+from rocwright.pipeline.local import run
 from rocwright.pipeline.options import RunOptions, Workspace, default_cache
-from rocwright.pipeline.steps.promote import Released
-from rocwright.pipeline.steps.upload import UploadedRun
-from rocwright.sdk.build import BuiltPackages
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 
@@ -61,7 +59,7 @@ def demo(
     refresh
         Ask the distribution for newer packages.
     json
-        Print each step's figures and result as JSON on stdout.
+        Print each step's figures and result, and what is told at the end, as JSON on stdout.
     list_steps
         Only print the steps and what each needs.
     """
@@ -75,62 +73,20 @@ def demo(
         rocm_prefix=rocm_prefix.resolve() if rocm_prefix else None,
         rocm_version=rocm_version,
         family=family,
-        jobs=jobs or available_cores(),
+        jobs=available_cores() if jobs is None else jobs,
         refresh=refresh,
         own=True,
     )
     graph = demo_graph(options)
-    if not list_steps:
-        preflight(options)
-    else:
+    if list_steps:
         console.table("Steps", ("step", "needs"), [(step.id, " ".join(step.needs)) for step in graph.steps])
         return
-    progress = console.Progress(total=len(graph.steps))
+    preflight(options)
+    say_beginning(options, len(graph.steps))
+    progress = console.Progress(total=len(graph.steps), cached=False, beats=True, every_s=10)
     report = run(graph, options.workspace.state, jobs=options.jobs, progress=progress)
+    ended = finished(report, options, record_demo(graph, report, options))
     if json:
-        console.out_json(report)
+        console.out_json(ended)
     else:
-        _show(report, options)
-
-
-def _show(report: RunReport, options: RunOptions) -> None:
-    released = msgspec.json.decode(report.steps[-1].value, type=Released)
-    rows = [(step.id, step.state, f"{step.wall_s:.1f}", step.summary) for step in report.steps]
-    console.out("")
-    console.table("What was done", ("step", "state", "seconds", "result"), rows, right=(2,))
-    console.out("")
-    console.out(
-        f"{report.wall_s:.1f} s, {report.cpu_s:.1f} CPU s, largest process {report.peak_rss / 1e6:.0f} MB"
-    )
-    workspace = options.workspace
-    console.out("")
-    console.out(f"ROCm packages  {workspace.rocm_wheels}")
-    console.out(f"wheels         {workspace.torch_wheels}")
-    console.out(f"store          {workspace.store}")
-    console.out(f"logs           {workspace.root / 'log'}")
-    console.out(f"gate           {released.decision.rule}: {released.decision.reason}")
-    console.out("")
-    console.out(
-        "Install what was released (the miniature family: stand-ins under the real names, not PyTorch):"
-    )
-    console.out(f"  {released.pip_line}")
-    console.out("")
-    places = msgspec.json.decode(
-        next(step.value for step in report.steps if step.id == "upload-rocm"), type=UploadedRun
-    )
-    rocm = msgspec.json.decode(
-        next(step.value for step in report.steps if step.id == "rocm-packages"), type=BuiltPackages
-    )
-    console.out(_REAL.format(find_links=places.find_links, rocm=rocm.version))
-
-
-_REAL = """\
-The real PyTorch goes the same way, in an empty directory, with ROCm from any index or from
-`rocwright sdk import`:
-  rocwright checkout all --pytorch-version 2.9
-  rocwright build --lock sources.lock.json --find-links {find_links} \\
-      --pytorch-rocm-arch gfx90a --output-dir wheels
-It needs the network, a ROCm as new as PyTorch's release notes ask for (the one above is {rocm}), about 5 CPU
-hours for one target with most options off and 1.5 more for each further target (measured on translation
-units of PyTorch 2.6, not on a whole build), and 20 GB of disk (estimate). Nothing here was ever run on an
-AMD GPU."""
+        show(ended, options)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.compat.detector import answer, shown
-from rocwright.errors import InvalidInput, NoGpu
+from rocwright.errors import InvalidInput, NoGpu, Unreachable
 from rocwright.system import console
 
 
@@ -18,6 +18,8 @@ def detect(
     kind: Literal["multi-arch", "family"] | None = None,
     torch: str | None = None,
     pre: Annotated[bool, Parameter(negative="")] = False,
+    python: str | None = None,
+    offline: Annotated[bool, Parameter(negative="")] = False,
     target: list[str] | None = None,
     from_windows: Path | None = None,
     root: Path = Path("/"),
@@ -26,18 +28,24 @@ def detect(
     """Say which AMD GPUs this machine has, and which lines install PyTorch for them from an index.
 
     The same as `rocwright-detect`, a wheel of its own that needs nothing. Exit code 0 when every GPU is
-    identified, 1 when there is none, 3 when one cannot be identified or has no packages. Never a guess.
+    identified, 1 when there is none, 3 when one cannot be identified or has no packages, 5 when the index
+    cannot be asked or is none. Never a guess.
 
     Parameters
     ----------
     index
-        Address of a package index: print what installs torch from it, with pip, with uv, as a pyproject.toml.
+        Address of a package index, or a directory: ask it, and print what installs torch from it, with pip,
+        with uv, as a pyproject.toml.
     kind
-        What the index is like: an extra for each target (the default), or a directory for each family.
+        What the index is like: an extra for each target, or a directory for each family (default: found out).
     torch
         This version: 2.9 is any release of it, 2.9.0 exactly that one.
     pre
-        The index holds pre-releases, as nightlies are.
+        Take pre-releases, as nightlies are, where there are others, too.
+    python
+        For this Python, as 3.12 (default: the one that runs this).
+    offline
+        Do not ask the index: print the lines unchecked.
     target
         For this target instead of this machine's GPUs.
     from_windows
@@ -55,16 +63,20 @@ def detect(
         kind=kind,
         torch=torch,
         pre=pre,
+        python=python,
+        offline=offline,
     )
     if json:
         console.out_json(found)
     out, err = shown(found)
     for line in [] if json else out:
         console.out(line)
-    nothing = err.pop() if found.exit_status == NoGpu.exit_code else None
+    last = err.pop() if found.exit_status in (NoGpu.exit_code, Unreachable.exit_code) else ""
     for line in err:
         console.say(line)
-    if nothing is not None:
-        raise NoGpu(nothing, next_step="for another machine's: --target")
+    if found.exit_status == NoGpu.exit_code:
+        raise NoGpu(last, next_step="for another machine's: --target")
+    if found.exit_status == Unreachable.exit_code:
+        raise Unreachable(last, next_step="look at the address; --offline prints the lines unchecked")
     if found.exit_status:
         raise InvalidInput("not every GPU is identified and served", next_step="see the lines above")

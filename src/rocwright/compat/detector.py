@@ -81,7 +81,7 @@ class FoundGpu(msgspec.Struct, frozen=True):
 
 
 class Unserved(msgspec.Struct, frozen=True):
-    """A target that no packages are published for, with what is near it."""
+    """A target that there are no packages for, with what there is."""
 
     target: str
     advice: str
@@ -97,6 +97,17 @@ class Lines(msgspec.Struct, frozen=True):
     pyproject: str
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What an index said: how many requests that took, what it has; `problem` says why it cannot be asked."""
+
+    index: str
+    requests: int
+    problem: str | None
+    targets: tuple[str, ...]
+    families: tuple[str, ...]
+    pythons: tuple[str, ...]
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What `rocwright-detect` answers; see `answer` in `runtime/detect`."""
 
@@ -108,6 +119,7 @@ class Answer(msgspec.Struct, frozen=True):
     targets: tuple[str, ...]
     unserved: tuple[Unserved, ...]
     install: tuple[Lines, ...]
+    asked: Asked | None
     exit_status: int
 
 
@@ -120,8 +132,12 @@ def answer(
     kind: str | None = None,
     torch: str | None = None,
     pre: bool = False,
+    python: str | None = None,
+    offline: bool = False,
 ) -> Answer:
     """All GPUs of this machine, known by name, and the lines that install torch for them from `index`.
+
+    The index is asked unless `offline`.
 
     Raises `UsageError` for options that make no sense and for a file that cannot be read.
     """
@@ -131,7 +147,7 @@ def answer(
     except OSError as error:
         raise UsageError(f"{from_windows} cannot be read: {error.strerror}", where=from_windows) from error
     try:
-        found = module.answer(str(root), text, list(targets), index, kind, torch, pre)
+        found = module.answer(str(root), text, list(targets), index, kind, torch, pre, python, offline)
     except ValueError as error:
         raise UsageError(str(error)) from error
     return msgspec.convert(found, Answer)

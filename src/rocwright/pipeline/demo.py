@@ -2,20 +2,72 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
 
 from rocwright.build.decide.recipe import recipes
 from rocwright.compat.doctor.building import PROGRAMS
-from rocwright.errors import MissingTool, UsageError
-from rocwright.model.gpu import parse_targets
-from rocwright.pipeline.define.kinds import kinds
+from rocwright.errors import InvalidInput, MissingTool, UsageError
+from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
+from rocwright.model.manifest import canonical_json
+from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
+from rocwright.pipeline.cells.portable import portable
+from rocwright.pipeline.define.jobs import make_jobs
+from rocwright.pipeline.define.kinds import Kind, kinds
 from rocwright.pipeline.graph import Graph, Step, make_graph
+from rocwright.pipeline.local import RunReport
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.records import values
+from rocwright.pipeline.records.plans import plan_key
+from rocwright.pipeline.records.values import Machine, Record
+from rocwright.pipeline.records.written import write_record
+from rocwright.pipeline.state import digest
 from rocwright.pipeline.steps.of_cell import steps_of_kind
+from rocwright.pipeline.tell.find import find_run
+from rocwright.pipeline.tell.page import run_page
+from rocwright.sdk.intake.distribution import distributions
+from rocwright.sdk.plan.names import normal
+from rocwright.system.files import write_text
+
+_NO_GPU = "the demo builds for several GPUs and asks for none; rocwright test full tests on a GPU"
 
 
 def preflight(options: RunOptions) -> None:
-    """Raise `MissingTool` that names every program the demo needs and this machine lacks, before any work."""
+    """Raise for what the demo would only stumble over later, before any work.
+
+    `MissingTool` names every program that this machine lacks, `InvalidTarget` what the distribution's
+    compiler makes no code for, `UsageError` and `InvalidInput` options that cannot be met.
+    """
+    if options.jobs < 1:
+        raise UsageError(
+            f"--jobs {options.jobs}: nothing would ever be done", next_step="give --jobs 1 or more"
+        )
+    if options.family is not None:
+        normal(options.family)
+    if options.rocm_prefix is None:
+        _require_targets(options)
+    _require_programs(options)
+    _require_place(options.workspace.root, "--work-dir")
+    _require_place(options.cache, "--cache-dir")
+
+
+def _require_targets(options: RunOptions) -> None:
+    rocm = distributions()[0]
+    foreign = [one for one in options.targets if parse_target(one).base not in rocm.targets]
+    if foreign:
+        raise InvalidTarget(
+            f"the ROCm {rocm.rocm_version} of {rocm.id.capitalize()} {rocm.version_id} makes no code for "
+            f"{', '.join(foreign)}; it does for {' '.join(rocm.targets)}",
+            next_step="choose --targets among these, or give a newer ROCm with --rocm-prefix DIR",
+        )
+
+
+def _require_programs(options: RunOptions) -> None:
     needed = list(PROGRAMS)
     if options.rocm_prefix is None:
         needed += [("apt-get", "fetch ROCm", "apt"), ("dpkg-deb", "unpack ROCm", "dpkg")]
@@ -30,6 +82,37 @@ def preflight(options: RunOptions) -> None:
     raise MissingTool(f"not found on PATH: {what}", next_step=next_step)
 
 
+def _require_place(path: Path, option: str) -> None:
+    next_step = f"give {option} a directory that you may write to"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{option} {path} cannot be made: {error.strerror}", where=path, next_step=next_step
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise InvalidInput(f"{option} {path} cannot be written to", where=path, next_step=next_step)
+
+
+def _kinds() -> tuple[Kind, ...]:
+    family = [(recipe.project, recipe.after) for recipe in recipes().recipe]
+    return kinds(family, split=False, parts=False, staged=True, promoted=True)
+
+
+def _steps(options: RunOptions) -> Mapping[str, list[Step]]:
+    """The steps of each kind that needs no GPU; a step of several kinds stands with the first."""
+    wanted = [kind for kind in _kinds() if not kind.gpu]
+    names = {kind.name for kind in wanted}
+    seen: set[str] = set()
+    found: dict[str, list[Step]] = {}
+    for kind in wanted:
+        needs = [need for need in kind.needs if need in names]
+        steps = steps_of_kind(kind.name, options, needs)
+        found[kind.name] = [step for step in steps if step.id not in seen]
+        seen |= {step.id for step in steps}
+    return found
+
+
 def demo_graph(options: RunOptions) -> Graph:
     """ROCm → packages → sources → wheels → check → store → test → promote, as one graph.
 
@@ -39,12 +122,55 @@ def demo_graph(options: RunOptions) -> Graph:
         raise UsageError("no GPU target to build for", next_step="give --targets, e.g. gfx90a")
     # Options can be made without the command line, which parses them too.
     parse_targets(" ".join(options.targets))
-    family = [(recipe.project, recipe.after) for recipe in recipes().recipe]
-    found = kinds(family, split=False, parts=False, staged=True, promoted=True)
-    wanted = [kind for kind in found if not kind.gpu]
-    names = {kind.name for kind in wanted}
-    steps: dict[str, Step] = {}
-    for kind in wanted:
-        needs = [need for need in kind.needs if need in names]
-        steps |= {step.id: step for step in steps_of_kind(kind.name, options, needs) if step.id not in steps}
-    return make_graph(steps.values())
+    return make_graph(step for steps in _steps(options).values() for step in steps)
+
+
+def record_demo(graph: Graph, report: RunReport, options: RunOptions) -> Path:
+    """Record a finished demo in its store as a run, so that `pipeline show` knows it; give the run's page."""
+    plan = _plan(graph, options)
+    store = options.store
+    store.put_bytes(plan_key(plan.run_id), canonical_json(plan), overwrite=True)
+    machine = Machine(store, "", options.workspace.root, options.cache, options.jobs)
+    for step in report.steps:
+        value = msgspec.json.encode(portable(msgspec.json.decode(step.value), machine))
+        record = Record(
+            schema=values.SCHEMA,
+            cell=step.id,
+            inputs=digest(msgspec.Raw(value)),
+            state="done",
+            value=msgspec.Raw(value),
+            outputs=(),
+            summary=step.summary,
+            wall_s=step.wall_s,
+            by=f"{platform.node()}, process {os.getpid()}",
+        )
+        # What an earlier run did keeps its record: how long it took is told there.
+        write_record(store, plan.run_id, record, replace=step.state == "done")
+    page = options.workspace.root / "run.html"
+    write_text(page, run_page(*find_run(store, plan.run_id, work=options.workspace.root)))
+    return page
+
+
+def _plan(graph: Graph, options: RunOptions) -> Plan:
+    """The demo as a plan: each step a cell, in the job of its kind; tests on GPUs are left out."""
+    held = _steps(options)
+    kind_of = {step.id: kind for kind in _kinds() for step in held.get(kind.name, ())}
+    cells = [
+        Cell(id=step.id, kind=step.id, job=kind_of[step.id].job, needs=step.needs) for step in graph.steps
+    ]
+    cells += [
+        Cell(id=kind.name, kind=kind.name, job=kind.job, needs=kind.needs, skip=_NO_GPU)
+        for kind in _kinds()
+        if kind.gpu
+    ]
+    return Plan(
+        schema=SCHEMA,
+        profile="demo",
+        run_id=options.run_id,
+        sources=options.sources,
+        rocm=Rocm(),
+        publication=Publication(upload=True, channels=True),
+        groups=(),
+        cells=tuple(cells),
+        jobs=make_jobs(cells),
+    )

@@ -131,7 +131,8 @@ class Progress:
 
     On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
     ones), and what it is doing every `every_s` seconds, so that a log of a long step is not silent. On both
-    a line when one ends (unless `ends` is false, where the result tells of all of them).
+    a line when one ends (unless `ends` is false, where the result tells of all of them; with `cached` false
+    not for one whose earlier result holds). With `beats` a step that says nothing new is told of, too.
     Safe to call from several threads.
     """
 
@@ -139,6 +140,8 @@ class Progress:
     quiet: bool = False
     starts: bool = True
     ends: bool = True
+    cached: bool = True
+    beats: bool = False
     every_s: float = 30.0
     _active: dict[str, tuple[float, str]] = field(default_factory=dict)
     _told: dict[str, float] = field(default_factory=dict)
@@ -152,7 +155,8 @@ class Progress:
         """Keep the display up while the block runs."""
         live_wanted = self._console.is_terminal and not self.quiet and "CI" not in os.environ
         if not live_wanted:
-            yield self
+            with self._beating():
+                yield self
             return
         with _Live(
             get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
@@ -160,6 +164,25 @@ class Progress:
             self._live = live
             yield self
         self._live = None
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        """Tell of long steps while the block runs, whether or not they say anything."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(min(self.every_s, 1.0)):
+                with self._lock:
+                    names = list(self._active)
+                for name in names:
+                    self._heard_of(name)
+
+        if self.beats and not self.quiet:
+            threading.Thread(target=beat, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
 
     def _render(self) -> _Text:
         now = time.monotonic()
@@ -189,17 +212,23 @@ class Progress:
 
     def note(self, name: str, text: str) -> None:
         """What a running step is doing now."""
-        now = time.monotonic()
         with self._lock:
             if name not in self._active:
                 return
-            began, _ = self._active[name]
-            self._active[name] = (began, text)
-            due = now - self._told[name] >= self.every_s
-            if due:
-                self._told[name] = now
-        if due and self._live is None and not self.quiet:
-            self._console.print(_Text(f"    ...  {_visible(name)}  {now - began:.0f} s  {_visible(text)}"))
+            self._active[name] = (self._active[name][0], text)
+        self._heard_of(name)
+
+    def _heard_of(self, name: str) -> None:
+        """A line of a log on a running step, if it was not heard of for long enough."""
+        now = time.monotonic()
+        with self._lock:
+            if name not in self._active or now - self._told[name] < self.every_s:
+                return
+            began, text = self._active[name]
+            self._told[name] = now
+        if self._live is None and not self.quiet:
+            line = f"    ...  {_visible(name)}  {now - began:.0f} s  {_visible(text)}"
+            self._console.print(_Text(line.rstrip()))
 
     def end(self, name: str, state: str, text: str = "") -> None:
         """A step ended: `state` is done, cached, skipped or failed."""
@@ -208,7 +237,7 @@ class Progress:
             self._told.pop(name, None)
             self._done += 1
             count = self._done
-        if not self.quiet and self.ends:
+        if not self.quiet and self.ends and (self.cached or state != "cached"):
             seconds = time.monotonic() - began
             position = f"[{count}/{self.total}]"
             line = f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import urllib.request
@@ -335,6 +337,70 @@ def test_the_line_shown_installs_as_it_stands(
     } - {"pip", "setuptools"}
     expected = {"torch", "torchvision", "torchaudio", "rocm", "rocm_sdk_core"}
     assert found == expected | ({"amd_torch_device_gfx1100"} if family == "multi-arch" else set())
+
+
+# Below the store: what is asked for, and which of its indexes answers for which projects.
+ASKED = [
+    ("v2/", "gfx1101", "gfx110X-dgpu", "torch torchvision torchaudio rocm rocm-sdk-core"),
+    ("v2/", "gfx942", "gfx94X-dcgpu", "torch torchvision torchaudio rocm rocm-sdk-core"),
+    ("v2/gfx110X-dgpu/", "gfx1102", "gfx110X-dgpu", "torch torchvision torchaudio rocm rocm-sdk-core"),
+    (
+        *("v2/multi-arch/", "gfx1100,gfx90a", "multi-arch"),
+        "torch torchvision torchaudio rocm rocm-sdk-core amd-torch-device-gfx1100 amd-torch-device-gfx90a",
+    ),
+]
+
+
+@pytest.mark.parametrize("where", ["http", "file"])
+@pytest.mark.parametrize(("below", "targets", "family", "projects"), ASKED, ids=lambda value: value[:16])
+def test_every_line_of_detect_resolves(
+    site: Site, below: str, targets: str, family: str, projects: str, where: str, tmp_path: Path
+) -> None:
+    base = site.url if where == "http" else f"{(site.root / 'store').as_uri()}/"
+    index = f"{base}{below}"
+    tools = Path(sys.executable).parent
+    site.requests.clear()
+    done = subprocess.run(
+        [tools / "rocwright", "detect", "--target", targets, "--index", index, "--json"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["asked"]["requests"] == len(site.requests) <= 12
+    (one,) = report["install"]
+    assert one["index"] == f"{base}v2/{family}/"
+    environment = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    around = {
+        "PATH": f"{environment / 'bin'}:{tools}:/usr/bin:/bin",
+        "VIRTUAL_ENV": str(environment),
+        "HOME": str(tmp_path),
+        "PIP_CONFIG_FILE": "/dev/null",
+        "UV_NO_CONFIG": "1",
+    }
+    for tool, found in (("pip", r"Would install (.*)"), ("uv", r"^ \+ (\S+)==")):
+        line = one[tool].replace(" install ", " install --dry-run ", 1)
+        ran = subprocess.run(["/bin/sh", "-c", line], env=around, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        said = " ".join(re.findall(found, ran.stdout + ran.stderr, re.MULTILINE))
+        # pip says name-version, one behind the other.
+        names = {re.sub(r"-[0-9][0-9.]*[+a0-9].*", "", word).replace("_", "-") for word in said.split()}
+        assert names == set(projects.split()), (tool, said)
+
+
+def test_detect_says_which_pythons_a_family_has(site: Site) -> None:
+    """There is torch for gfx1201, but for another Python than this one."""
+    words = ["detect", "--target", "gfx1201", "--index", f"{site.url}v2/"]
+    rocwright = Path(sys.executable).with_name("rocwright")
+    done = subprocess.run([rocwright, *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, "0  gfx1201\n")
+    other = f"3.{OTHERS[0][3:]}"
+    assert (
+        f"no wheel of torch for Python {HERE} on Linux, x86_64; it has some for Python {other}" in done.stderr
+    )
+    done = subprocess.run([rocwright, *words, "--python", other], capture_output=True, text=True)
+    assert (done.returncode, f"{site.url}v2/gfx120X-all/" in done.stdout) == (0, True)
 
 
 def test_every_link_of_the_page_leads_somewhere(browser, site: Site) -> None:

@@ -111,6 +111,16 @@ def test_zeros_are_no_wheel(tmp_path: Path) -> None:
         (["sdk", "unpack", ".", "rocm"], 3, "InvalidInput", "there is no *.deb"),
         (["demo", "--list-steps", "--targets", "gfx90a,mi300"], 3, "InvalidTarget", "'mi300'"),
         (["demo", "--list-steps", "--targets", ","], 2, "UsageError", "no GPU target"),
+        (
+            ["demo", "--targets", "gfx90a,gfx9999"],
+            3,
+            "InvalidTarget",
+            "makes no code for gfx9999; it does for ",
+        ),
+        (["demo", "--targets", "gfx1201"], 3, "InvalidTarget", "or give a newer ROCm with --rocm-prefix"),
+        (["demo", "--jobs", "-3"], 2, "UsageError", "give --jobs 1 or more"),
+        (["demo", "--jobs", "0"], 2, "UsageError", "give --jobs 1 or more"),
+        (["demo", "--family", "../x"], 2, "UsageError", "'../x' cannot be part of a package name"),
         (["checkout", "tourch"], 2, "UsageError", "'tourch'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -144,6 +154,19 @@ def test_a_directory_that_is_no_rocm(tmp_path: Path) -> None:
 
 
 # ---- demo, doctor ----
+
+
+@pytest.mark.parametrize("option", ["--work-dir", "--cache-dir"])
+@pytest.mark.parametrize("place", ["file", "file/below", "file/further/below"])
+def test_the_demo_begins_nothing_where_nothing_can_be(tmp_path: Path, option: str, place: str) -> None:
+    (tmp_path / "file").touch()
+    other = {"--work-dir": "--cache-dir", "--cache-dir": "--work-dir"}[option]
+    words = ("demo", option, place, other, "other", "--rocm-prefix", tmp_path)
+    done = run(*words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"error (InvalidInput): {option} {tmp_path / place} cannot be made: ")
+    assert f"next: give {option} a directory that you may write to" in done.stderr
+    assert not list(tmp_path.glob("other/*"))
 
 
 def test_the_steps_of_the_demo_are_listed_without_a_trace(tmp_path: Path) -> None:

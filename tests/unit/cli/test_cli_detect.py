@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
-    done = run("detect", "--root", root, "--index", INDEX, cwd=tmp_path)
+    done = run("detect", "--root", root, "--index", INDEX, "--offline", cwd=tmp_path)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "0  gfx942  AMD Instinct MI300X  0000:03:00.0"
@@ -71,19 +72,59 @@ def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool
         pinned=False,
         current=True,
     )
-    words = ["--target", "gfx942", "--index", INDEX, "--torch", "2.9.0", *(["--pre"] if pre else [])]
+    words = ["--target", "gfx942", "--index", INDEX, "--offline", "--torch", "2.9.0"]
+    words += ["--pre"] if pre else []
     (one,) = json.loads(run("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
     assert one["pip"] == pip_line(offer, INDEX, "gfx942")
     assert one["uv"] == uv_line(offer, INDEX, "gfx942")
 
 
 def test_json_is_that_of_the_wheel(root: Path, tmp_path: Path) -> None:
-    done = run("detect", "--root", root, "--index", INDEX, "--kind", "family", "--json", cwd=tmp_path)
+    words = ("--index", INDEX, "--offline", "--kind", "family", "--json")
+    done = run("detect", "--root", root, *words, cwd=tmp_path)
     report = json.loads(done.stdout)
     assert done.returncode == report["exit_status"] == 0
     assert (report["gpus"][0]["name"], report["source"]) == ("AMD Instinct MI300X", "kfd")
     (one,) = report["install"]
     assert (one["for"], one["index"]) == (["gfx942"], f"{INDEX}gfx94X-dcgpu/")
+
+
+def test_an_index_that_does_not_answer_is_5(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        index = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        done = run("detect", "--target", "gfx942", "--index", index, cwd=tmp_path)
+        report = run("detect", "--target", "gfx942", "--index", index, "--json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (5, "0  gfx942\n")
+    assert done.stderr.startswith(
+        f"error (Unreachable): {index}torch/ cannot be reached: Connection refused (1 request)"
+    )
+    assert "next: look at the address; --offline prints the lines unchecked\n" in done.stderr
+    asked = json.loads(report.stdout)["asked"]
+    assert (asked["requests"], asked["problem"]) == (
+        1,
+        f"{index}torch/ cannot be reached: Connection refused",
+    )
+
+
+def test_a_channel_on_this_machine_is_asked(tmp_path: Path) -> None:
+    """What a channel of the store looks like: pages, and what its landing page offers."""
+    name = "torch-2.9.0+rocm7.1.0-cp312-cp312-linux_x86_64.whl"
+    family = tmp_path / "v2/gfx94X"
+    put(family, "torch/index.html", f'<a href="../../../files/{name}" data-core-metadata="true">{name}</a>')
+    put(tmp_path, f"files/{name}.metadata", "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0+rocm7.1.0\n")
+    put(family, "index.html", '<a href="torch/">torch</a>')
+    put(tmp_path, "v2/index.html", '<!DOCTYPE html>\n<html lang="en" data-base="https://x.example/">\n')
+    offer = {"product": "torch", "platform": "linux-x86_64", "targets": ["gfx942"]}
+    put(tmp_path, "v2/_landing.json", json.dumps({"families": {"gfx94X": {"offers": [offer]}}}))
+    for index in ("v2", "v2/gfx94X"):
+        done = run("detect", "--target", "gfx942", "--index", index, "--python", "3.12", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"pip install --index-url {family.as_uri()}/ torch==2.9.0+rocm7.1.0\n" in done.stdout
+    done = run("detect", "--target", "gfx1100", "--index", "v2", "--python", "3.12", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "has no family with gfx1100; it has: gfx94X (gfx942)\n" in done.stderr
+    assert "next: see the lines above" in done.stderr
 
 
 def test_without_driver_the_unknown_card_is_3(root: Path, tmp_path: Path) -> None:

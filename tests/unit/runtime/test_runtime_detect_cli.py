@@ -16,6 +16,7 @@ from fake_machine import Machine, row
 from rocwright.data.toml import plain
 
 INDEX = "https://packages.example.org/rocm/"
+UNCHECKED = "not checked against the index: what it really has shows when you install\n"
 EIGHT = sorted((Path.home() / ".pyenv/versions").glob("3.8*/bin/python"))
 PYTHONS = [sys.executable, *map(str, EIGHT[:1])]
 
@@ -66,8 +67,8 @@ def test_the_lines_for_an_index_with_an_extra_for_each_target(detect, machine: M
     machine.gpu(row("744c"))
     machine.gpu(row("744c"))
     machine.gpu(row("7550"))
-    done = detect("--index", INDEX, "--torch", "2.9.0", python=python)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = detect("--index", INDEX, "--offline", "--torch", "2.9.0", python=python)
+    assert (done.returncode, done.stderr) == (0, UNCHECKED)
     extras = "[device-gfx1100,device-gfx1201]"
     words = f'"torch{extras}==2.9.0" "torchvision{extras}" torchaudio'
     assert done.stdout.splitlines()[3:7] == [
@@ -80,7 +81,7 @@ def test_the_lines_for_an_index_with_an_extra_for_each_target(detect, machine: M
 
 def test_the_snippet_for_uv_takes_everything_of_rocm_from_the_index(detect, machine: Machine) -> None:
     machine.gpu(row("74a1"))
-    (one,) = json.loads(detect("--index", INDEX, "--json").stdout)["install"]
+    (one,) = json.loads(detect("--index", INDEX, "--offline", "--json").stdout)["install"]
     snippet = plain(one["pyproject"], where="pyproject.toml")
     assert snippet["project"]["dependencies"] == [
         "torch[device-gfx942]",
@@ -105,7 +106,7 @@ def test_the_lines_for_an_index_with_a_directory_for_each_family(detect, machine
     machine.gpu(row("744c"))
     machine.gpu(row("15bf"))
     machine.gpu(row("7590"))
-    done = detect("--index", INDEX.rstrip("/"), "--kind", "family", "--pre")
+    done = detect("--index", INDEX.rstrip("/"), "--kind", "family", "--pre", "--offline")
     assert done.returncode == 0
     lines = [line for line in done.stdout.splitlines() if line.startswith("pip")]
     assert lines == [
@@ -113,6 +114,7 @@ def test_the_lines_for_an_index_with_a_directory_for_each_family(detect, machine
         f"pip install --index-url {INDEX}gfx120X-all/ --pre torch torchvision torchaudio",
     ]
     assert done.stderr.splitlines() == [
+        UNCHECKED.strip(),
         "one environment holds one family; for gfx1100 gfx1103:",
         "one environment holds one family; for gfx1200:",
     ]
@@ -129,7 +131,7 @@ def test_the_lines_for_an_index_with_a_directory_for_each_family(detect, machine
     ],
 )
 def test_versions_of_torch(detect, version: str, pin: str, before: str) -> None:
-    done = detect("--target", "gfx90a", "--index", INDEX, "--kind", "family", "--torch", version)
+    done = detect("--target", "gfx90a", "--index", INDEX, "--kind", "family", "--torch", version, "--offline")
     word = f'"torch{pin}"' if "*" in pin else f"torch{pin}"
     wanted = f"pip install --index-url {INDEX}gfx90a/ {before}{word} torchvision torchaudio"
     assert done.stdout.splitlines()[2] == wanted
@@ -143,7 +145,7 @@ def test_no_gpu_is_1(detect) -> None:
 def test_an_unknown_gpu_is_3_and_the_known_one_keeps_its_line(detect, machine: Machine) -> None:
     machine.pci("744c", "c8")
     machine.pci("759f", "c0")
-    done = detect("--index", INDEX)
+    done = detect("--index", INDEX, "--offline")
     assert done.returncode == 3
     assert done.stdout.splitlines()[1] == "1  unknown  0x759f  0000:04:00.0"
     assert '"torch[device-gfx1100]"' in done.stdout
@@ -163,7 +165,7 @@ def test_gpus_that_could_not_be_looked_at_are_3_and_not_none(detect, machine: Ma
 def test_a_gpu_without_packages_is_3_with_what_is_near(detect, machine: Machine) -> None:
     machine.gpu(row("67df"))
     assert detect().returncode == 0
-    done = detect("--index", INDEX)
+    done = detect("--index", INDEX, "--offline")
     assert done.returncode == 3
     assert done.stdout == "0  gfx803  AMD Radeon RX 580 Series  0000:03:00.0\n"
     assert done.stderr.startswith(
@@ -175,7 +177,7 @@ def test_packages_of_windows_are_those_of_windows(detect, tmp_path: Path) -> Non
     """There is no Instinct below Windows: its families are built for Linux alone."""
     file = tmp_path / "gpus.txt"
     file.write_text(r"PCI\VEN_1002&DEV_74A1&SUBSYS_74A11002&REV_00\1")
-    done = detect("--from-windows", str(file), "--index", INDEX)
+    done = detect("--from-windows", str(file), "--index", INDEX, "--offline")
     assert done.returncode == 3
     assert "no packages are published for gfx942 on Windows" in done.stderr
 
@@ -200,6 +202,8 @@ def test_targets_that_somebody_names(detect, machine: Machine) -> None:
     [
         (("--torch", "2.9"), "give --index, too"),
         (("--kind", "family"), "give --index, too"),
+        (("--offline",), "give --index, too"),
+        (("--index", INDEX, "--python", "2.7"), "is no Python; give one like 3.12"),
         (("--index", INDEX, "--kind", "both"), "invalid choice"),
         (("--index", "https://x.example/ a;rm"), "is no address of an index"),
         (("--index", INDEX, "--torch", "new;rm"), "is no version of torch"),
@@ -262,6 +266,7 @@ def test_json_says_all_that_people_read(detect, machine: Machine) -> None:
         "targets": ["gfx1100"],
         "unserved": [],
         "install": [],
+        "asked": None,
         "exit_status": 0,
     }
 
@@ -273,4 +278,6 @@ def test_every_call_in_the_documentation_is_understood(detect, tmp_path: Path) -
     assert len(calls) >= 4
     (tmp_path / "gpus.txt").touch()
     for words in calls:
+        # Nobody answers at the addresses of the documentation.
+        words += ["--offline"] if "--index" in words and "--offline" not in words else []
         assert detect(*words, cwd=tmp_path).returncode != 2, words

@@ -138,6 +138,28 @@ def test_a_long_step_is_heard_of_in_a_log() -> None:
     assert last[:3] == ["done", "[1/1]", "torch"]
 
 
+def test_a_step_that_says_nothing_is_heard_of_too() -> None:
+    done = piped(
+        "import time\n"
+        "p = console.Progress(total=1, starts=False, beats=True, every_s=0.05)\n"
+        "with p.shown():\n"
+        "    p.start('torch'); time.sleep(0.5); p.end('torch', 'done')\n"
+    )
+    *heard, last = (line.split() for line in done.stderr.splitlines())
+    assert heard
+    assert all(words == ["...", "torch", "0", "s"] for words in heard)
+    assert last[:3] == ["done", "[1/1]", "torch"]
+
+
+def test_steps_whose_results_hold_need_no_line_each() -> None:
+    done = piped(
+        "p = console.Progress(total=2, cached=False)\n"
+        "with p.shown():\n    p.end('fetch', 'cached', 'x'); p.end('build', 'failed', 'y')\n"
+    )
+    (line,) = done.stderr.splitlines()
+    assert line.split()[:3] == ["failed", "[2/2]", "build"]
+
+
 def test_progress_spells_out_what_a_terminal_would_obey() -> None:
     done = piped(
         "p = console.Progress(total=1); name = 'a\\x1b[31mb'\n"

@@ -1,6 +1,7 @@
 """The answer: this machine's GPUs (or wished-for targets) with the lines for them, and how it is printed."""
 
 import os
+import re
 import sys
 
 from . import _known, _pci
@@ -8,20 +9,36 @@ from ._detect import base, near
 from ._install import KINDS, checked, lines
 from ._machine import look
 
-FOUND, NONE, USAGE, UNKNOWN = 0, 1, 2, 3
+FOUND, NONE, USAGE, UNKNOWN, UNREACHABLE = 0, 1, 2, 3, 5
+UNCHECKED = "not checked against the index: what it really has shows when you install"
 
 
-def answer(root="/", text=None, targets=(), index=None, kind=None, torch=None, pre=False):
+def answer(
+    root="/",
+    text=None,
+    targets=(),
+    index=None,
+    kind=None,
+    torch=None,
+    pre=False,
+    python=None,
+    offline=False,
+):
     """The whole answer, as `--json` prints it; `ValueError` for options that make no sense.
 
-    What `look` found, or a report on `targets` that somebody names instead, and: `targets`; `unserved` (those
-    that nothing is published for, with advice); `install` (see `lines`); `exit_status`, 0 when every GPU is
-    identified and, with `index`, served, 1 when there is none, 3 otherwise.
+    What `look` found, or a report on `targets` that somebody names instead, and: `targets`; `unserved`, those
+    that there is nothing for, with advice; `install` (see `lines`); `asked`, what the index said (see `ask`),
+    None where it was not asked; `exit_status`, 0 when every GPU is identified and, with `index`, served, 1
+    when there is none, 5 when the index cannot be asked or is none, 3 otherwise.
     """
     if index is not None:
-        checked(index, torch)
-    elif torch is not None or pre or kind:
-        raise ValueError("--torch, --pre and --kind say what to install: give --index, too")
+        index = checked(index, torch)
+    elif torch is not None or pre or kind or python or offline:
+        raise ValueError(
+            "--torch, --pre, --kind, --python and --offline say what to install: give --index, too"
+        )
+    if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}t?", python):
+        raise ValueError(f"{python!r} is no Python; give one like 3.12")
     if targets and text is not None:
         raise ValueError("--target and --from-windows both say which GPUs: give one of them")
     if not os.path.isdir(root):
@@ -29,14 +46,23 @@ def answer(root="/", text=None, targets=(), index=None, kind=None, torch=None, p
     report = _wanted(targets) if targets else look(root=root, text=text)
     platform = "windows" if report["platform"] == "windows" else "linux"
     report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
-    report["unserved"], report["install"] = [], []
-    if index is not None:
+    report["unserved"], report["install"], report["asked"] = [], [], None
+    if index is not None and report["targets"] and not offline:
+        # Only now: it loads what talks to servers.
+        from ._ask import ask, place_of
+
+        asked = ask(index, report["targets"], place_of(python, platform), kind, torch, pre)
+        report["unserved"], report["install"] = asked.pop("unserved"), asked.pop("install")
+        report["notes"] += asked.pop("notes")
+        report["asked"] = {"index": index, **asked}
+    elif index is not None:
         report["unserved"] = [
             {"target": target, "advice": _known.advice(target, platform)}
             for target in report["targets"]
             if _known.family_for(target, platform) is None
         ]
         report["install"] = lines(report["targets"], index, kind or KINDS[0], torch, pre, platform)
+        report["notes"] += [UNCHECKED] if report["install"] else []
     report["exit_status"] = _status(report)
     return report
 
@@ -52,6 +78,8 @@ def text_of(path):
 
 
 def _status(report):
+    if report["asked"] and report["asked"]["problem"]:
+        return UNREACHABLE
     if any(gpu["target"] is None for gpu in report["gpus"]) or report["unserved"]:
         return UNKNOWN
     if report["gpus"]:
@@ -99,11 +127,23 @@ def show(report, out=print, err=None):
         err(line)
     if not report["gpus"] and not report["problems"]:
         err("no AMD GPU is visible here")
+    if report["asked"]:
+        asked(report["asked"], bool(report["install"]), err)
     for one in report["install"]:
         if len(report["install"]) > 1:
             err("one environment holds one family; for " + " ".join(one["for"]) + ":")
         for line in ("", one["pip"], one["uv"], "", one["pyproject"].rstrip("\n")):
             out(line)
+
+
+def asked(said, lines_there, err):
+    """Tell what an index said, beside the lines."""
+    count = f"{said['requests']} request{'' if said['requests'] == 1 else 's'}"
+    if lines_there:
+        there = f"; torch is there for Python {' '.join(said['pythons'])}" if said["pythons"] else ""
+        err(f"checked against the index ({count}){there}")
+    if said["problem"]:
+        err(f"{said['problem']} ({count})")
 
 
 def row(gpu):

@@ -9,7 +9,7 @@ from ._install import KINDS
 
 
 def main(arguments=None):
-    """Exit status: 0 every GPU is identified (and served, with --index), 1 none, 2 usage, 3 one is not."""
+    """Exit status: 0 all GPUs are identified and served, 1 none, 2 usage, 3 one is not, 5 no index."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -21,6 +21,8 @@ def main(arguments=None):
             kind=options.kind,
             torch=options.torch,
             pre=options.pre,
+            python=options.python,
+            offline=options.offline,
         )
     except (OSError, ValueError) as error:
         parser.error(str(error))
@@ -44,15 +46,21 @@ def _parser():
         # Without a width argparse asks for the terminal's, by modules that take longer to load than all else.
         formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
         description="AMD GPUs of this machine, and the lines that install PyTorch for them.",
-        epilog="exit status: 0 all identified, 1 no GPU, 2 usage, 3 a GPU is not known or has no packages",
+        epilog="exit status: 0 all identified, 1 no GPU, 2 usage, 3 a GPU is not known or has no packages, "
+        "5 the index cannot be asked or is none",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--index", metavar="URL", help="print what installs torch from this index")
+    parser.add_argument(
+        "--index", metavar="URL", help="ask this index (or directory), and print what installs torch from it"
+    )
+    parser.add_argument("--offline", action="store_true", help="print the lines without asking the index")
     parser.add_argument(
         "--kind",
         choices=KINDS,
-        help="multi-arch (default): an extra for each target; family: a directory for each family",
+        help="multi-arch: an extra for each target; family: a directory for each family (default: as the "
+        "index is; with --offline: multi-arch)",
     )
+    parser.add_argument("--python", metavar="VERSION", help="for this Python, as 3.12 (default: this one)")
     parser.add_argument("--torch", metavar="VERSION", help="this version: 2.9 or 2.9.0")
     parser.add_argument("--pre", action="store_true", help="the index holds pre-releases (nightlies)")
     parser.add_argument(

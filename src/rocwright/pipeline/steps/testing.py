@@ -36,7 +36,8 @@ from rocwright.system.files import content_digest, remove_tree, require_space, s
 from rocwright.system.venv import Closed
 
 TEST_TOOLS = ("pytest==8.4.2",)
-_WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
+# Of a reason why a test was skipped.
+WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
 # The suites that a release needs; the last one needs a GPU.
 ROCM_SUITE, HOST_SUITE, GPU_SUITE = "rocm-sdk", "smoke-host", "smoke-gpu"
 
@@ -182,7 +183,7 @@ def _gpu_statement(
 
     Nothing counts as passed on a GPU that was not there, or that the tests did not use.
     """
-    skipped = max(len(list(filter(_WANT_OF_GPU.search, one.smoke.skip_reasons))) for one in tested)
+    skipped = max(len(list(filter(WANT_OF_GPU.search, one.smoke.skip_reasons))) for one in tested)
     if skipped or not all(_has(one, target) for one in tested):
         detail = f"{skipped} tests need a GPU; this machine has none that they could use"
         return _test(manifest, GPU_SUITE, "skipped", runner=False, detail=detail, target=target)

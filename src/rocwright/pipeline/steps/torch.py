@@ -132,6 +132,7 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             launchers=part_launchers(workspace.root / "units", caller=os.environ) if part else {},
         )
         _remove_older(workspace.torch_wheels, project)
+        note(f"building the wheel of {project}")
         done = run_build(plan, environment, workspace.torch_wheels, log=log)
         if plan.install:
             write_text(_marker(environment, project), done.sha256)

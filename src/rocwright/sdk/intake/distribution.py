@@ -30,6 +30,7 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     """What one release of one distribution packages, and where its files belong.
 
     `links` (path to link text) and `files` (path to content) are what a ROCm has and its packages lack.
+    `targets` are those that its compiler makes code for; empty: not known.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     map: tuple[MapRule, ...]
     links: dict[str, str]
     files: dict[str, str] = {}
+    targets: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
