@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.targets import given_targets
 from rocwright.compat.detector import answer, shown
 from rocwright.errors import InvalidInput, NoGpu, Unreachable
 from rocwright.system import console
@@ -55,6 +56,7 @@ def detect(
     json
         Print the result as JSON.
     """
+    given_targets(",".join(target or ()))
     found = answer(
         root=root,
         from_windows=from_windows,

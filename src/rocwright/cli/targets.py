@@ -14,7 +14,7 @@ from rocwright.model.gpu import Families, InvalidTarget, in_order, parse_targets
 
 
 def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:
-    """The targets of `--targets`, as they are written; none where none is given.
+    """The targets of `--target` or `--targets`, as they are written; none where none is given.
 
     Raises `InvalidTarget` for one that no table has: code for it is nowhere, so whatever is asked about it
     would find nothing. A family of `rocwright.toml` makes a new one known.
@@ -25,7 +25,7 @@ def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ..
     for target in targets:
         if target.base not in known:
             raise InvalidTarget(
-                f"--targets {target} is no known GPU target",
+                f"{target} is no known GPU target",
                 next_step=f"{_perhaps(target.base, known)}`rocwright data explain families` shows them all",
             )
     return tuple(map(str, targets))

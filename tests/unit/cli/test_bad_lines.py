@@ -3,7 +3,6 @@
 import http.server
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from needs import need
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -95,8 +96,7 @@ def run(arguments, work, home):
 
 @pytest.mark.parametrize("line", LINES, ids=[line["name"] for line in LINES])
 def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, tmp_path):
-    if shutil.which(line.get("needs", "sh")) is None:
-        pytest.skip(f"needs {line['needs']}")
+    need(line.get("needs", "sh"))
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()
@@ -111,7 +111,7 @@ def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, tmp_path):
     assert code > 0, said
     assert code == line.get("exit", code), said
     assert "Traceback" not in said, said
-    assert result == "", said
+    assert result == line.get("result", ""), said
     next_step = message.partition("\n  next: ")[2].strip()
     assert next_step, said
     assert line.get("next", "") in next_step, said
