@@ -35,5 +35,5 @@ def _perhaps(base: str, known: Collection[str]) -> str:
     """The known targets that are spelled alike; of those the ones that begin alike: gfx1100 for gfx1109."""
     alike = get_close_matches(base, known, n=len(known))
     # No paths, and meant letter by letter.
-    nearest = sorted(alike, key=lambda one: -len(commonprefix((one, base))))[:3]  # noqa: RUF071
+    nearest = sorted(alike, key=lambda one: -len(commonprefix((one, base))))[:4]  # noqa: RUF071
     return f"perhaps {' or '.join(in_order(nearest))}; " if nearest else ""
