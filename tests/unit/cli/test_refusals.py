@@ -71,7 +71,7 @@ def test_a_target_that_no_table_has(refused, line):
     code, message = refused(*line.split(), "--targets", "gfx942,gfx1109")
     assert code == 3
     assert message.startswith("error (InvalidTarget): gfx1109 is no known GPU target\n")
-    assert "next: perhaps gfx1101 or gfx1102 or gfx1103;" in message
+    assert "next: perhaps gfx1100 or gfx1101 or gfx1102 or gfx1103;" in message
 
 
 def test_a_target_of_ones_own_is_known(tmp_path, monkeypatch, capsys):
