@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sysconfig
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-# By program: the package of Debian that brings it; for the others the package has the program's name.
+# By program, or header: the package of Debian that brings it; for the others the package has the program's name.
 PACKAGES = {
+    "Python.h": "python3-dev",
     "clang++-19": "clang-19",
     "clang-offload-bundler": "clang-tools-19",
     "dpkg-deb": "dpkg",
@@ -32,6 +34,7 @@ PACKAGES = {
     "readelf": "binutils",
     "strip": "binutils",
     "x86_64-w64-mingw32-gcc": "gcc-mingw-w64-x86-64-win32",
+    "xz": "xz-utils",
 }
 _LLVM = ("clang-offload-bundler", "ld.lld", "lld-link", "llvm-mc", "llvm-strip")
 _REASON = re.compile(r"needs (?P<programs>.+) \(Debian: (?P<packages>[^)]+)\)")
@@ -52,9 +55,15 @@ def find_lld() -> Path | None:
     return find_llvm_tool("ld.lld")
 
 
+def _find(name: str) -> object:
+    if name == "Python.h":
+        return (Path(sysconfig.get_path("include")) / name).exists()
+    return find_llvm_tool(name) if name in _LLVM else shutil.which(name)
+
+
 def lacking(*programs: str) -> str:
     """Why a test that needs these programs skips here; empty where all are there."""
-    missing = [name for name in programs if not (find_llvm_tool if name in _LLVM else shutil.which)(name)]
+    missing = [name for name in programs if not _find(name)]
     packages = sorted({PACKAGES.get(name, name) for name in missing})
     return f"needs {' '.join(missing)} (Debian: {' '.join(packages)})" if missing else ""
 

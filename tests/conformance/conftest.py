@@ -13,6 +13,7 @@ import pytest
 
 from conformance.table import KINDS, rows
 from conformance.world import World
+from needs import lacking
 
 _PLACE = "ROCWRIGHT_CONFORMANCE"
 
@@ -24,6 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 _OWN = pytest.StashKey[bool]()
+
+
+def pytest_sessionstart() -> None:
+    # The scenes build upon each other: without these most would fail, each for another reason.
+    if reason := lacking("g++", "Python.h", "cmake", "ninja", "xz"):
+        pytest.exit(f"the documents' commands cannot be typed here: {reason}", returncode=2)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
