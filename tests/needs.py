@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-# By program, or header: the package of Debian that brings it; for the others the package has the program's name.
+# By program or header: the package of Debian that brings it; all others have the name of their program.
 PACKAGES = {
     "Python.h": "python3-dev",
     "clang++-19": "clang-19",
