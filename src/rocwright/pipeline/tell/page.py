@@ -74,8 +74,9 @@ def _tiles(run: RunState) -> str:
     shown += [
         (clock(run.path_s), "longest chain", ""),
         (clock(run.machine_s), "of all machines", ""),
-        (human_bytes(run.bytes), "left by steps", ""),
     ]
+    # A run on one machine alone leaves nothing for others.
+    shown += [(human_bytes(run.bytes), "left by steps", "")] if run.bytes else []
     return tiles(shown)
 
 
