@@ -14,6 +14,7 @@ import pytest
 from conformance.table import KINDS, rows
 from conformance.world import World
 from needs import lacking
+from windows_tree import COMPILER
 
 _PLACE = "ROCWRIGHT_CONFORMANCE"
 
@@ -29,7 +30,7 @@ _OWN = pytest.StashKey[bool]()
 
 def pytest_sessionstart() -> None:
     # The scenes build upon each other: without these most would fail, each for another reason.
-    if reason := lacking("g++", "Python.h", "cmake", "ninja", "xz"):
+    if reason := lacking("g++", COMPILER, "Python.h", "cmake", "ninja", "xz"):
         pytest.exit(f"the documents' commands cannot be typed here: {reason}", returncode=2)
 
 
