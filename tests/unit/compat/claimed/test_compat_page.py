@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import re
-from pathlib import Path
 
 import pytest
+from command_line import run
 from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
 
-from rocwright import cli
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.markup import Markup
 from rocwright.compat.claimed.render import as_rst, markup_of, page_rst
@@ -134,23 +133,6 @@ def tables(found: Section) -> list[Table]:
 def test_every_table_is_rectangular(name: str) -> None:
     for table in tables(section(FACTS, name)):
         assert {len(row) for row in table.rows} == {len(table.head)}
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    try:
-        cli.main(words)
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 0
-    else:
-        code = 0
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
 
 
 @pytest.mark.parametrize("name", SECTIONS)

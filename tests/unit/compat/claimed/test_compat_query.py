@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from command_line import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rocwright import cli
 from rocwright.compat.claimed.answer import answer
 from rocwright.compat.claimed.conflicts import find_conflicts
 from rocwright.compat.claimed.facts import Facts, load_facts
@@ -30,24 +30,6 @@ from rocwright.model.gpu import InvalidTarget
 
 FACTS = load_facts()
 HERE = Path(__file__).parent
-
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    try:
-        cli.main(words)
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 0
-    else:
-        code = 0
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
-@pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No rocwright.toml of anybody, and no handlers of signals left behind."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
 
 
 def questions() -> list[Any]:
