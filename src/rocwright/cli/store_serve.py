@@ -44,6 +44,8 @@ def store_serve(
             console.out(base)
             for one in found:
                 console.out(one.pip)
+            for url in dict.fromkeys(one.page for one in found if one.page):
+                console.say(f"in a browser: {url}")
         console.say("serving until Ctrl-C")
         try:
             server.serve_forever(poll_interval=0.1)

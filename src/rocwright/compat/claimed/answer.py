@@ -123,8 +123,12 @@ def _list(question: Question, facts: Facts) -> Answer:
     what = f"{named} for {about}" if about else named
     kept = {value: one for value, one in answers.items() if one.verdict not in ("no", "unknown")}
     if not kept:
-        newest = next(iter(answers.values()))
-        return Answer(question, newest.verdict, f"{what}: none of those in the tables", newest.parts)
+        # What is wrong without any candidate is the reason: versions that do not go together.
+        alone = answer(asked, facts) if asked != Question(subjects=asked.subjects) else None
+        shown = alone if alone and alone.verdict in ("no", "unknown") else next(iter(answers.values()))
+        return Answer(
+            question, shown.verdict, f"{what}: none of those in the tables", shown.parts, shown.weakest
+        )
     limits = {
         value: "" if one.verdict != "partly" else f" ({one.level or 'partly'})" for value, one in kept.items()
     }

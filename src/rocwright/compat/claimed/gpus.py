@@ -216,11 +216,17 @@ def distribution(question: Question, facts: Facts) -> Part:
     if listing is None:
         return unknown(name, f"distributions for ROCm {question.rocm}")
     because = (Reason(f"distributions for ROCm {listing.rocm}", sources(facts, listing.source)),)
+    if question.rocm and listing.rocm not in (row.rocm for row in facts.line_of(question.rocm)):
+        return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {listing.rocm}", *because)
     for rows, limit in ((listing.whole, ""), (listing.limited, ", for some GPUs only")):
         known = next((one for one in rows if name.startswith(one)), "")
         if known:
             number = name[len(known) :].strip()
             text = f"AMD lists {known} {' '.join(rows[known])} for ROCm {listing.rocm}{limit}"
-            has = not number or any(f"{number}.".startswith(f"{one}.") for one in rows[known])
+            # 10 is any 10.x, and 24.04.3 is of 24.04.
+            has = not number or any(
+                f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.")
+                for one in rows[known]
+            )
             return Part(name, ("partly" if limit else "yes") if has else "no", text, because)
     return Part(name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because)

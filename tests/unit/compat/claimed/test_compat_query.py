@@ -317,7 +317,7 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         ("windows", "yes"),
         ("python 3.13 torch 2.6", "unknown"),
         ("python 3.8", "no"),
-        ("ubuntu 24.04 gfx1100 rocm 7.1.1", "yes"),
+        ("ubuntu 24.04 gfx1100 rocm 7.1.1", "unknown"),
         ("debian 13 mi300x rocm 7.0.2", "partly"),
         ("debian 13 mi300x rocm 7.0.0", "no"),
         ("ubuntu mi300x rocm 6.0", "unknown"),
