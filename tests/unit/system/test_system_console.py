@@ -147,7 +147,7 @@ def test_a_step_that_says_nothing_is_heard_of_too() -> None:
     )
     *heard, last = (line.split() for line in done.stderr.splitlines())
     assert heard
-    assert all(words == ["...", "torch", "0", "s"] for words in heard)
+    assert all((words[:2], words[3]) == (["...", "torch"], "s") for words in heard)
     assert last[:3] == ["done", "[1/1]", "torch"]
 
 

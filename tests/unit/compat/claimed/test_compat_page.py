@@ -7,7 +7,6 @@ import json
 import re
 
 import pytest
-from command_line import run
 from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
@@ -18,6 +17,7 @@ from rocwright.compat.claimed.render import as_rst, markup_of, page_rst
 from rocwright.compat.claimed.sections import SECTIONS, Section, Table, section
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
+from unit.compat.claimed.command_line import run
 
 FACTS = load_facts()
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from command_line import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from rocwright.data.overlay import parse_overlay
 from rocwright.data.toml import plain
 from rocwright.errors import RocwrightError
 from rocwright.model.gpu import InvalidTarget
+from unit.compat.claimed.command_line import run
 
 FACTS = load_facts()
 HERE = Path(__file__).parent
