@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import queue
-import resource
 import threading
 import time
 import uuid
@@ -21,9 +18,11 @@ from rocwright.pipeline import state
 from rocwright.pipeline.graph import Graph, Inputs, Step
 from rocwright.system import console, process
 from rocwright.system.console import Progress
-from rocwright.system.files import write_text
+from rocwright.system.files import make_directory, write_text
+from rocwright.system.locks import turn
 from rocwright.system.marked import end_marked
 from rocwright.system.structs import ready_for_threads
+from rocwright.system.usage import used
 
 _at_work = 0
 _lock = threading.Lock()
@@ -114,12 +113,12 @@ def run(
             ) from None
     if problem is not None:
         raise problem
-    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    usage = used()
     return RunReport(
         steps=tuple(records[step.id] for step in graph.steps),
         wall_s=round(time.monotonic() - began, 2),
-        cpu_s=round(sum(use.ru_utime + use.ru_stime for use in usage), 2),
-        peak_rss=max(use.ru_maxrss for use in usage) * 1024,
+        cpu_s=round(usage.cpu_s, 2),
+        peak_rss=usage.peak_rss,
     )
 
 
@@ -129,16 +128,14 @@ def _only_one(state_dir: Path) -> Iterator[None]:
 
     A compiler of a killed run would go on writing beside ours.
     """
-    state_dir.mkdir(parents=True, exist_ok=True)
+    make_directory(state_dir)
     running = state_dir.with_name(state_dir.name + ".running")
     own = _mark()
-    handle = os.open(state_dir.with_name(state_dir.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            console.say(f"waiting for another run in {state_dir.parent}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def waiting() -> None:
+        console.say(f"waiting for another run in {state_dir.parent}")
+
+    with turn(state_dir.with_name(state_dir.name + ".lock"), waiting):
         if running.exists():
             left = running.read_text(encoding="utf-8")
             # This very process has ended its commands here, and has others at work elsewhere.
@@ -149,8 +146,6 @@ def _only_one(state_dir: Path) -> Iterator[None]:
             yield
         # Not on errors: their commands may still be at work when this process ends.
         running.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
 
 
 @cache

@@ -99,3 +99,28 @@ def test_an_interrupted_run_ends_its_children_and_resumes(tmp_path: Path, sig: s
     again = subprocess.run([*argv, "go on"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert again.stdout.splitlines() == ["finished cached", "partial done", "after done"], again.stderr
     assert (tmp_path / "partial.out").read_text() == "whole"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_second_run_waits_and_ends_what_a_killed_one_left_at_work(tmp_path: Path) -> None:
+    (tmp_path / "small_graph.py").write_text(GRAPH)
+    argv = [sys.executable, "-m", "small_graph"]
+    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.DEVNULL) as first:
+        try:
+            while not ((tmp_path / "ready").exists() and (tmp_path / "pid").exists()):
+                assert first.poll() is None
+                time.sleep(0.02)
+            with subprocess.Popen(
+                [*argv, "go on"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as second:
+                assert second.stderr is not None
+                assert second.stderr.readline() == "waiting for another run in .\n"
+                first.kill()
+                stdout, stderr = second.communicate(timeout=120)
+        finally:
+            first.kill()
+    assert stdout.splitlines() == ["finished cached", "partial done", "after done"], stderr
+    # The shell, and the one that it started.
+    assert stderr == "ended 2 processes that an earlier run had left at work\n"
+    assert gone(int((tmp_path / "pid").read_text()))
+    assert sorted(path.name for path in tmp_path.glob("state.*")) == ["state.lock"]

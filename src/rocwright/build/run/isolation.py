@@ -16,18 +16,39 @@ _KEPT = frozenset(
     f"CMAKE_{name}"
     for name in ("ARGS", "BUILD_PARALLEL_LEVEL", "BUILD_TYPE", "GENERATOR", "POLICY_VERSION_MINIMUM")
 )
-# Inherited variables that change what is built.
-_MATTERS = re.compile(
-    r"CC|CXX|AR|LD|HIPCC|NVCC|[A-Z_]*FLAGS|CPATH|[A-Z_]*INCLUDE_PATH|LIBRARY_PATH|PKG_CONFIG_.*"
-    r"|(USE|BUILD|TORCH|TORCHVISION|TORCHAUDIO|TRITON|APEX|CMAKE|SKBUILD|FORCE|ENABLE|DISABLE|WITH|ATEN|CAFFE2|LLVM"
-    r"|MKL|BLAS|CUDA|FFMPEG|OPENSSL)_.*|DEBUG|REL_WITH_DEB_INFO|BLAS|MKLROOT|[A-Za-z_]+_(ROOT|DIR)|SOURCE_DATE_EPOCH"
-)
-# Directories of a login, a terminal or a CI job, no libraries.
+# What no wheel depends on, and what differs from login to login, job to job or machine to machine. Any other
+# variable counts: a project's build reads what it likes, so a list of what matters would lack something.
 _NO_MATTER = re.compile(
-    r"(XDG|GITHUB|RUNNER|CI|TEMP|TMP|LOG|HISTORY|GOOGLE|AWS|AZURE|DOCKER|PYENV|NVM|CARGO)_.*"
+    # Who works, where, in which directory. What lies in a home is in no key either.
+    r"HOME|USER|USERNAME|USERPROFILE|USERDOMAIN.*|LOGNAME|LOGONSERVER|SESSIONNAME|MAIL|HOST|HOSTNAME|COMPUTERNAME"
+    r"|PWD|OLDPWD|INIT_CWD|TMPDIR|TEMP|TMP|(XDG|TEMP|TMP|LOG|HISTORY)_.*|(LOCAL)?APPDATA"
+    # A shell, a terminal, a desktop, a remote login, a service.
+    r"|_|SHELL|SHLVL|HIST.*|PS[0-4]|PROMPT.*|TERM|TERM(CAP|INFO|_).*|COLORTERM|COLUMNS|LINES|VTE_.*|WINDOWID|TMUX.*|STY"
+    r"|.*_?COLORS?|EDITOR|VISUAL|PAGER|LESS.*|MANPATH|INFOPATH|DISPLAY|WAYLAND_.*|XAUTHORITY|DBUS_.*|DESKTOP_.*"
+    r"|(GNOME|GTK|QT|KDE|KONSOLE|VSCODE|SSH|SUDO|GPG|SYSTEMD)_.*|KRB5CCNAME|INVOCATION_ID|JOURNAL_STREAM"
+    # Of messages; sources are read as UTF-8.
+    r"|LANG|LANGUAGE|LC_.*|TZ"
+    # A job and its numbers.
+    r"|CI|(CI|GITHUB|RUNNER|ACTIONS|GITLAB|BUILDKITE|CIRCLE|JENKINS|HUDSON|SLURMD?|PMIX?|PYTEST)_.*"
+    r"|ID|NEEDS_JSON|BUILD_(ID|TAG|URL)|JOB_.*|NODE_NAME|EXECUTOR_NUMBER|WORKSPACE|MFLAGS|MAKE(LEVEL|OVERRIDES|_TERM(OUT|ERR))"
+    # Which GPUs and how many threads it has.
+    r"|.*_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK|(OMP|MKL|OPENBLAS)_NUM_THREADS"
+    # How the network is reached, and with what rights.
+    r"|([a-z]+|[A-Z]+)_(proxy|PROXY)|.*_CA_BUNDLE|SSL_CERT_.*|.*_(TOKEN|SECRET|PASSWORD|PASSPHRASE|CREDENTIALS?)"
+    r"|(GOOGLE|CLOUDSDK|AWS|AZURE|DOCKER)_.*"
+    # Tools that keep several versions of something: those in use are found on PATH.
+    r"|(PYENV|NVM)_.*|(CARGO|RUSTUP)_HOME|MODULE(PATH|SHOME|S_).*|LOADEDMODULES|_*(LMOD|LMFILES|ModuleTable).*"
 )
-# Of a plan, what says how a build is carried out, not what comes out.
-_MANNER = re.compile(r"PATH|MAX_JOBS|.*_LAUNCHER|(CCACHE|SCCACHE|ROCWRIGHT|CC_PRINT)_.*")
+# Of all, what says how a build is carried out, not what comes out. Programs on PATH are compared themselves.
+_MANNER = re.compile(
+    r"PATH|MAX_JOBS|CMAKE_BUILD_PARALLEL_LEVEL|VERBOSE|NINJA_STATUS|.*_LAUNCHER"
+    r"|(CCACHE|SCCACHE|ROCWRIGHT|CC_PRINT)_.*"
+)
+# What gcc, clang, hipcc and Microsoft's compiler take besides their command line: ninja sees no change of it.
+_COMPILERS = re.compile(
+    r"CPATH|[A-Z]+_INCLUDE_PATH|LIBRARY_PATH|COMPILER_PATH|GCC_EXEC_PREFIX|CCC_OVERRIDE_OPTIONS"
+    r"|HIPCC_(COMPILE|LINK)_FLAGS_APPEND|INCLUDE|LIB|LIBPATH|_?CL_?|_?LINK_?"
+)
 
 
 def leaks(caller: Mapping[str, str], planned: Mapping[str, str]) -> list[str]:
@@ -38,11 +59,29 @@ def leaks(caller: Mapping[str, str], planned: Mapping[str, str]) -> list[str]:
 
 
 def outcome_environment(caller: Mapping[str, str], planned: Mapping[str, str]) -> dict[str, str]:
-    """The variables that the wheel's content may depend on, with their values."""
+    """The variables that the wheel's content may depend on, with their values.
+
+    That is what the build's commands are given, without what is known not to matter. Before there is a plan,
+    `planned` is empty: what plans set follows from their other inputs.
+    """
     dropped = set(leaks(caller, planned))
     inherited = {
         name: value
         for name, value in caller.items()
-        if _MATTERS.fullmatch(name) and not _NO_MATTER.fullmatch(name) and name not in dropped
+        if name not in dropped and not _NO_MATTER.fullmatch(name)
     }
-    return {name: value for name, value in {**inherited, **planned}.items() if not _MANNER.fullmatch(name)}
+    return {
+        _text(name): _text(value)
+        for name, value in {**inherited, **planned}.items()
+        if not _MANNER.fullmatch(name)
+    }
+
+
+def compiler_environment(outcome: Mapping[str, str]) -> dict[str, str]:
+    """Those that compilers read themselves: with others, objects that are there cannot be used."""
+    return {name: value for name, value in outcome.items() if _COMPILERS.fullmatch(name)}
+
+
+def _text(value: str) -> str:
+    """Bytes that are no UTF-8 spelled out, so that they can go into a key."""
+    return value.encode("utf-8", "backslashreplace").decode()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm
-from rocwright.build.run.isolation import outcome_environment
+from rocwright.build.run.isolation import compiler_environment, outcome_environment
 from rocwright.build.run.toolchain import rocm_identity, tools
 from rocwright.build.run.tree import state_digest
 from rocwright.build.units.launch import PART
@@ -28,6 +28,7 @@ class Leftovers:
         self.plan = plan
         self.build = Path(plan.directory) / "build"
         env = outcome_environment(os.environ, plan.env)
+        read = compiler_environment(env)
         # A launcher changes no wheel, but CMake reads its variable only the first time.
         env |= {name: value for name, value in plan.env.items() if name.endswith("_LAUNCHER")}
         self._configuration = state_digest({"python": str(python), "env": env})
@@ -36,11 +37,16 @@ class Leftovers:
         if PART in plan.env:
             # The launcher leaves targets out of commands that ninja takes for the same.
             made_with["part"] = plan.env[PART]
+        if read:
+            made_with["variables"] = read
         self._toolchain = state_digest(made_with)
 
     @property
     def of_another_toolchain(self) -> bool:
-        """Whether its objects are known to come from other compilers or another ROCm, which no ninja sees."""
+        """Whether its objects are known to come from other compilers, variables of theirs or another ROCm.
+
+        No ninja sees that.
+        """
         return self._noted(_COMPILED_WITH) not in (None, self._toolchain)
 
     def unwanted(self) -> Iterator[str]:

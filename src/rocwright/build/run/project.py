@@ -175,7 +175,9 @@ class Build:
         if there:
             venv.pip_uninstall(self.environment, there, log=self.log)
         if self.leftovers.of_another_toolchain:
-            self.note(f"{plan.project}: compilers or ROCm are others than before, so all is compiled anew")
+            self.note(
+                f"{plan.project}: compilers, what they read or ROCm are others, so all is compiled anew"
+            )
         for name in (*plan.removed, *self.leftovers.unwanted()):
             path = self.directory / name
             if self.tree.directory not in path.resolve().parents:

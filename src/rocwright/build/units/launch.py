@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.decide.wanted import CACHES
-from rocwright.build.units import recorder
 from rocwright.errors import UsageError
 from rocwright.system.files import write_text
 
@@ -26,6 +25,8 @@ HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
 # Tells the launchers, and whoever compares builds, for which targets device code is compiled.
 PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
+# Not imported: it needs modules that Windows, where plans for others are made, too, does not have.
+_RECORDER = Path(__file__).with_name("recorder.py")
 
 
 class Launcher(msgspec.Struct, frozen=True):
@@ -168,7 +169,7 @@ def _write_program(path: Path, text: str) -> None:
 
 def _program(launcher: Launcher, units: Path) -> str:
     """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
-    body = Path(recorder.__file__).read_text(encoding="utf-8")
+    body = _RECORDER.read_text(encoding="utf-8")
     first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
     call = (
         f"run(sys.argv[1:], {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"

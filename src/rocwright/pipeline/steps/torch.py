@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 
@@ -14,6 +13,7 @@ from rocwright.build.decide.project import plan_build
 from rocwright.build.decide.recipe import RecipeTable, recipes
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.install import install_rocm
+from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.build.units.launch import part_launchers
 from rocwright.model.project import TORCH
@@ -148,7 +148,7 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             "targets": options.targets,
             "part": part,
             "python": options.interpreter.name,
-            "compiler flags": _caller_flags(os.environ),
+            "environment": outcome_environment(os.environ, {}),
         },
         outputs=wheel_paths,
         summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
@@ -174,14 +174,6 @@ def _be_installed(environment: venv.Environment, wheel: BuiltWheel, log: Path) -
         words = list(map(str, wheel_paths(wheel)))
         venv.pip_install(environment, words, closed=None, options=options, log=log)
         write_text(marker, wheel.sha256)
-
-
-def _caller_flags(caller: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: caller[name]
-        for name in ("CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CXX", "USE_KINETO")
-        if name in caller
-    }
 
 
 def _remove_older(directory: Path, project: str) -> None:

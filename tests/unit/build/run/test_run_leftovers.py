@@ -11,6 +11,7 @@ import pytest
 
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.run.leftovers import Leftovers
 from rocwright.build.run.project import run_build
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install
@@ -118,3 +119,28 @@ def test_cmake_configures_again_when_a_variable_is_another(source: Path, environ
     build(source, environment, CXXFLAGS="-O1")
     assert not (folder / "CMakeCache.txt").exists()
     assert (folder / "unit.o").exists()
+
+
+def test_objects_are_not_used_when_compilers_read_other_variables(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ninja compares command lines, and these variables stand in none."""
+    (source / "build").mkdir()
+    plan = BuildPlan("toy", str(source), "1.0", ("python",), {})
+
+    def of_another_toolchain() -> bool:
+        now = Leftovers(plan, Path(sys.executable), None)
+        said = now.of_another_toolchain
+        now.end()
+        return said
+
+    for name in ("HIPCC_COMPILE_FLAGS_APPEND", "CPLUS_INCLUDE_PATH", "CXXFLAGS", "ODD"):
+        monkeypatch.delenv(name, raising=False)
+    assert not of_another_toolchain()
+    for name in ("HIPCC_COMPILE_FLAGS_APPEND", "CPLUS_INCLUDE_PATH"):
+        monkeypatch.setenv(name, "-O1")
+        assert [of_another_toolchain(), of_another_toolchain()] == [True, False]
+    # CMake puts it into command lines. The other is no text.
+    for name in ("CXXFLAGS", "ODD"):
+        monkeypatch.setenv(name, os.fsdecode(b"-O1 \xff"))
+        assert not of_another_toolchain()
