@@ -17,9 +17,7 @@ SOURCES_ARGS ?=
 BUILD_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
-# Builds are done again when a variable of the environment is another; these are options, not settings. Commands get
-# what is set on make's own command line both as variables and in MAKEFLAGS.
-MAKEOVERRIDES :=
+# Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
 .PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean

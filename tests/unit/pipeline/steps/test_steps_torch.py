@@ -118,6 +118,7 @@ def test_another_login_terminal_or_job_builds_nothing_again(
             "SLURM_JOB_ID",
             "MAX_JOBS",
             "https_proxy",
+            "MAKEFLAGS",
             "MAKELEVEL",
         ),
         # No build has these: plans set their own.
