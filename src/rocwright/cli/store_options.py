@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class StoreOptions:
     def opened(self, *, new: bool = False) -> ObjectStore:
         """The store; raises `UsageError` for a folder that is not there, unless a `new` one may be made."""
         store = open_store(self.store, max_age=self.channels().max_age)
-        if not new and isinstance(store, LocalStore) and not store.root.is_dir():
+        if not new and isinstance(store, LocalStore) and not os.path.lexists(store.root):
             raise UsageError(
                 f"there is no store {self.store}",
                 next_step="say where it is with --store; `rocwright set create` makes one",
