@@ -3,8 +3,8 @@
 What a shell starts in the background, or under nohup, ignores Ctrl-C or the end of the terminal, and so do
 its children: commands that a test interrupts would go on for ever.
 
-With -q a run says a line for each tenth of its tests instead of a letter for each test, and sums up at the
-end what it skipped for want of what.
+With -q a run says a line for each tenth of its tests and for each that failed, instead of a letter for each
+test, and sums up at the end what it skipped for want of what.
 """
 
 from __future__ import annotations
@@ -31,9 +31,15 @@ class Tenths:
         self.reporter, self.begun, self.done, self.said = reporter, time.monotonic(), 0, 0
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        if report.failed or (report.passed and report.when != "call"):
+        if report.passed and report.when != "call":
             return None
+        if report.failed:
+            return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
         return report.outcome, "", ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._say(f"failed  {report.nodeid}")
 
     def pytest_runtest_logfinish(self) -> None:
         self.done += 1
@@ -42,8 +48,11 @@ class Tenths:
         if tenths > self.said:
             self.said = tenths
             seconds = time.monotonic() - self.begun
-            self.reporter.ensure_newline()
-            self.reporter.write_line(f"{tenths * 10:>4} %  {self.done:>6} tests  {seconds:>4.0f} s")
+            self._say(f"{tenths * 10:>4} %  {self.done:>6} tests  {seconds:>4.0f} s")
+
+    def _say(self, line: str) -> None:
+        self.reporter.ensure_newline()
+        self.reporter.write_line(line)
 
 
 @pytest.hookimpl(trylast=True)
