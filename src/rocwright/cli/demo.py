@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_demo import finished, say_beginning, show
 from rocwright.data import load_table
 from rocwright.model.gpu import parse_targets
@@ -31,7 +32,7 @@ def demo(
     rocm_version: str | None = None,
     family: str | None = None,
     targets: str | None = None,
-    jobs: int | None = None,
+    jobs: OptionalCount = None,
     refresh: bool = False,
     json: Annotated[bool, Parameter(name="--json")] = False,
     list_steps: bool = False,
@@ -73,7 +74,7 @@ def demo(
         rocm_prefix=rocm_prefix.resolve() if rocm_prefix else None,
         rocm_version=rocm_version,
         family=family,
-        jobs=available_cores() if jobs is None else jobs,
+        jobs=jobs or available_cores(),
         refresh=refresh,
         own=True,
     )

@@ -43,10 +43,6 @@ def preflight(options: RunOptions) -> None:
     `MissingTool` names every program that this machine lacks, `InvalidTarget` what the distribution's
     compiler makes no code for, `UsageError` and `InvalidInput` options that cannot be met.
     """
-    if options.jobs < 1:
-        raise UsageError(
-            f"--jobs {options.jobs}: nothing would ever be done", next_step="give --jobs 1 or more"
-        )
     if options.family is not None:
         normal(options.family)
     if options.rocm_prefix is None:
