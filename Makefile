@@ -15,12 +15,14 @@ SDK_ARGS ?=
 CHECK_ARGS ?=
 SOURCES_ARGS ?=
 BUILD_ARGS ?=
+HEAD ?= HEAD
+COMPARE_ARGS ?=
 HISTORY_ARGS ?=
 FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -55,6 +57,9 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 
 conformance: $(VENV)/.dev  ## every row of the documents that rocwright works by; prints how many were run, checked, rendered, explained
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(SLOWEST) tests/conformance
+
+compare: $(VENV)/.dev  ## two commits at every door: what commands print, how they end, what they write (BASE=commit, HEAD=commit)
+	@cd tests && $(abspath $(BIN))/python -m real.doors.compare $(BASE) $(HEAD) $(COMPARE_ARGS)
 
 history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
