@@ -114,31 +114,34 @@ def _helps(side: Side, room: Path) -> Iterator[tuple[str, Seen]]:
         yield f"{side.plain(line)} --help", side.run(f"{line} --help", room)
 
 
-def _cases(side: Side, lines: Iterable[str], demo: Path, room: Path) -> Iterator[tuple[str, Seen]]:
+def _cases(side: Side, table: dict[str, Any], demo: Path, room: Path) -> Iterator[tuple[str, Seen]]:
     shutil.copytree(demo / "store", room / "store", copy_function=os.link, symlinks=True)
     known: dict[tuple[str, int, int], str] = {}
-    before = _files(room, side.plain, known)
-    for line in lines:
+    passed_over = re.compile("|".join(table["passed_over"]))
+    before = _files(room, side, passed_over, known)
+    for line in table["lines"]:
         seen = side.run(line, room, DEMO=str(demo))
-        after = _files(room, side.plain, known)
+        after = _files(room, side, passed_over, known)
         seen.files = {name: text for name, text in after.items() if before.get(name) != text}
         seen.files |= dict.fromkeys(before.keys() - after.keys(), "gone")
         before = after
         yield line, seen
 
 
-def _files(room: Path, plain: Plain, known: dict[tuple[str, int, int], str]) -> dict[str, str]:
+def _files(
+    room: Path, side: Side, passed_over: re.Pattern[str], known: dict[tuple[str, int, int], str]
+) -> dict[str, str]:
     """Path to digest, of texts without what differs from run to run; `known` spares reading a file again."""
     found = {}
     for path in sorted(room.rglob("*")):
-        if path.is_symlink() or not path.is_file():
+        if path.is_symlink() or not path.is_file() or passed_over.search(str(path)):
             continue
         facts = path.stat()
         key = (str(path), facts.st_ino, facts.st_mtime_ns)
         if key not in known:
-            text = plain(path.read_text(errors="replace")) if path.name.endswith(_TEXT) else None
+            text = side.plain(path.read_text(errors="replace")) if path.name.endswith(_TEXT) else None
             known[key] = sha256_file(path) if text is None else hashlib.sha256(text.encode()).hexdigest()
-        found[plain(path.relative_to(room).as_posix())] = known[key][:16]
+        found[side.plain(path.relative_to(room).as_posix())] = known[key][:16]
     return found
 
 
@@ -198,22 +201,27 @@ def differences(
             yield case, changed, {one.reason for one in found if one} if all(found) else set()
 
 
-def results(side: Side, table: dict[str, Any], work: Path, *, quick: bool) -> dict[str, Seen]:
+def results(side: Side, base: Side, table: dict[str, Any], work: Path, *, quick: bool) -> dict[str, Seen]:
     """What one commit does at all doors, from the work directory where it is known."""
     kept = work / f"seen-{side.commit[:12]}{'-quick' if quick else ''}.json"
     if kept.exists():
         return {case: Seen(**seen) for case, seen in json.loads(kept.read_text()).items()}
-    side.prepare()
     demo, room = work / "demo", work / "room"
     if not (demo / "store").exists():
-        print(f"making the demo with {side.commit[:12]}", flush=True)
-        _call(str(side.clone / ".venv/bin/rocwright"), "demo", "--work-dir", str(demo))
+        base.prepare()
+        subprocess.run(
+            [base.clone / ".venv/bin/rocwright", "demo", "--work-dir", demo], check=True, capture_output=True
+        )
+    side.prepare()
     shutil.rmtree(room, ignore_errors=True)
     room.mkdir()
     seen = dict(_helps(side, room))
-    seen |= dict(_cases(side, table["lines"], demo, room))
+    seen |= dict(_cases(side, table, demo, room))
     if not quick:
         seen |= dict(_documented(side, work / "documents"))
+    if side != base:
+        # It has been taken up by another commit.
+        shutil.rmtree(demo)
     kept.write_text(json.dumps({case: asdict(one) for case, one in seen.items()}, indent=1))
     return seen
 
@@ -236,7 +244,8 @@ def main(arguments: list[str] | None = None) -> int:
     commits = [_call("git", "-C", str(REPOSITORY), "rev-parse", name) for name in (asked.base, asked.head)]
     here = [{"pattern": re.escape(str(path)), "becomes": f"<{path.name}>"} for path in (clone, work)]
     plain = Plain([*here, *table["plain"]])
-    old, new = (results(Side(clone, commit, plain), table, work, quick=asked.quick) for commit in commits)
+    base, head = (Side(clone, commit, plain) for commit in commits)
+    old, new = (results(side, base, table, work, quick=asked.quick) for side in (base, head))
     reasons = [Reason(**row) for row in table["difference"]]
     told = list(differences(old, new, reasons))
     for case, changed, why in told:
