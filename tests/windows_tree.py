@@ -19,7 +19,7 @@ import zstandard
 
 from needs import need
 from oracle.fat_library import bundle, code_object
-from rocwright.binary.kpack import ArchiveWriter, Entry
+from rocwright.device_code.kpack import ArchiveWriter, Entry
 
 COMPILER = "x86_64-w64-mingw32-gcc"
 VERSION = "7.0.2"

@@ -25,7 +25,7 @@ from oracle.splitting import Split
 from rocwright.binary.elf import read_elf
 from rocwright.binary.patch import apply_patch
 from rocwright.binary.rpath import plan_rpath
-from rocwright.binary.split import Kept
+from rocwright.device_code.split import Kept
 
 pytestmark = needs("gcc", "readelf", "strip", "objcopy")
 

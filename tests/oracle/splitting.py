@@ -18,10 +18,10 @@ from pathlib import Path
 from oracle import elf_compare, fatbin_walk, loader
 from oracle.elf_image import INTERP, read_image
 from oracle.kpack_reader import Kpack, read_kpack
-from rocwright.binary.archives import Stored, store
-from rocwright.binary.kpack import Marker
-from rocwright.binary.split import Kept, plan_library
 from rocwright.binary.view import mapped
+from rocwright.device_code.archives import Stored, store
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.split import Kept, plan_library
 
 GROUP = "fat"
 SEARCH = "../.kpack/fat_@GFXARCH@.kpack"

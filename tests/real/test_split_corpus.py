@@ -14,12 +14,12 @@ import pytest
 from needs import find_llvm_tool, needs
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
 from real import corpus_rows
-from rocwright.build.split.wheel import split_wheel
-from rocwright.check.kpack.verify import verify
+from rocwright.device_code.tree.library import split_library
+from rocwright.device_code.tree.merge import merge_trees
+from rocwright.device_code.tree.split import split_tree
+from rocwright.device_code.verify.verify import verify
+from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.model.gpu import base_targets
-from rocwright.sdk.device.library import split_library
-from rocwright.sdk.device.merge import merge_trees
-from rocwright.sdk.device.split import split_tree
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from rocwright.binary.view import View
 from rocwright.errors import InvalidElf
 
 MAGIC = b"\x7fELF"
+# The section of a library that holds its device code; nothing may be written over it, whoever edits the file.
+HIP_FATBIN = ".hip_fatbin"
 SUPPORTED = MAGIC + b"\2\1"  # 64-bit, little-endian
 EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 PHDR = struct.Struct("<IIQQQQQQ")

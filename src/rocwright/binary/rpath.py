@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rocwright.binary import elf as fmt
-from rocwright.binary import fatbin
 from rocwright.binary.dynamic import new_tables, pack_dynamic, slots
 from rocwright.binary.elf import Elf
 from rocwright.binary.last_segment import has_extensible_end, in_last_segment
@@ -51,7 +50,7 @@ def plan_rpath(elf: Elf, entries: Sequence[str]) -> BytePatch | None:
         return BytePatch(((place, pack_dynamic(kept, slots(elf))),), elf.size)
     tables = new_tables(elf, wanted)
     # The slot of a dispensable header is worth more to a split of device code, which may come later.
-    dropped = None if fatbin.SECTION in elf.sections and has_extensible_end(tables) else expendable(elf)
+    dropped = None if fmt.HIP_FATBIN in elf.sections and has_extensible_end(tables) else expendable(elf)
     if dropped is None and has_extensible_end(tables):
         return in_last_segment(tables)
     return in_new_segment(tables, dropped)

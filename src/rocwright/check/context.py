@@ -8,7 +8,6 @@ from functools import cached_property
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from rocwright.check.contract import ContractTable, Terms, terms_of
 from rocwright.check.environments import Environment, environments_of
@@ -118,11 +117,3 @@ def parsed_requirements(facts: Facts) -> list[Requirement]:
 def required_name(requirement: Requirement) -> str:
     """The canonical name of what is required."""
     return str(canonicalize_name(requirement.name))
-
-
-def exact_version(requirement: Requirement) -> str | None:
-    """The version of a `==` pin without wildcard, normalised; None for any other specifier."""
-    specifiers = list(requirement.specifier)
-    if len(specifiers) != 1 or specifiers[0].operator != "==" or specifiers[0].version.endswith("*"):
-        return None
-    return str(Version(specifiers[0].version))

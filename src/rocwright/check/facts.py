@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rocwright.binary.kpack import Marker
+from rocwright.device_code.kpack import Marker
 
 
 @dataclass(frozen=True)

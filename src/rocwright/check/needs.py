@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rocwright.check.context import Context, exact_version, parsed_requirements
+from rocwright.check.context import Context, parsed_requirements
 from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Provider
+from rocwright.wheel.metadata import exact_version
 
 _SHOWN = 3
 

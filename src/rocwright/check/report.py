@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 import msgspec
 
 from rocwright.check.sizes import SizeChange, SizeTable
-from rocwright.errors import ContractBroken
-from rocwright.model.findings import Finding, Severity, Waiver, refused
+from rocwright.model.findings import Finding, Waiver, count, refusal, refused
 
 REPORT_SCHEMA = "rocwright.report/2"
-
-
-def count(findings: Iterable[Finding], severity: Severity) -> int:
-    """How many findings are of one severity."""
-    return sum(finding.severity == severity for finding in findings)
-
-
-def refusal(findings: Iterable[Finding], where: str, next_step: str) -> ContractBroken:
-    """The error that lists every finding that is one."""
-    broken = [str(finding) for finding in findings if finding.severity == "error"]
-    return ContractBroken(f"{len(broken)} errors in {where}:\n" + "\n".join(broken), next_step=next_step)
 
 
 class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

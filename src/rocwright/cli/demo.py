@@ -11,9 +11,9 @@ from cyclopts import Parameter
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_demo import finished, say_beginning, show
 from rocwright.data import load_table
+from rocwright.engine.run import run
 from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.demo import demo_graph, preflight, record_demo
-from rocwright.pipeline.local import run
 from rocwright.pipeline.options import RunOptions, Workspace, default_cache
 from rocwright.system import console
 from rocwright.system.cores import available_cores

@@ -9,22 +9,22 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from rocwright.binary.archives import DEFAULT_LEVEL
-from rocwright.build.split.merge import merge_wheels
-from rocwright.build.split.wheel import WheelSplit, split_wheel
-from rocwright.check.kpack.verify import verify as verify_paths
 from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.cli.targets import given_targets
+from rocwright.device_code.archives import DEFAULT_LEVEL
+from rocwright.device_code.tree.code import Listing, list_device_code
+from rocwright.device_code.tree.extract import extract as extract_code
+from rocwright.device_code.tree.library import LibrarySplit, split_library
+from rocwright.device_code.tree.merge import merge_trees
+from rocwright.device_code.tree.names import printable
+from rocwright.device_code.tree.split import TreeSplit, split_tree
+from rocwright.device_code.verify.verify import verify as verify_paths
+from rocwright.device_code.wheel.merge import merge_wheels
+from rocwright.device_code.wheel.wheel import WheelSplit, split_wheel
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets
-from rocwright.sdk.device.code import Listing, list_device_code
-from rocwright.sdk.device.extract import extract as extract_code
-from rocwright.sdk.device.library import LibrarySplit, split_library
-from rocwright.sdk.device.merge import merge_trees
-from rocwright.sdk.device.names import printable
-from rocwright.sdk.device.split import TreeSplit, split_tree
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 

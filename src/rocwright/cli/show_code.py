@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rocwright.sdk.device.code import SPLIT, DeviceFile
-from rocwright.sdk.device.names import printable
+from rocwright.device_code.tree.code import SPLIT, DeviceFile
+from rocwright.device_code.tree.names import printable
 from rocwright.system import console
 
 

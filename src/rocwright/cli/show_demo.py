@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rocwright.pipeline.local import RunReport, StepRecord
+from rocwright.engine.run import RunReport, StepRecord
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.promote import Released
 from rocwright.pipeline.steps.stage import StagedSet

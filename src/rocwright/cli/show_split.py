@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rocwright.build.split.merge import WheelMerge
-from rocwright.build.split.wheel import WheelSplit
-from rocwright.sdk.device.library import LibrarySplit
-from rocwright.sdk.device.split import TreeSplit
-from rocwright.sdk.device.tree import Part
+from rocwright.device_code.tree.library import LibrarySplit
+from rocwright.device_code.tree.split import TreeSplit
+from rocwright.device_code.tree.tree import Part
+from rocwright.device_code.wheel.merge import WheelMerge
+from rocwright.device_code.wheel.wheel import WheelSplit
 from rocwright.system import console
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from rocwright.build.split.wheel import split_wheel
 from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.show_wheel import show_about
+from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError
 from rocwright.pipeline.wheel_about import about_wheel
 from rocwright.system import console

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.build.shards.merge import MergedParts, Part, merge_parts
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.targets import given_targets
+from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
 from rocwright.errors import UsageError
 from rocwright.system import console
 from rocwright.system.cores import available_cores

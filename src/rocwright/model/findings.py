@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import InvalidData, UsageError
+from rocwright.errors import ContractBroken, InvalidData, UsageError
 
 Severity = Literal["error", "warning"]
 _SHOWN = 3
@@ -61,6 +61,17 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             return ""
         more = len(self.members) - _SHOWN
         return ", ".join(self.members[:_SHOWN]) + (f" and {more} more" if more > 0 else "") + ": "
+
+
+def count(findings: Iterable[Finding], severity: Severity) -> int:
+    """How many findings are of one severity."""
+    return sum(finding.severity == severity for finding in findings)
+
+
+def refusal(findings: Iterable[Finding], where: str, next_step: str) -> ContractBroken:
+    """The error that lists every finding that is one."""
+    broken = [str(finding) for finding in findings if finding.severity == "error"]
+    return ContractBroken(f"{len(broken)} errors in {where}:\n" + "\n".join(broken), next_step=next_step)
 
 
 class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,6 +12,9 @@ import msgspec
 
 from rocwright.build.decide.recipe import recipes
 from rocwright.compat.doctor.building import PROGRAMS
+from rocwright.engine.graph import Graph, Step, make_graph
+from rocwright.engine.record import digest
+from rocwright.engine.run import RunReport
 from rocwright.errors import InvalidInput, MissingTool, UsageError
 from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
 from rocwright.model.manifest import canonical_json
@@ -19,14 +22,11 @@ from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline.cells.portable import portable
 from rocwright.pipeline.define.jobs import make_jobs
 from rocwright.pipeline.define.kinds import Kind, kinds
-from rocwright.pipeline.graph import Graph, Step, make_graph
-from rocwright.pipeline.local import RunReport
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import values
 from rocwright.pipeline.records.plans import plan_key
 from rocwright.pipeline.records.values import Machine, Record
 from rocwright.pipeline.records.written import write_record
-from rocwright.pipeline.state import digest
 from rocwright.pipeline.steps.of_cell import steps_of_kind
 from rocwright.pipeline.tell.find import find_run
 from rocwright.pipeline.tell.page import run_page

@@ -10,9 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.check.facts import ElfFacts, Facts, PeFacts
 from rocwright.check.gather import gather
+from rocwright.device_code.tree.code import ARCHIVE, DeviceFile, list_device_code
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.model.gpu import in_order
-from rocwright.sdk.device.code import ARCHIVE, DeviceFile, list_device_code
 
 _C, _CXX = "GLIBC_", "GLIBCXX_"
 _LARGEST = 10

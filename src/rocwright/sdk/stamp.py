@@ -39,7 +39,7 @@ NAME = ".rocwright-sdk.json"
 _RACY_NS = 2_000_000_000
 # Digests of more than this would cost every rerun more than waiting once costs the first run.
 _MOST_RACY_BYTES = 64 << 20
-_ROOMS = ("sdk", "binary", "wheel", "system", "model", "data")
+_ROOMS = ("sdk", "device_code", "binary", "wheel", "system", "model", "data")
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 

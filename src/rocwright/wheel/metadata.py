@@ -214,3 +214,11 @@ def render_entry_points(groups: Mapping[str, Mapping[str, str]]) -> bytes:
                 raise InvalidInput(f"entry point {text!r} is empty or has more than one line")
         parts.append(f"[{group}]\n" + "".join(f"{name} = {entries[name]}\n" for name in sorted(entries)))
     return "\n".join(parts).encode()
+
+
+def exact_version(requirement: Requirement) -> str | None:
+    """The version of a `==` pin without wildcard, normalised; None for any other specifier."""
+    specifiers = list(requirement.specifier)
+    if len(specifiers) != 1 or specifiers[0].operator != "==" or specifiers[0].version.endswith("*"):
+        return None
+    return str(Version(specifiers[0].version))

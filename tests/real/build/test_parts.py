@@ -18,9 +18,9 @@ from oracle.fatbin_walk import walk
 from real.build.conftest import FOLDERS, Builder
 from real.conftest import Demo
 from rocwright.binary.elf import read_elf
-from rocwright.binary.same_host import host_differences
 from rocwright.binary.view import mapped
-from rocwright.build.split.wheel import split_wheel
+from rocwright.device_code.same_host import host_differences
+from rocwright.device_code.wheel.wheel import split_wheel
 
 ALL = "gfx906,gfx90a,gfx1030"
 LIBRARY = "torch/lib/libtorch_hip.so"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from rocwright.binary.fatbin import Bundle, CodeObject, read_bundles, targets
+from rocwright.device_code.fatbin import Bundle, CodeObject, read_bundles, targets
 from rocwright.errors import InvalidBundle
 
 HOST = "host-x86_64-unknown-linux-gnu-"

@@ -14,7 +14,7 @@ from oracle import splitting
 from oracle.elf_image import INTERP, NOTE, PHDR, PROPERTY, RELRO, read_image
 from oracle.fat_library import build_library, bundle, code_object
 from oracle.splitting import Split
-from rocwright.binary.split import Kept
+from rocwright.device_code.split import Kept
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 

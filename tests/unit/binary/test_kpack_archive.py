@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from oracle.kpack_reader import parse_marker as oracle_marker
 from oracle.kpack_reader import read_kpack
-from rocwright.binary.kpack import (
+from rocwright.binary.view import Mapped
+from rocwright.device_code.kpack import (
     ArchiveWriter,
     Entry,
     Marker,
@@ -26,7 +27,6 @@ from rocwright.binary.kpack import (
     parse_marker,
     read_archive,
 )
-from rocwright.binary.view import Mapped
 from rocwright.errors import InvalidArchive, InvalidInput, RocwrightError
 
 CODES = [b"first" * 900, b"", b"third" * 2000]

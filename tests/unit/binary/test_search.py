@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rocwright.binary.inside import spooled, window
-from rocwright.binary.kpack import Marker
-from rocwright.binary.search import archives_among, archives_on_disk, installed_at
 from rocwright.binary.view import Mapped
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.search import archives_among, archives_on_disk, installed_at
 from rocwright.errors import InvalidInput
 
 MARKER = Marker(("../.kpack/blas_@GFXARCH@.kpack",), "lib/libblas.so")

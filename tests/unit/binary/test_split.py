@@ -18,10 +18,10 @@ from oracle import loader, splitting
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.kpack_reader import read_kpack
 from oracle.splitting import SEARCH, Split
-from rocwright.binary.archives import store
-from rocwright.binary.kpack import Marker
-from rocwright.binary.split import Kept, plan_library
 from rocwright.binary.view import mapped
+from rocwright.device_code.archives import store
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.split import Kept, plan_library
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 

@@ -16,8 +16,8 @@ from needs import needs
 from oracle import splitting
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, ccob, code_object
-from rocwright.binary.split import Kept
 from rocwright.binary.view import mapped
+from rocwright.device_code.split import Kept
 from rocwright.errors import InvalidBundle, InvalidElf, InvalidInput, RocwrightError
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")

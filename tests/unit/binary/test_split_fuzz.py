@@ -26,7 +26,7 @@ from oracle import splitting
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.splitting import Split
-from rocwright.binary.split import Kept
+from rocwright.device_code.split import Kept
 from rocwright.errors import RocwrightError
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")

@@ -14,7 +14,7 @@ from oracle import splitting
 from oracle.fat_library import Wrapper, build_library, bundle, ccob, code_object
 from oracle.kpack_reader import read_kpack
 from oracle.splitting import Split
-from rocwright.binary.split import Kept
+from rocwright.device_code.split import Kept
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 

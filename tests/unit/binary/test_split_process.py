@@ -15,10 +15,10 @@ import pytest
 
 from needs import needs
 from oracle.fat_library import build_library, bundle, ccob, code_object
-from rocwright.binary.archives import store
-from rocwright.binary.kpack import Marker
-from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import Mapped, mapped
+from rocwright.device_code.archives import store
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.split import LibraryPlan, plan_library
 
 pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 
@@ -26,9 +26,9 @@ pytestmark = needs("gcc", "objcopy", "readelf", "strip")
 SPLIT = """
 import resource, sys
 from pathlib import Path
-from rocwright.binary.kpack import Marker
-from rocwright.binary.archives import store
-from rocwright.binary.split import plan_library
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.archives import store
+from rocwright.device_code.split import plan_library
 from rocwright.binary.view import mapped
 from rocwright.errors import RocwrightError
 

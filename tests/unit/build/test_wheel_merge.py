@@ -17,10 +17,10 @@ from fat_wheels import ALPHA, BETA, GAMMA, METADATA, VERSION, content, fat_bytes
 from fat_wheels import write as write_fat
 
 from oracle import loader
-from rocwright.build.split.merge import MergedWheel, WheelMerge, merge_wheels
-from rocwright.build.split.wheel import split_wheel
-from rocwright.check.kpack.verify import verify
 from rocwright.cli import main
+from rocwright.device_code.verify.verify import verify
+from rocwright.device_code.wheel.merge import MergedWheel, WheelMerge, merge_wheels
+from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import InvalidInput, InvalidWheel, UsageError
 from rocwright.wheel.read import open_wheel, verify_record
 

@@ -12,8 +12,8 @@ from fat_wheels import write as write_fat
 
 from oracle.fat_library import DEVICE, Wrapper, build_library, bundle, code_object
 from oracle.kpack_reader import parse_marker
-from rocwright.build.split import scan as wheel_scan
-from rocwright.build.split.wheel import Left, WheelSplit, split_wheel
+from rocwright.device_code.wheel import scan as wheel_scan
+from rocwright.device_code.wheel.wheel import Left, WheelSplit, split_wheel
 from rocwright.errors import InvalidBundle, InvalidInput, InvalidWheel, UsageError
 
 DEVICES = {

@@ -16,8 +16,8 @@ from fat_wheels import ALPHA, BETA, FILENAME, GAMMA, VERSION, fat_bytes, usual
 from fat_wheels import write as write_fat
 
 from oracle import loader
-from rocwright.build.split.wheel import split_wheel
 from rocwright.cli import main
+from rocwright.device_code.wheel.wheel import split_wheel
 
 # Many processes of git, pip or compilers: seconds each.
 pytestmark = pytest.mark.slow

@@ -13,11 +13,11 @@ import zstandard
 
 from oracle.elf_image import read_image
 from oracle.fat_library import build_library, bundle, code_object
-from rocwright.binary.archives import store
 from rocwright.binary.elf import Section, read_elf
-from rocwright.binary.kpack import ArchiveWriter, Entry, Marker, pack_marker
-from rocwright.binary.split import LibraryPlan, plan_library
 from rocwright.binary.view import mapped
+from rocwright.device_code.archives import store
+from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker
+from rocwright.device_code.split import LibraryPlan, plan_library
 
 KERNEL = "lib/libfat.so"
 SEARCH = "../.kpack/fat_@GFXARCH@.kpack"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rocwright.binary.kpack import Marker
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts, Headers, Member
@@ -14,6 +13,7 @@ from rocwright.check.report import Report
 from rocwright.check.rules import SET_RULES
 from rocwright.check.run import judge
 from rocwright.data import load_table
+from rocwright.device_code.kpack import Marker
 
 LINUX = "cp311-cp311-linux_x86_64"
 PURE = "py3-none-any"

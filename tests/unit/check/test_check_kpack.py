@@ -30,10 +30,10 @@ from kpack_cases import (
 )
 
 from oracle.fat_library import build_library, linkers
-from rocwright.binary.kpack import Marker, pack_marker, read_archive
 from rocwright.binary.view import mapped
-from rocwright.check.kpack.report import KpackReport
-from rocwright.check.kpack.verify import verify
+from rocwright.device_code.kpack import Marker, pack_marker, read_archive
+from rocwright.device_code.verify.report import KpackReport
+from rocwright.device_code.verify.verify import verify
 from rocwright.errors import ContractBroken, InvalidInput
 
 
@@ -500,7 +500,7 @@ def test_a_bomb_takes_no_memory(case: Case) -> None:
     frame = b"".join(packer.compress(bytes(1 << 22)) for _ in range(size >> 22)) + packer.flush()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     path = case.archive("gfx942")
-    from rocwright.binary.kpack import ArchiveWriter, Entry
+    from rocwright.device_code.kpack import ArchiveWriter, Entry
 
     with path.open("wb") as stream:
         writer = ArchiveWriter(stream, "fat", "gfx942")

@@ -29,11 +29,11 @@ from kpack_cases import (
 )
 
 from oracle.fat_library import bundle, ccob
-from rocwright.binary.kpack import Marker
-from rocwright.build.split.wheel import split_wheel
-from rocwright.check.kpack.report import RULES, KpackReport
-from rocwright.check.kpack.verify import verify
-from rocwright.sdk.device.split import split_tree
+from rocwright.device_code.kpack import Marker
+from rocwright.device_code.tree.split import split_tree
+from rocwright.device_code.verify.report import RULES, KpackReport
+from rocwright.device_code.verify.verify import verify
+from rocwright.device_code.wheel.wheel import split_wheel
 
 DATABASE = "lib/rocblas/library/TensileLibrary_Type_HH_gfx942.co"
 IMAGE = "lib/aotriton.images/amd-gfx11xx/flash.aks2"

@@ -16,13 +16,13 @@ from gather_wheels import write
 from kpack_cases import code, with_plain_archive, write_archive
 
 from oracle.fat_library import build_library, bundle, ccob
-from rocwright.binary.kpack import ArchiveWriter, Entry, Marker, pack_marker
 from rocwright.binary.view import Mapped
 from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts, WrongCode
 from rocwright.check.gather import gather, members, skim
 from rocwright.check.gather.look import Found, Look
 from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView
+from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker
 from rocwright.errors import InvalidInput
 from rocwright.wheel.inflate import Cursor, PackedMember
 

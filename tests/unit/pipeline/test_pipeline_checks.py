@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocwright.engine.graph import Inputs, Step, make_graph
+from rocwright.engine.run import run
 from rocwright.errors import ContractBroken, MissingTool
 from rocwright.pipeline.demo import demo_graph
-from rocwright.pipeline.graph import Inputs, Step, make_graph
-from rocwright.pipeline.local import run
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.checking import Checked, check_rocm_step, check_step
 from rocwright.pipeline.steps.upload import upload_rocm_step

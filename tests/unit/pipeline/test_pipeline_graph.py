@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocwright.engine import record as state
+from rocwright.engine.graph import Inputs, Step, make_graph
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
-from rocwright.pipeline import state
 from rocwright.pipeline.demo import demo_graph
-from rocwright.pipeline.graph import Inputs, Step, make_graph
 from rocwright.pipeline.options import RunOptions, Workspace
 
 

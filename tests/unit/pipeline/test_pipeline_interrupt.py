@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 import msgspec
 from rocwright import cli
-from rocwright.pipeline import local
-from rocwright.pipeline.graph import Step, make_graph
+from rocwright.engine import run as local
+from rocwright.engine.graph import Step, make_graph
 from rocwright.system import process
 
 class Value(msgspec.Struct, frozen=True):

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from rocwright.engine import record as state
+from rocwright.engine import run as local
+from rocwright.engine.graph import Graph, Inputs, Step, make_graph
 from rocwright.errors import CommandFailed, RocwrightError
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
-from rocwright.pipeline import local, state
-from rocwright.pipeline.graph import Graph, Inputs, Step, make_graph
 
 
 class Value(msgspec.Struct, frozen=True):

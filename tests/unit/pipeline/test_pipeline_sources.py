@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocwright.engine.graph import Inputs
+from rocwright.engine.run import RunReport, run
 from rocwright.errors import IntegrityError
 from rocwright.pipeline.demo import demo_graph
-from rocwright.pipeline.graph import Inputs
-from rocwright.pipeline.local import RunReport, run
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.sources import LockedSources, SourceTree
 from rocwright.sources.lock import read_lock

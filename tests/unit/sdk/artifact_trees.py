@@ -24,8 +24,8 @@ import pytest
 from packaging.metadata import Metadata, parse_email
 
 from oracle.fat_library import bundle
+from rocwright.device_code.tree.split import split_tree
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.device.split import split_tree
 from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.release import Packaging

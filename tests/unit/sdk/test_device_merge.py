@@ -19,10 +19,10 @@ from split_trees import (
 )
 
 from oracle.fat_library import bundle
+from rocwright.device_code.tree.merge import merge_trees
+from rocwright.device_code.tree.split import split_tree
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
-from rocwright.sdk.device.merge import merge_trees
-from rocwright.sdk.device.split import split_tree
 
 
 @pytest.fixture(scope="module")

@@ -30,9 +30,9 @@ from split_trees import (
 from oracle.elf_compare import compare
 from oracle.fat_library import Wrapper, bundle
 from oracle.kpack_reader import read_kpack
+from rocwright.device_code.tree.split import split_tree
+from rocwright.device_code.tree.tree import Part, Remark
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidInput, UsageError
-from rocwright.sdk.device.split import split_tree
-from rocwright.sdk.device.tree import Part, Remark
 
 
 @pytest.fixture(scope="module")
@@ -536,7 +536,7 @@ def test_what_a_killed_run_left_is_replaced(prefix: Path, tmp_path: Path) -> Non
 def test_a_write_that_fails_leaves_nothing(prefix: Path, tmp_path: Path, limit: int) -> None:
     # A limit on the size of files stands in for a full disk.
     write(prefix / "large", "x" * 30_000)
-    words = "import sys, pathlib; from rocwright.sdk.device.split import split_tree; "
+    words = "import sys, pathlib; from rocwright.device_code.tree.split import split_tree; "
     words += "split_tree(*map(pathlib.Path, sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-B", "-c", words, str(prefix), str(tmp_path / "out")],

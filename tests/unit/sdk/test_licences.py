@@ -11,8 +11,8 @@ import zstandard
 from packaging.licenses import canonicalize_license_expression
 from packaging.metadata import Metadata as StrictMetadata
 
-from rocwright.binary.kpack import ArchiveWriter, Entry
 from rocwright.data import parse_table
+from rocwright.device_code.kpack import ArchiveWriter, Entry
 from rocwright.errors import InvalidArchive, InvalidData
 from rocwright.sdk.legal.licences import (
     LicenceTable,

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.kpack import SUFFIX, parse_marker
-from rocwright.binary.search import archives_among
 from rocwright.build.fat.table import FatTable
 from rocwright.build.fat.tree import Found, Library, read_native
+from rocwright.device_code.host import MARKER_SECTION
+from rocwright.device_code.kpack import SUFFIX, parse_marker
+from rocwright.device_code.search import archives_among
 from rocwright.model.patterns import any_pattern, fits
 
 

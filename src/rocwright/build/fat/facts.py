@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
-from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.inside import spooled
 from rocwright.binary.pe import read_pe
 from rocwright.build.members import kept_members, recorded_digests
+from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidWheel
 from rocwright.system.parallel import in_order
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, read_member

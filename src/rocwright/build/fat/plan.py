@@ -18,7 +18,7 @@ from rocwright.build.fat.table import FatTable, fat_table
 from rocwright.build.fat.tree import RocmFiles, read_rocm
 from rocwright.build.fat.values import FatPlan
 from rocwright.build.fat.windows import ForWindows
-from rocwright.build.split.extras import offered
+from rocwright.device_code.wheel.extras import offered
 from rocwright.errors import InvalidWheel, UsageError
 
 _TORCH = "torch"

@@ -13,7 +13,7 @@ from rocwright.binary.splice import Copy, Splice
 from rocwright.build.fat.bill import PATH
 from rocwright.build.fat.values import BundledFile, FatPlan, WheelChange
 from rocwright.build.members import kept_members, recorded_digests, take
-from rocwright.build.split.outputs import publish, workspace
+from rocwright.device_code.wheel.outputs import publish, workspace
 from rocwright.system.files import require_space
 from rocwright.wheel.read import WheelMember, open_wheel
 from rocwright.wheel.source import BytesSource, FileSource

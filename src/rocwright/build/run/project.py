@@ -21,7 +21,7 @@ from rocwright.build.run.importing import require_import
 from rocwright.build.run.isolation import leaks
 from rocwright.build.run.leftovers import Leftovers
 from rocwright.build.run.tree import SourceTree, clean_up, held_tree
-from rocwright.build.split.wheel import split_wheel
+from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
 from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file

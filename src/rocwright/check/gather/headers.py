@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rocwright.binary.fatbin import Bundle, peek
-from rocwright.binary.kpack import PLAIN, Contents, Entry, read_contents
-from rocwright.binary.unpack import unpacked_at
 from rocwright.binary.view import View
 from rocwright.check.facts import Archive, WrongCode
 from rocwright.check.gather.skim import FIRST_BLOCK, frame_head
+from rocwright.device_code.fatbin import Bundle, peek
+from rocwright.device_code.kpack import PLAIN, Contents, Entry, read_contents
+from rocwright.device_code.unpack import unpacked_at
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch

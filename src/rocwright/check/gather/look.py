@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rocwright.binary import elf as fmt
-from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.binary.fatbin import PACKED_MAGIC, scan_bundles
-from rocwright.binary.host import MARKER_SECTION
-from rocwright.binary.kpack import MAGIC as KPACK_MAGIC
-from rocwright.binary.kpack import SUFFIX as KPACK_SUFFIX
-from rocwright.binary.kpack import parse_marker
 from rocwright.binary.pe import read_pe
-from rocwright.binary.unpack import RAW_MAGIC
 from rocwright.binary.view import View
 from rocwright.check.facts import Archive, CodeFile, ElfFacts, PeFacts
 from rocwright.check.gather.headers import Heads, Judge, plain
 from rocwright.check.gather.view import Kept
 from rocwright.data import load_table
+from rocwright.device_code import fatbin
+from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles
+from rocwright.device_code.host import MARKER_SECTION
+from rocwright.device_code.kpack import MAGIC as KPACK_MAGIC
+from rocwright.device_code.kpack import SUFFIX as KPACK_SUFFIX
+from rocwright.device_code.kpack import parse_marker
+from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFiles, Unplaced, classify, in_database, known_targets
 from rocwright.model.gpu import Families, Target, parse_target

@@ -13,10 +13,10 @@ from pathlib import Path
 import zstandard
 
 from rocwright.binary.elf import MAGIC as ELF_MAGIC
-from rocwright.binary.fatbin import PACKED_MAGIC, peek
-from rocwright.binary.kpack import MAGIC as KPACK_MAGIC
-from rocwright.binary.unpack import RAW_MAGIC
 from rocwright.check.gather.view import PAGE, Kept
+from rocwright.device_code.fatbin import PACKED_MAGIC, peek
+from rocwright.device_code.kpack import MAGIC as KPACK_MAGIC
+from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.model.machines import HEADER_SIZE
 
 PIECE = 256 << 10  # a multiple of the page

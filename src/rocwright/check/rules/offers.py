@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.binary.search import archives_among
 from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.environments import Environment
 from rocwright.check.facts import Archive, ElfFacts, Facts
-from rocwright.check.kpack.sources import device_part
 from rocwright.check.requirements import named_extras
 from rocwright.check.rules.base import Problem, SetRule
 from rocwright.check.rules.sets import fitting, versions_held, without
+from rocwright.device_code.search import archives_among
+from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import base_targets
 from rocwright.wheel.together import place_of
 

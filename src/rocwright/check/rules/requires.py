@@ -9,13 +9,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from rocwright.check.context import Context, exact_version, parsed_requirements, required_name
+from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.environments import environments_of
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.metadata import can_be_judged
 from rocwright.model.patterns import fits
+from rocwright.wheel.metadata import exact_version
 
 _BOTH = ("wheel", "sdist")
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rocwright.binary.elf import is_elf, read_elf
-from rocwright.binary.fatbin import targets
-from rocwright.binary.host import MARKER_SECTION
 from rocwright.binary.view import mapped
 from rocwright.compat.probe.values import DeviceCode, HeldLibrary
+from rocwright.device_code.fatbin import targets
+from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidInput
 
 Marks = Mapping[str, Sequence[bytes]]

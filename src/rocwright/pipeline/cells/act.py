@@ -11,15 +11,16 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine import run as local
+from rocwright.engine.graph import Note, Step, make_graph
+from rocwright.engine.record import digest
 from rocwright.errors import Interrupted, InvalidInput, RocwrightError
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline import local
 from rocwright.pipeline.cells.claim import claimed
 from rocwright.pipeline.cells.dry import dry_record
 from rocwright.pipeline.cells.inputs import StepsOf, given, inputs_digest
 from rocwright.pipeline.cells.outputs import get_outputs, lost_outputs, put_outputs
 from rocwright.pipeline.cells.portable import portable
-from rocwright.pipeline.graph import Note, Step, make_graph
 from rocwright.pipeline.records.values import SCHEMA, LeftOut, Machine, Record, State, place_of
 from rocwright.pipeline.records.written import (
     done_key,
@@ -29,7 +30,6 @@ from rocwright.pipeline.records.written import (
     run_prefix,
     write_record,
 )
-from rocwright.pipeline.state import digest
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
 from rocwright.system.console import Progress
 from rocwright.system.redact import secrets_in, without_login

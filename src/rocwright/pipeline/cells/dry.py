@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from rocwright.engine.graph import Step
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.inputs import inputs_digest
-from rocwright.pipeline.graph import Step
 from rocwright.pipeline.records.values import SCHEMA, Machine, Record
 from rocwright.pipeline.records.written import done_key
 from rocwright.store.layout import run_folder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.gpu import Families
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.rocm import Pinned, packages_step
 from rocwright.pipeline.steps.taken import source_run

@@ -8,8 +8,8 @@ import msgspec
 
 from rocwright.check.report import Report
 from rocwright.check.run import Asked
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.check_set import check_set
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.wheels import files_of_set
@@ -18,7 +18,7 @@ from rocwright.system import venv
 from rocwright.system.files import remove_tree
 
 # Whose change makes an old result of a check stale.
-_CHECKING = ("check", "wheel", "binary", "model", "data", "pipeline/check_set.py")
+_CHECKING = ("check", "device_code", "wheel", "binary", "model", "data", "pipeline/check_set.py")
 
 
 class Checked(msgspec.Struct, frozen=True):

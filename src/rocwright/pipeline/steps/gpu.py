@@ -10,6 +10,7 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest import smoke
 from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import select
@@ -22,7 +23,6 @@ from rocwright.gputest.tell import Teller
 from rocwright.model.gpu import base_targets
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import RunRecord
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import TEST_TOOLS, wheel_requirements

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocwright.build.run.project import BuiltWheel
-from rocwright.build.shards.merge import merge_parts
-from rocwright.build.shards.parts import Part
-from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.device_code.parts.merge import merge_parts
+from rocwright.device_code.parts.parts import Part
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.wheels import wheel_paths
 from rocwright.system.console import human_bytes
@@ -43,7 +43,7 @@ def merge_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         result=BuiltWheel,
         act=act,
         needs=needs,
-        rooms=("build/shards", "build/split", "binary", "wheel"),
+        rooms=("device_code", "binary", "wheel"),
         facts=lambda: {"targets": options.targets},
         outputs=wheel_paths,
         summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}",

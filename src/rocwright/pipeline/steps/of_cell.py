@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 
+from rocwright.engine.graph import Step
 from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.define.kinds import SUMMARY
-from rocwright.pipeline.graph import Step
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records.values import ENDED, Machine, place_of
 from rocwright.pipeline.steps.artifacts import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.channels import Channels
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.gate import Gated
 from rocwright.pipeline.steps.sources import family_projects

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import IntegrityError
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.distribution import this_distribution
@@ -83,7 +83,7 @@ def _pinned_prefix(options: RunOptions, prefix: Path, needs: tuple[str, ...]) ->
         result=Pinned,
         act=act,
         needs=needs,
-        rooms=("sdk/intake/prefix.py", "binary"),
+        rooms=("sdk/intake/prefix.py", "device_code", "binary"),
         facts=lambda: {"prefix": str(prefix), "fingerprint": fingerprint(prefix)},
         summary=lambda value: f"{value.what}: {human_bytes(value.size)}",
     )
@@ -145,7 +145,7 @@ def _prefix(options: RunOptions) -> Step:
         result=PrefixReady,
         act=act,
         needs=("rocm-fetch", "rocm-artifacts"),
-        rooms=("sdk", "binary", "data/distributions.toml"),
+        rooms=("sdk", "device_code", "binary", "data/distributions.toml"),
         facts=lambda: {"family": options.family, "version": options.rocm_version},
         outputs=lambda value: (Path(value.prefix),),
         summary=lambda value: f"{human_bytes(value.size)}, {value.mended}",
@@ -193,7 +193,7 @@ def _given_prefix(options: RunOptions, prefix: Path) -> Step:
         result=PrefixReady,
         act=act,
         needs=("rocm-artifacts",),
-        rooms=("sdk/intake/prefix.py", "binary"),
+        rooms=("sdk/intake/prefix.py", "device_code", "binary"),
         facts=lambda: {
             "prefix": str(prefix),
             "fingerprint": fingerprint(prefix),
@@ -227,7 +227,7 @@ def packages_step(
         result=BuiltPackages,
         act=act,
         needs=needs,
-        rooms=("sdk", "binary", "wheel", "data"),
+        rooms=("sdk", "device_code", "binary", "wheel", "data"),
         facts=lambda: {"runtime": runtime_digest(), "version": options.rocm_version},
         outputs=lambda value: tuple(value.paths),
         summary=packages_summary,

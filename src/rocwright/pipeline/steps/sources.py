@@ -9,8 +9,8 @@ import msgspec
 
 from rocwright.build.decide.recipe import recipes
 from rocwright.data import load_table
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import ProjectTable
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sources.decide.resolve import Request, resolve
 from rocwright.sources.lock import LOCK_NAME, SCHEMA, LockedSource, SourceLock, write_lock

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocwright.build.run.project import BuiltWheel
-from rocwright.build.split.wheel import split_wheel
-from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.device_code.wheel.wheel import split_wheel
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.wheels import Wheels, built_wheels, wheel_paths
 from rocwright.sdk.build import BuiltPackages
@@ -31,7 +31,7 @@ def split_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         result=Wheels,
         act=act,
         needs=needs,
-        rooms=("build/split", "binary", "wheel"),
+        rooms=("device_code", "binary", "wheel"),
         outputs=wheel_paths,
         summary=lambda value: f"{len(value.paths)} wheels",
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.checking import Checked
 from rocwright.pipeline.steps.sources import LockedSources

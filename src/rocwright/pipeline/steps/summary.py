@@ -7,8 +7,8 @@ from functools import cache
 
 import msgspec
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records.plans import records
 from rocwright.pipeline.records.values import ENDED, NeedEnd, Record

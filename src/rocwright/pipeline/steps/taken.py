@@ -6,10 +6,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.rocm import packages_summary
 from rocwright.pipeline.steps.upload import UploadedRun

@@ -16,8 +16,8 @@ from rocwright.build.rocm.install import install_rocm
 from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.project import BuiltWheel, run_build
 from rocwright.build.units.launch import part_launchers
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.sources import SourceTree
 from rocwright.pipeline.steps.upload import UploadedRun
@@ -143,7 +143,7 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         result=BuiltWheel,
         act=act,
         needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
-        rooms=("build", "data/recipes.toml"),
+        rooms=("build", "device_code", "data/recipes.toml"),
         facts=lambda: {
             "targets": options.targets,
             "part": part,

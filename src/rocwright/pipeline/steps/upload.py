@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.pipeline.graph import Inputs, Note, Step
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.wheels import family_wheels
 from rocwright.sdk.build import BuiltPackages

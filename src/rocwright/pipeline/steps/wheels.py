@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.run.project import BuiltWheel
-from rocwright.pipeline.graph import Inputs
+from rocwright.engine.graph import Inputs
 from rocwright.sdk.build import BuiltPackages
 
 

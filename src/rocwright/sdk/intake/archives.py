@@ -18,8 +18,8 @@ from typing import IO, cast
 import msgspec
 import zstandard
 
+from rocwright.device_code.tree.names import MANIFEST
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
-from rocwright.sdk.device.names import MANIFEST
 from rocwright.sdk.intake.archive_stream import DAMAGE, UnpackedStream
 from rocwright.sdk.links import follow
 from rocwright.system.files import CHUNK, atomic_directory, require_space, verify_sha256

@@ -13,10 +13,18 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.binary.kpack import SUFFIX
+from rocwright.device_code.kpack import SUFFIX
+from rocwright.device_code.tree.names import (
+    GENERIC,
+    MANIFEST,
+    Artifact,
+    is_artifact,
+    read_artifact,
+    served,
+    tables,
+)
 from rocwright.errors import InvalidData, InvalidInput, InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_target
-from rocwright.sdk.device.names import GENERIC, MANIFEST, Artifact, is_artifact, read_artifact, served, tables
 from rocwright.sdk.intake.tree import (
     Gathered,
     Layer,

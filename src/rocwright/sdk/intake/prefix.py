@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from rocwright.device_code.tree.names import GENERIC, served
+from rocwright.device_code.tree.place import Group, Input, place_all
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.device.names import GENERIC, served
-from rocwright.sdk.device.place import Group, Input, place_all
 from rocwright.sdk.intake.tree import (
     Gathered,
     Layer,

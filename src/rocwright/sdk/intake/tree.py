@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from rocwright.binary import fatbin
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.binary.host import MARKER_SECTION
+from rocwright.device_code import fatbin
+from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.model.gpu import base_targets
 from rocwright.sdk.links import follow

@@ -13,9 +13,9 @@ from types import MappingProxyType
 import msgspec
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
-from rocwright.binary.kpack import read_archive
 from rocwright.binary.view import mapped
 from rocwright.data import load_table
+from rocwright.device_code.kpack import read_archive
 from rocwright.errors import InvalidData
 from rocwright.model.patterns import compile_pattern
 from rocwright.system.files import sha256_file

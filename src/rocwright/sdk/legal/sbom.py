@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from rocwright import __version__
-from rocwright.binary.kpack import SUFFIX
+from rocwright.device_code.kpack import SUFFIX
 from rocwright.sdk.legal.licences import Part, joined, library_name
 from rocwright.sdk.legal.provenance import Provenance
 from rocwright.wheel.metadata import normalized_name, normalized_version

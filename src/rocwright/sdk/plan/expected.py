@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rocwright.data import load_table
+from rocwright.device_code.tree.names import served
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import Families, InvalidTarget, base_targets
-from rocwright.sdk.device.names import served
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rocwright.binary.kpack import SUFFIX, read_archive
 from rocwright.binary.view import mapped
 from rocwright.data import load_table
+from rocwright.device_code.kpack import SUFFIX, read_archive
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.model.gpu import Families, base_targets, matching_family
 from rocwright.model.version import parse_version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rocwright.binary.kpack import SUFFIX
+from rocwright.device_code.kpack import SUFFIX
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.legal.licences import (
     LicenceTable,

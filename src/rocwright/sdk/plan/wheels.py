@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 
 import msgspec
 
+from rocwright.device_code.tree.names import also_runs, served
 from rocwright.errors import InvalidPrefix
-from rocwright.sdk.device.names import also_runs, served
 from rocwright.sdk.legal.sbom import SBOM_PATH
 from rocwright.sdk.plan.devel import DevelPayload
 from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal

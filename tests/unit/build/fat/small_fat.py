@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oracle.plain_wheel import write_wheel
-from rocwright.binary.kpack import Marker, pack_marker
+from rocwright.device_code.kpack import Marker, pack_marker
 
 VERSION, FAT = "2.9.0+rocm7.1.0", "2.9.0+rocm.rocm7.1.0"
 TAG = "cp312-cp312-linux_x86_64"

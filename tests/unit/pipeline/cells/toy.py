@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from rocwright import cli
+from rocwright.engine.graph import Inputs, Step
 from rocwright.errors import CommandFailed
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline.cells import act as acting
-from rocwright.pipeline.graph import Inputs, Step
 from rocwright.pipeline.records.values import ENDED, Ended, Machine, place_of
 from rocwright.pipeline.steps.of_cell import input_names
 from rocwright.store.objects.local import LocalStore

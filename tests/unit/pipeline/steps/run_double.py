@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.graph import Inputs, Note, Step
 from rocwright.pipeline.records.values import Machine
 from rocwright.pipeline.steps.checking import Checked
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun

@@ -11,6 +11,7 @@ import pytest
 
 from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
+from rocwright.engine.graph import Inputs
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.channels import Channels
@@ -20,7 +21,6 @@ from rocwright.model.statement import BUILD, FINDINGS, about_set
 from rocwright.pipeline.cells.act import act
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
-from rocwright.pipeline.graph import Inputs
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record, State
 from rocwright.pipeline.steps.gate import Gated, gate_step, gpu_statements, require_tested_files

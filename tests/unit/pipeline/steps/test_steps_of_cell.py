@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocwright.engine import record as state
+from rocwright.engine.graph import make_graph
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.plan import Cell, Choice, Plan, Publication, Rocm
-from rocwright.pipeline import state
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.demo import demo_graph
-from rocwright.pipeline.graph import make_graph
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records.values import ENDED, Machine
 from rocwright.pipeline.steps.of_cell import input_names, options_of, steps_of, steps_of_kind

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rocwright.engine.graph import Inputs
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.plan import Rocm
-from rocwright.pipeline.graph import Inputs
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.merge import part_targets
 from rocwright.pipeline.steps.taken import taken_packages_step, taken_upload_step

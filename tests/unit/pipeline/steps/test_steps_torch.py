@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from rocwright.build.rocm.described import Rocm
-from rocwright.pipeline import local
-from rocwright.pipeline.graph import make_graph
+from rocwright.engine import run as local
+from rocwright.engine.graph import make_graph
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.sources import SourceTree
 from rocwright.pipeline.steps.torch import PythonHeaders, build_step

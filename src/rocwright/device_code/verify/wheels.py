@@ -1,0 +1,176 @@
+"""Wheels as trees: their members as sources, read in place, and the rules for host and device wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from rocwright.binary.inside import spooled, window
+from rocwright.binary.view import Mapped
+from rocwright.device_code.kpack import SUFFIX
+from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.sources import HEAD, Source, Tree, device_part, open_path
+from rocwright.errors import InvalidInput, InvalidWheel
+from rocwright.system.parallel import in_order
+from rocwright.wheel.metadata import exact_version
+from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record
+from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.together import installed_path, installed_together
+
+ENDING = ".whl"
+_STORED = 0
+
+
+def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
+    """What wheels install together, with the rules for wheels applied.
+
+    Wheels of one project for several Pythons make several trees. Wheels stay open until `stack` is closed.
+    """
+    wheels = []
+    for path in paths:
+        try:
+            wheels.append(open_wheel(path))
+        except InvalidWheel as error:
+            log.add("kpack-wheel", path.name, error.what)
+    _records(wheels, log, threads)
+    for together in installed_together(wheels):
+        for wheel in together:
+            _stored(wheel, log)
+        hosts = [wheel for wheel in together if device_part(wheel.name) is None]
+        devices = [wheel for wheel in together if device_part(wheel.name) is not None]
+        _pins(hosts, devices, log)
+        for host in hosts:
+            _extras(host, devices, log)
+        sources = tuple(source for wheel in together for source in wheel_sources(wheel, stack))
+        # A wheel that holds archives and offers no device wheels was merged for a family: it has no parts.
+        apart = bool(devices) or any(_offers(host) for host in hosts)
+        yield Tree(sources, parts=apart, whole=bool(hosts), merged=not apart)
+
+
+def _offers(host: Wheel) -> bool:
+    """Whether a host's extras bring device wheels."""
+    requirements = map(Requirement, host.metadata.requires_dist)
+    return any(
+        device_part(canonicalize_name(r.name)) is not None and r.marker is not None for r in requirements
+    )
+
+
+def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
+    """A wheel's members but those of its `.dist-info`, by where they are installed."""
+    stream = stack.enter_context(opened(wheel))
+    whole = open_path(wheel.path)
+    part = device_part(wheel.name)
+    for member in wheel.members:
+        if member.name.startswith(f"{wheel.dist_info}/"):
+            continue
+        yield _source(_Reader(stream, whole, member), installed_path(wheel, member), part)
+
+
+def _source(reader: _Reader, installed: str, part: str | None) -> Source:
+    member, wheel = reader.member, reader.stream.wheel
+    return Source(
+        name=f"{wheel.path.name}:{member.name}",
+        path=installed,
+        part=part,
+        size=member.size,
+        open=reader.open,
+        head=reader.head,
+        mode=(member.mode & 0o777) or None,
+        crc=member.crc,
+        owner=wheel.path.name,
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Opens one member: in place when it is stored, else inflated into a file without a name."""
+
+    stream: WheelStream
+    whole: Mapped
+    member: WheelMember
+
+    @property
+    def path(self) -> Path:
+        return self.stream.wheel.path / self.member.name
+
+    def open(self) -> Mapped:
+        if self.member.method == _STORED:
+            packed = self.stream.packed(self.member)
+            return window(self.whole, self.path, packed.start, packed.size)
+        return spooled(self.path, self.stream.inflated(self.member))
+
+    def head(self) -> bytes:
+        if self.member.method == _STORED:
+            return self.open().read_at(0, HEAD)
+        return b"".join(islice(self.stream.inflated(self.member), 1))[:HEAD]
+
+
+def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
+    def verify(wheel: Wheel) -> tuple[Wheel, tuple[str, ...]]:
+        return wheel, verify_record(wheel)
+
+    for wheel, found in in_order(verify, ((wheel, 0) for wheel in wheels), threads=threads, window=1):
+        for problem in found:
+            log.add("kpack-record", wheel.path.name, problem)
+
+
+def _stored(wheel: Wheel, log: Log) -> None:
+    for member in wheel.members:
+        if member.name.endswith(SUFFIX) and member.method != _STORED:
+            log.add("kpack-deflated", wheel.path.name, f"{member.name} is compressed again")
+
+
+def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: Log) -> None:
+    """Device code of another version than the host's would be loaded without a word."""
+    versions = {host.name: Version(host.version) for host in hosts}
+    for device in devices if hosts else ():
+        pins = [
+            (canonicalize_name(requirement.name), exact_version(requirement))
+            for requirement in map(Requirement, device.metadata.requires_dist)
+        ]
+        pinned = [(name, version) for name, version in pins if name in versions]
+        if not any(version for _, version in pinned):
+            log.add("kpack-pin", device.path.name, f"it pins none of {', '.join(sorted(versions))}")
+        for name, version in pinned:
+            if version is not None and Version(version) != versions[name]:
+                log.add(
+                    "kpack-pin", device.path.name, f"it requires {name} {version}, here is {versions[name]}"
+                )
+
+
+def _extras(host: Wheel, devices: Sequence[Wheel], log: Log) -> None:
+    there = {device.name: device for device in devices}
+    offered = [canonicalize_name(extra) for extra in host.metadata.provides_extra]
+    reached = set()
+    for text in host.metadata.requires_dist:
+        requirement = Requirement(text)
+        name = canonicalize_name(requirement.name)
+        if device_part(name) is None or requirement.marker is None:
+            continue
+        marker = requirement.marker
+        if not any(marker.evaluate({"extra": extra}) for extra in offered):
+            log.add("kpack-extra", host.path.name, f"no extra that it provides brings {requirement}")
+        if name not in there:
+            log.add("kpack-extra-absent", host.path.name, f"{requirement} is not among these wheels")
+        elif exact_version(requirement) != there[name].version:
+            log.add(
+                "kpack-extra", host.path.name, f"it requires {requirement}, here is {there[name].version}"
+            )
+        reached.add(name)
+    for left in sorted(set(there) - reached) if reached else ():
+        log.add("kpack-extra", there[left].path.name, f"no extra of {host.path.name} brings it")
+
+
+def wheels_in(path: Path) -> list[Path]:
+    """The wheels directly in a directory; raises `InvalidInput` when it cannot be listed."""
+    try:
+        return sorted(item for item in path.iterdir() if item.name.endswith(ENDING) and item.is_file())
+    except OSError as error:
+        raise InvalidInput(f"cannot list {path}: {error.strerror}", where=path) from error

@@ -1,0 +1,1 @@
+"""Steps that need each other: done in order, several at once, and never again while nothing changed."""

@@ -1,0 +1,199 @@
+"""Run a graph on this machine: several steps at once, resuming what an earlier run finished."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from rocwright.engine import record as state
+from rocwright.engine.graph import Graph, Inputs, Step
+from rocwright.errors import Interrupted, UsageError
+from rocwright.system import console, process
+from rocwright.system.console import Progress
+from rocwright.system.files import make_directory, write_text
+from rocwright.system.locks import turn
+from rocwright.system.marked import end_marked
+from rocwright.system.structs import ready_for_threads
+from rocwright.system.usage import used
+
+_at_work = 0
+_lock = threading.Lock()
+
+
+class StepRecord(msgspec.Struct, frozen=True):
+    """How a step of this run ended: `done`, `cached`; its seconds, its line for people, its result."""
+
+    id: str
+    state: str
+    wall_s: float
+    summary: str
+    value: msgspec.Raw
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """A whole run. `peak_rss` is the largest resident set of this process or any one child, in bytes."""
+
+    steps: tuple[StepRecord, ...]
+    wall_s: float
+    cpu_s: float
+    peak_rss: int
+
+
+class _Done(msgspec.Struct):
+    step: Step
+    value: msgspec.Struct | None
+    state: str
+    wall_s: float
+    problem: BaseException | None
+
+
+def run(
+    graph: Graph,
+    state_dir: Path,
+    *,
+    jobs: int = 2,
+    progress: Progress | None = None,
+    given: Mapping[str, msgspec.Struct] | None = None,
+) -> RunReport:
+    """Run every step whose result is not there yet, at most `jobs` at once.
+
+    `given` are results of steps that are not in the graph, by id.
+    A step's error stops new steps from starting; running ones end and keep their results; then the error
+    is raised. Ctrl-C ends the commands of running steps; a new run resumes.
+    """
+    if jobs < 1:
+        raise UsageError(f"{jobs} steps at once would never end", next_step="give --jobs 1 or more")
+    began = time.monotonic()
+    ready_for_threads()
+    display = progress or Progress(total=len(graph.steps), quiet=True)
+    values: dict[str, msgspec.Struct] = dict(given or {})
+    records: dict[str, StepRecord] = {}
+    waiting = list(graph.steps)
+    ended: queue.Queue[_Done] = queue.Queue()
+    running = 0
+    problem: BaseException | None = None
+    with display.shown(), _only_one(state_dir):
+        try:
+            while (waiting and problem is None) or running:
+                while problem is None and running < jobs and (step := _ready(waiting, values)) is not None:
+                    waiting.remove(step)
+                    needed = {need: values[need] for need in step.needs}
+                    # Daemon threads: an interrupted run must not wait for a step to end by itself.
+                    threading.Thread(
+                        target=_run_step, args=(step, needed, state_dir, display, ended), daemon=True
+                    ).start()
+                    running += 1
+                done = ended.get()
+                running -= 1
+                if done.problem is not None or done.value is None:
+                    problem = problem or done.problem
+                    continue
+                values[done.step.id] = done.value
+                line = done.step.summary(done.value)
+                display.end(done.step.id, done.state, line)
+                records[done.step.id] = StepRecord(
+                    done.step.id,
+                    done.state,
+                    round(done.wall_s, 2),
+                    line,
+                    msgspec.Raw(msgspec.json.encode(done.value)),
+                )
+        except KeyboardInterrupt:
+            process.stop_all()
+            raise Interrupted(
+                "interrupted", next_step="run the same command again; finished steps are kept"
+            ) from None
+    if problem is not None:
+        raise problem
+    usage = used()
+    return RunReport(
+        steps=tuple(records[step.id] for step in graph.steps),
+        wall_s=round(time.monotonic() - began, 2),
+        cpu_s=round(usage.cpu_s, 2),
+        peak_rss=usage.peak_rss,
+    )
+
+
+@contextmanager
+def _only_one(state_dir: Path) -> Iterator[None]:
+    """Hold this place against other runs; end what a killed run left at work in it.
+
+    A compiler of a killed run would go on writing beside ours.
+    """
+    make_directory(state_dir)
+    running = state_dir.with_name(state_dir.name + ".running")
+    own = _mark()
+
+    def waiting() -> None:
+        console.say(f"waiting for another run in {state_dir.parent}")
+
+    with turn(state_dir.with_name(state_dir.name + ".lock"), waiting):
+        if running.exists():
+            left = running.read_text(encoding="utf-8")
+            # This very process has ended its commands here, and has others at work elsewhere.
+            if left != own and (count := end_marked(left)):
+                console.say(f"ended {count} processes that an earlier run had left at work")
+        write_text(running, own)
+        with _marked(own):
+            yield
+        # Not on errors: their commands may still be at work when this process ends.
+        running.unlink(missing_ok=True)
+
+
+@cache
+def _mark() -> str:
+    """What commands of this process are known by to later runs; one for all of its runs at once."""
+    return uuid.uuid4().hex
+
+
+@contextmanager
+def _marked(mark: str) -> Iterator[None]:
+    """Mark commands while at least one run is at work in this process."""
+    global _at_work
+    with _lock:
+        _at_work += 1
+        process.mark(mark)
+    try:
+        yield
+    finally:
+        with _lock:
+            _at_work -= 1
+            if not _at_work:
+                process.mark(None)
+
+
+def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:
+    return next((step for step in waiting if all(need in values for need in step.needs)), None)
+
+
+def _run_step(
+    step: Step,
+    needed: dict[str, msgspec.Struct],
+    state_dir: Path,
+    display: Progress,
+    ended: queue.Queue[_Done],
+) -> None:
+    began = time.monotonic()
+    try:
+        inputs = state.inputs_digest(step, needed)
+        value = state.load(state_dir, step, inputs)
+        if value is not None:
+            ended.put(_Done(step, value, "cached", time.monotonic() - began, None))
+            return
+        state.forget(state_dir, step)
+        display.start(step.id)
+        value = step.act(Inputs(needed), lambda text: display.note(step.id, text))
+        wall = time.monotonic() - began
+        state.save(state_dir, step, inputs, value, wall)
+        ended.put(_Done(step, value, "done", wall, None))
+    except BaseException as error:  # handed to the main thread, which raises it
+        display.end(step.id, "failed", str(error).partition("\n")[0])
+        ended.put(_Done(step, None, "failed", time.monotonic() - began, error))
