@@ -10,7 +10,8 @@ import msgspec
 
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.isolate.schedule import Schedule
-from rocwright.model.testing import WORST_FIRST, CaseResult, Verdict
+from rocwright.gputest.report.merge import of_attempts, worse_of
+from rocwright.model.testing import CaseResult, Verdict
 from rocwright.system.files import atomic_write
 
 
@@ -46,14 +47,14 @@ class Outcomes:
         allowed = max(self._reruns, 1 if entry in self._flaky else 0)
         if case.bad and len(earlier) <= allowed:
             return True
-        self.add(_merged(earlier))
+        self.add(of_attempts(earlier))
         del self._attempts[file, index]
         return False
 
     def settle(self) -> None:
         """What was to run again and was not, counts as it is."""
         for attempts in self._attempts.values():
-            self.add(_merged(attempts))
+            self.add(of_attempts(attempts))
         self._attempts.clear()
 
     def of_file(self, file: str, verdict: Verdict, message: str, detail: str, seconds: float) -> None:
@@ -72,7 +73,7 @@ class Outcomes:
         )
         before = self._results.get(case.id)
         if before is not None:
-            case = _worse(before, case)
+            case = worse_of(before, case)
         self.bad += case.bad - (before is not None and before.bad)
         self._results[case.id] = case
         if self._tell is not None:
@@ -109,26 +110,3 @@ class Outcomes:
                 if data != before:
                     with atomic_write(log) as stream:
                         stream.write(data)
-
-
-def _merged(attempts: Sequence[CaseResult]) -> CaseResult:
-    """One result of all attempts: bad and later good is flaky, with what was wrong."""
-    last = attempts[-1]
-    seconds = round(sum(one.seconds for one in attempts), 6)
-    count = sum(one.attempts for one in attempts)
-    entry = next((one.entry for one in attempts if one.entry), "")
-    worst = min(attempts, key=lambda one: WORST_FIRST.index(one.verdict))
-    verdict = worst.verdict
-    if worst.bad and last.verdict in ("passed", "xfailed", "flaky"):
-        verdict = "flaky"
-    return msgspec.structs.replace(worst, verdict=verdict, seconds=seconds, attempts=count, entry=entry)
-
-
-def _worse(one: CaseResult, other: CaseResult) -> CaseResult:
-    first, second = sorted((one, other), key=lambda case: WORST_FIRST.index(case.verdict))
-    return msgspec.structs.replace(
-        first,
-        seconds=max(first.seconds, second.seconds),
-        detail=first.detail or second.detail,
-        entry=first.entry or second.entry,
-    )

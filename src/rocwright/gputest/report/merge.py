@@ -38,6 +38,31 @@ def _one(found: Sequence[CaseResult]) -> CaseResult:
     return msgspec.structs.replace(result, seconds=seconds, attempts=attempts, entry=entry)
 
 
+def of_attempts(attempts: Sequence[CaseResult]) -> CaseResult:
+    """One result of all attempts at a test in one run: bad and later good is flaky, with what was wrong."""
+    result = worst(attempts)
+    flaky = result.bad and attempts[-1].verdict in ("passed", "xfailed", "flaky")
+    return msgspec.structs.replace(
+        result,
+        verdict="flaky" if flaky else result.verdict,
+        seconds=round(sum(one.seconds for one in attempts), 6),
+        attempts=sum(one.attempts for one in attempts),
+        entry=next((one.entry for one in attempts if one.entry), ""),
+    )
+
+
+def worse_of(one: CaseResult, other: CaseResult) -> CaseResult:
+    """The worse of two results under one name, with what only the other one says."""
+    result = worst((one, other))
+    rest = other if result is one else one
+    return msgspec.structs.replace(
+        result,
+        seconds=max(one.seconds, other.seconds),
+        detail=result.detail or rest.detail,
+        entry=result.entry or rest.entry,
+    )
+
+
 def later_counts(rounds: Sequence[Iterable[CaseResult]]) -> tuple[CaseResult, ...]:
     """The results of several rounds of the same tests, oldest first: what failed and then passed is flaky.
 
