@@ -21,7 +21,7 @@ from rocwright.build.before.tree import has_sources
 from rocwright.build.before.unpacking import Unpacking, look_at_packages
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.recipe import RecipeTable
-from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
+from rocwright.build.decide.tree import SourceFacts, absent_tree
 from rocwright.build.order import Order, Planner, wanted_trees
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.install import require_python
@@ -38,8 +38,8 @@ from rocwright.system.venv import Environment, pip_install
 Note = Callable[[str], None]
 
 
-def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResult:
-    """Build, prove and, if asked, install the wheels.
+def build_family(order: Order, table: RecipeTable, *, note: Note, rocm: Rocm | None = None) -> FamilyResult:
+    """Build, prove and, if asked, install the wheels; `rocm` where it has been looked at already.
 
     Raises `NotReady` with everything that is in the way before anything is written, `CommandFailed` of a
     build; what was finished before it stays.
@@ -47,7 +47,7 @@ def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResul
     problems: list[Problem] = []
     trees = _trees(order, table, problems)
     interpreters = _interpreters(order.pythons, problems)
-    rocm = _rocm_before(order.place, problems)
+    rocm = rocm or _rocm_before(order.place, problems)
     planner = Planner(order, table, trees, tuple(interpreters))
     plan = planner.plan(rocm, unsure=True)
     unpacking = _unpacking(order) if rocm.origin == "unknown" else None
@@ -72,6 +72,8 @@ def build_family(order: Order, table: RecipeTable, *, note: Note) -> FamilyResul
         cache_hip=order.wanted.cache_hip,
         editable_into=target if order.wanted.editable else None,
         threads=available_cores(),
+        given=order.built,
+        proof=order.proof,
     )
     if target is not None and order.install_wheels:
         _install_wheels(target, result, order, note)
@@ -96,7 +98,7 @@ def _trees(order: Order, table: RecipeTable, problems: list[Problem]) -> dict[st
     for project, where in wanted_trees(order).items():
         recipe = table.get(project)
         try:
-            found[project] = read_tree(recipe, Path(where))
+            found[project] = order.read(project, table)
         except RocwrightError as error:
             # No directory, an empty one, no git: told with what else the machine lacks.
             if has_sources(Path(where)) and not isinstance(error, MissingTool):

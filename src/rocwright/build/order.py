@@ -17,6 +17,7 @@ from rocwright.build.decide.wanted import Wanted
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.locate import present_rocm
 from rocwright.build.rocm.place import RocmPlace
+from rocwright.build.run.project import BuiltWheel
 from rocwright.build.units.jobs import Jobs, asked_jobs, choose_jobs
 from rocwright.build.units.launch import launcher_environment, require_launchers
 from rocwright.build.units.records import peaks
@@ -33,7 +34,10 @@ class Order(msgspec.Struct, frozen=True):
     """What is to be built: `wanted` without targets and Pythons, which `targets` and `pythons` spell.
 
     Directories are absolute. `pythons` are versions or paths of interpreters, empty for the running one;
-    `targets` is None where nothing was said.
+    `targets` is None where nothing was said. `built` are wheels of other runs that these are built against,
+    `commits` maps projects to the commit that their wheels name and its time (seconds since 1970) where that
+    is known better than by looking at the tree, `include` are further directories of headers. Without `proof`
+    the wheels are not imported together in a fresh environment: whoever tests their set does that.
     """
 
     place: RocmPlace
@@ -45,6 +49,16 @@ class Order(msgspec.Struct, frozen=True):
     resume: bool = True
     record: bool = True
     install_wheels: bool = False
+    built: tuple[BuiltWheel, ...] = ()
+    commits: dict[str, tuple[str, int]] = {}
+    include: tuple[str, ...] = ()
+    proof: bool = True
+
+    def read(self, project: str, table: RecipeTable) -> SourceFacts:
+        """What its tree says; raises as `read_tree`."""
+        facts = read_tree(table.get(project), Path(self.wanted.sources[project]))
+        commit, date = self.commits.get(project, (facts.commit, facts.source_date))
+        return msgspec.structs.replace(facts, commit=commit, source_date=date)
 
 
 def find_sources(
@@ -75,8 +89,7 @@ def plan_only(order: Order, table: RecipeTable) -> FamilyPlan:
     """
     rocm = _rocm_at_hand(order)
     pythons = tuple(find_interpreter(text).name if _is_path(text) else text for text in order.pythons)
-    directories = wanted_trees(order).items()
-    trees = {project: read_tree(table.get(project), Path(where)) for project, where in directories}
+    trees = {project: order.read(project, table) for project in wanted_trees(order)}
     return Planner(order, table, trees, pythons).plan(rocm)
 
 
@@ -163,4 +176,6 @@ class Planner:
             caller=os.environ,
             jobs=self.jobs.number,
             launchers=launchers,
+            include=order.include,
+            built=[wheel.project for wheel in order.built],
         )

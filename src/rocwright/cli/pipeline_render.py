@@ -80,7 +80,8 @@ def pipeline_render(
         return
     found = drifted(files, root)
     if json:
-        console.out_json({"stale": found})
+        rows = [{"path": str(one.path), "missing": one.missing, "diff": one.diff} for one in found]
+        console.out_json({"stale": rows})
     elif found:
         for drift in found:
             console.out(drift.diff)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from rocwright.errors import InvalidInput
+from rocwright.model.order import in_order
 
 V = TypeVar("V", bound=msgspec.Struct)
 # Tells the display what a step is doing now.
@@ -82,32 +84,17 @@ def make_graph(steps: Iterable[Step], given: Collection[str] = ()) -> Graph:
     `given` are ids of steps whose results are there already. Raises `InvalidInput` for a repeated id, an
     unknown need, or a cycle (naming its steps).
     """
-    waiting: dict[str, Step] = {}
+    known: dict[str, Step] = {}
     for step in steps:
-        if step.id in waiting:
+        if step.id in known:
             raise InvalidInput(f"two steps are called {step.id!r}")
-        waiting[step.id] = step
-    for step in waiting.values():
+        known[step.id] = step
+    for step in known.values():
         for need in step.needs:
-            if need not in waiting and need not in given:
+            if need not in known and need not in given:
                 raise InvalidInput(f"step {step.id!r} needs {need!r}, which does not exist")
-    ordered: dict[str, Step] = {}
-    while waiting:
-        ready = next(
-            (step for step in waiting.values() if all(need not in waiting for need in step.needs)),
-            None,
-        )
-        if ready is None:
-            raise InvalidInput("these steps need each other in a circle: " + ", ".join(_circle(waiting)))
-        ordered[ready.id] = waiting.pop(ready.id)
-    return Graph(tuple(ordered.values()))
-
-
-def _circle(waiting: Mapping[str, Step]) -> list[str]:
-    """The steps of a circle among steps that all wait: whoever follows the needs runs into one."""
-    walked: list[str] = []
-    current = next(iter(waiting))
-    while current not in walked:
-        walked.append(current)
-        current = next(need for need in waiting[current].needs if need in waiting)
-    return sorted(walked[walked.index(current) :])
+    try:
+        return Graph(tuple(known[id_] for id_ in in_order({step.id: step.needs for step in known.values()})))
+    except CycleError as error:
+        circle = ", ".join(sorted(set(error.args[1])))
+        raise InvalidInput(f"these steps need each other in a circle: {circle}") from None

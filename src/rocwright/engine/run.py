@@ -5,27 +5,20 @@ from __future__ import annotations
 import queue
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from rocwright.engine import record as state
 from rocwright.engine.graph import Graph, Inputs, Step
+from rocwright.engine.hold import held
 from rocwright.errors import Interrupted, UsageError
 from rocwright.system import console, process
 from rocwright.system.console import Progress
-from rocwright.system.files import make_directory, write_text
-from rocwright.system.locks import turn
-from rocwright.system.marked import end_marked
+from rocwright.system.files import make_directory
 from rocwright.system.structs import ready_for_threads
 from rocwright.system.usage import used
-
-_at_work = 0
-_lock = threading.Lock()
 
 
 class StepRecord(msgspec.Struct, frozen=True):
@@ -73,6 +66,7 @@ def run(
         raise UsageError(f"{jobs} steps at once would never end", next_step="give --jobs 1 or more")
     began = time.monotonic()
     ready_for_threads()
+    make_directory(state_dir)
     display = progress or Progress(total=len(graph.steps), quiet=True)
     values: dict[str, msgspec.Struct] = dict(given or {})
     records: dict[str, StepRecord] = {}
@@ -80,7 +74,7 @@ def run(
     ended: queue.Queue[_Done] = queue.Queue()
     running = 0
     problem: BaseException | None = None
-    with display.shown(), _only_one(state_dir):
+    with display.shown(), held(state_dir, console.say):
         try:
             while (waiting and problem is None) or running:
                 while problem is None and running < jobs and (step := _ready(waiting, values)) is not None:
@@ -120,54 +114,6 @@ def run(
         cpu_s=round(usage.cpu_s, 2),
         peak_rss=usage.peak_rss,
     )
-
-
-@contextmanager
-def _only_one(state_dir: Path) -> Iterator[None]:
-    """Hold this place against other runs; end what a killed run left at work in it.
-
-    A compiler of a killed run would go on writing beside ours.
-    """
-    make_directory(state_dir)
-    running = state_dir.with_name(state_dir.name + ".running")
-    own = _mark()
-
-    def waiting() -> None:
-        console.say(f"waiting for another run in {state_dir.parent}")
-
-    with turn(state_dir.with_name(state_dir.name + ".lock"), waiting):
-        if running.exists():
-            left = running.read_text(encoding="utf-8")
-            # This very process has ended its commands here, and has others at work elsewhere.
-            if left != own and (count := end_marked(left)):
-                console.say(f"ended {count} processes that an earlier run had left at work")
-        write_text(running, own)
-        with _marked(own):
-            yield
-        # Not on errors: their commands may still be at work when this process ends.
-        running.unlink(missing_ok=True)
-
-
-@cache
-def _mark() -> str:
-    """What commands of this process are known by to later runs; one for all of its runs at once."""
-    return uuid.uuid4().hex
-
-
-@contextmanager
-def _marked(mark: str) -> Iterator[None]:
-    """Mark commands while at least one run is at work in this process."""
-    global _at_work
-    with _lock:
-        _at_work += 1
-        process.mark(mark)
-    try:
-        yield
-    finally:
-        with _lock:
-            _at_work -= 1
-            if not _at_work:
-                process.mark(None)
 
 
 def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:

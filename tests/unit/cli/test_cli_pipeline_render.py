@@ -41,6 +41,10 @@ def test_a_run_is_written_once_and_checked(here, capsys):
     capsys.readouterr()
     assert render("--to", "slurm", "--output", "out", "--run-id", "s7", "--check") == 1
     assert "-edited" in capsys.readouterr().out
+    assert render("--to", "slurm", "--output", "out", "--run-id", "s7", "--check", "--json") == 1
+    (stale,) = json.loads(capsys.readouterr().out)["stale"]
+    assert (stale["path"], stale["missing"]) == ("cells/summary.sh", False)
+    assert "-edited" in stale["diff"]
 
 
 def test_a_table_of_ones_own_counts(here, capsys):

@@ -47,18 +47,20 @@ def plan_family(
     jobs: int,
     launchers: Mapping[str, str] = {},
     include: Sequence[str] = (),
+    built: Sequence[str] = (),
 ) -> FamilyPlan:
     """Plan every project whose tree is in `trees`, for every Python, in build order.
 
     `caller` is the environment the tool was started with, `jobs` how many compilers run at once, `launchers`
-    variables that put a program before each compiler, `include` further directories of headers.
+    variables that put a program before each compiler, `include` further directories of headers, `built` the
+    projects whose wheels are there from another run.
 
     Raises `UsageError` for what cannot be built as asked; nothing was looked up or written.
     """
     _require_sense(wanted)
     recipes, left_out = _choose(wanted, table, trees)
-    _require_foundations(recipes, wanted)
-    building = tuple(recipe.project for recipe in recipes)
+    _require_foundations(recipes, built)
+    building = (*built, *(recipe.project for recipe in recipes))
     flash, flash_note = False, None
     if any(recipe.flash_attention for recipe in recipes):
         flash, flash_note = choose_flash_attention(
@@ -69,7 +71,8 @@ def plan_family(
         rocm=rocm,
         table=table,
         building=building,
-        wheel_names={r.project: (r.name_env and caller.get(r.name_env)) or r.project for r in recipes},
+        wheel_names={name: name for name in built}
+        | {r.project: (r.name_env and caller.get(r.name_env)) or r.project for r in recipes},
         caller=caller,
         jobs=jobs,
         flash_attention=flash,
@@ -176,9 +179,9 @@ def _flag(project: str) -> str:
     )
 
 
-def _require_foundations(recipes: Sequence[Recipe], wanted: Wanted) -> None:
-    """What a project is built against comes from the same run, so that both fit each other."""
-    building = {recipe.project for recipe in recipes}
+def _require_foundations(recipes: Sequence[Recipe], built: Sequence[str]) -> None:
+    """What a project is built against comes from the same run, or is given, so that both fit each other."""
+    building = {*built, *(recipe.project for recipe in recipes)}
     for recipe in recipes:
         for name in recipe.after:
             if name not in building and name not in recipe.optional:

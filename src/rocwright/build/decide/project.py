@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from types import MappingProxyType
+from collections.abc import Mapping
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 import msgspec
 
 from rocwright.build.decide.environment import common_environment, sysdeps_environment
-from rocwright.build.decide.flash_attention import choose_flash_attention
-from rocwright.build.decide.plan import BuildPlan, version_of, with_built
+from rocwright.build.decide.plan import BuildPlan, version_of
 from rocwright.build.decide.recipe import Recipe, RecipeTable
 from rocwright.build.decide.requirements import build_requirements, names
 from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
-from rocwright.build.decide.targets import require_part
-from rocwright.build.decide.tree import SourceFacts, read_tree
+from rocwright.build.decide.tree import SourceFacts
 from rocwright.build.decide.versions import (
     joined_suffix,
     planned_version,
@@ -25,7 +22,7 @@ from rocwright.build.decide.versions import (
 )
 from rocwright.build.decide.wanted import Wanted
 from rocwright.build.rocm.described import Rocm
-from rocwright.build.units.launch import PART, PART_ROOT, require_launchers
+from rocwright.build.units.launch import PART, PART_ROOT
 
 _SCIKIT_BUILD = "scikit_build_core.build"
 
@@ -209,63 +206,3 @@ def _copied(recipe: Recipe, run: Circumstances) -> dict[str, str]:
 
     filled = {to: re.sub(r"\$\{(\w+)\}", value, text) for to, text in recipe.copied_windows.items()}
     return {to: str(PureWindowsPath(text)) for to, text in filled.items()}
-
-
-def plan_build(
-    project: str,
-    directory: Path,
-    *,
-    table: RecipeTable,
-    rocm: Rocm,
-    targets: Sequence[str],
-    built: Mapping[str, str],
-    caller: Mapping[str, str],
-    jobs: int,
-    release_type: str = "release",
-    version_suffix: str | None = None,
-    commit: str | None = None,
-    source_date: int | None = None,
-    include: Sequence[str] = (),
-    part: Sequence[str] = (),
-    launchers: Mapping[str, str] = MappingProxyType({}),
-) -> BuildPlan:
-    """Plan one project against wheels that are there: `built` maps projects to their versions.
-
-    `commit` and `source_date` (seconds since 1970) take the place of what the checkout says of itself.
-    `part` are those of `targets` that device code is compiled for, by `launchers` (`part_launchers`); raises
-    `UsageError` for others, and without launchers.
-    """
-    require_part(part, targets)
-    if part:
-        require_launchers(launchers)
-    recipe = table.get(project)
-    tree = read_tree(recipe, directory)
-    tree = msgspec.structs.replace(
-        tree,
-        commit=commit or tree.commit,
-        source_date=tree.source_date if source_date is None else source_date,
-    )
-    wanted = Wanted(
-        sources={project: str(directory)},
-        platform="linux",
-        targets=tuple(targets),
-        release_type=release_type,
-        version_suffix=version_suffix,
-        part=tuple(part),
-    )
-    flash, _ = choose_flash_attention(wanted, table.flash_attention.targets, has_triton="triton" in built)
-    building = (*built, project)
-    run = Circumstances(
-        wanted=wanted,
-        rocm=rocm,
-        table=table,
-        building=building,
-        wheel_names={name: name for name in building},
-        caller=caller,
-        jobs=jobs,
-        flash_attention=flash,
-        shared=recipe.shared_env | tree.build_env,
-        launchers=launchers,
-        include=tuple(include),
-    )
-    return with_built(plan_project(recipe, tree, "", first=True, run=run), built)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from graphlib import CycleError
 from pathlib import PureWindowsPath
 from typing import Literal
 
@@ -12,6 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, UsageError
+from rocwright.model.order import in_order
 from rocwright.model.project import PLATFORMS
 
 Backend = Literal["setup.py", "build"]
@@ -163,30 +165,21 @@ def load_recipes(overlay: Overlay | None) -> RecipeTable:
 
 def _in_build_order(rows: dict[str, Recipe], where: str) -> tuple[Recipe, ...]:
     """Each row behind those it is built after; otherwise as they stand."""
-    done: list[Recipe] = []
-    waiting = list(rows.values())
-    while waiting:
-        names = {row.project for row in done}
-        ready = next((row for row in waiting if set(row.after) <= names), None)
-        if ready is None:
-            raise _no_order(waiting, rows, where)
-        waiting.remove(ready)
-        done.append(ready)
-    return tuple(done)
-
-
-def _no_order(waiting: list[Recipe], rows: dict[str, Recipe], where: str) -> InvalidData:
-    for row in waiting:
+    for row in rows.values():
         for name in row.after:
             if name not in rows:
-                return InvalidData(
+                raise InvalidData(
                     f"{where}: the recipe of {row.project} is built after {name!r}, which has no recipe",
                     where=where,
                     next_step=f"add [[recipes.recipe]] for {name}, or take it out of `after`",
                 )
-    names = ", ".join(row.project for row in waiting)
-    return InvalidData(
-        f"{where}: no build order, since these are built after one another: {names}",
-        where=where,
-        next_step="take a project out of one `after`",
-    )
+    try:
+        return tuple(rows[name] for name in in_order({row.project: row.after for row in rows.values()}))
+    except CycleError as error:
+        circle = set(error.args[1])
+        names = ", ".join(name for name in rows if name in circle)
+        raise InvalidData(
+            f"{where}: no build order, since these are built after one another: {names}",
+            where=where,
+            next_step="take a project out of one `after`",
+        ) from None

@@ -1,15 +1,13 @@
 """Carry out the plan of a family: build after build, each Python in its own environment, what is done once.
 
 Everything of a run lies in its work directory: `env/` (one build environment per Python), `log/`, `state/`
-(what is finished), `units/` (what compilers cost), `bin/` (generated launchers).
+(what is finished), `units/` (what compilers cost), `bin/` (generated launchers); `build.lock` holds it.
 """
 
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +32,9 @@ from rocwright.build.units.ninja import find_ninja_logs, read_ninja_log
 from rocwright.build.units.records import objects, read_units, start_units
 from rocwright.build.units.report import BuildReport, build_report, write_report
 from rocwright.build.units.uncompiled import SUFFIX, Uncompiled, uncompiled
+from rocwright.engine.hold import held
 from rocwright.errors import CommandFailed, UsageError
-from rocwright.system import process
-from rocwright.system.files import make_directory, write_text
 from rocwright.system.interpreters import Interpreter
-from rocwright.system.locks import turn
-from rocwright.system.marked import end_marked
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
 
 
@@ -72,20 +67,25 @@ def run_family(
     cache_hip: bool = True,
     editable_into: Environment | None = None,
     threads: int = 2,
+    given: Sequence[BuiltWheel] = (),
+    proof: bool = True,
 ) -> FamilyResult:
     """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one under an empty text.
 
     A project that is finished, from the same sources, ROCm, tools and earlier wheels, is taken over with
     `resume`. Editable builds go into the environment `editable_into`. `cache` is "", `ccache` or `sccache`.
+    `given` are wheels of other runs that these are built against.
     Wheels appear in `output_dir` one by one, each whole; a failing build leaves those before it. At the end
-    all wheels of a Python are installed together in a fresh environment, and imported.
+    all wheels of a Python are installed together in a fresh environment and imported, with `proof`.
     """
     if plan.rocm.origin == "unknown":
         raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
-    with _only_run(work_dir, note):
+    with held(work_dir / "build", note):
         write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
         start_units(work_dir / "units")
-        run = _Run(plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache)
+        run = _Run(
+            plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache, given
+        )
         settings = {name: value for each in plan.builds for name, value in cache_settings(each.env).items()}
         counter = CacheCounter(cache, log=work_dir / "log" / "cache.log", env=settings)
         counter.before()
@@ -96,7 +96,7 @@ def run_family(
         finally:
             use = counter.after()
             report = _report(run.begun, work_dir, use, run.uncompiled)
-        return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove(), report)
+        return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove() if proof else (), report)
 
 
 def _report(
@@ -110,34 +110,6 @@ def _report(
     report = build_report(read_units(work_dir / "units"), logs, use, uncompiled)
     write_report(report, work_dir / "units" / "report.json")
     return report
-
-
-@contextmanager
-def _only_run(work_dir: Path, note: Note) -> Iterator[None]:
-    """Hold the work directory against other runs, and end what a killed one left at work in it.
-
-    Its compilers would go on writing beside ours.
-    """
-    state = work_dir / "state"
-    make_directory(state)
-    running = state / "running"
-    with turn(state / "lock", lambda: note(f"waiting for another run in {work_dir}")):
-        if running.exists():
-            ended = end_marked(running.read_text(encoding="utf-8"))
-            if ended:
-                note(f"ended {ended} processes that an earlier run had left at work")
-        mark = uuid.uuid4().hex
-        write_text(running, mark)
-        process.mark(mark)
-        try:
-            yield
-        except CommandFailed:
-            running.unlink(missing_ok=True)
-            raise
-        finally:
-            process.mark(None)
-        # Not after other errors: commands may still be at work when this process ends.
-        running.unlink(missing_ok=True)
 
 
 class _Run:
@@ -154,10 +126,11 @@ class _Run:
         editable_into: Environment | None,
         threads: int,
         cache: str,
+        given: Sequence[BuiltWheel],
     ) -> None:
         self.plan, self.interpreters, self.output, self.work = plan, interpreters, output, work
         self.resume, self.note, self.editable_into = resume, note, editable_into
-        self.threads, self.cache = threads, cache
+        self.threads, self.cache, self.given = threads, cache, tuple(given)
         self.rocm = rocm_identity(plan.rocm)
         self.wheels: list[BuiltWheel] = []
         self.resumed: list[str] = []
@@ -168,13 +141,17 @@ class _Run:
     def build(self, plan: BuildPlan) -> None:
         """Build one project for one Python, or take over what an earlier run made."""
         interpreter = self.interpreters[plan.python]
-        before = [wheel for wheel in self.wheels if wheel.python == interpreter.name]
+        before = [
+            *(msgspec.structs.replace(wheel, python=interpreter.name) for wheel in self.given),
+            *(wheel for wheel in self.wheels if wheel.python == interpreter.name),
+        ]
         plan = with_built(plan, {wheel.project: wheel.version for wheel in before})
         name = f"{interpreter.tag}-{plan.project}"
         with held_tree(Path(plan.tree or plan.directory), self.note) as tree:
             content = tree.content()
             # Those that are in the environment, so that it may be built against them.
             used = {build.project for build in self.plan.builds if build.install or build.editable}
+            used |= {wheel.project for wheel in self.given}
             earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
             key = partial(
                 finished.key_of,
@@ -263,7 +240,8 @@ class _Run:
         environment = build_environment(
             self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log
         )
-        names = {
+        names = {wheel.project: Path(wheel.path).name.partition("-")[0] for wheel in self.given}
+        names |= {
             build.project: build.wheel_name or build.project for build in self.plan.builds if build.install
         }
         known = installed_wheels(environment)

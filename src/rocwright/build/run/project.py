@@ -20,7 +20,7 @@ from rocwright.build.run.environments import is_installed, satisfies
 from rocwright.build.run.importing import require_import
 from rocwright.build.run.isolation import leaks
 from rocwright.build.run.leftovers import Leftovers
-from rocwright.build.run.tree import SourceTree, clean_up, held_tree
+from rocwright.build.run.tree import SourceTree, clean_up
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
@@ -57,34 +57,6 @@ class BuiltWheel(msgspec.Struct, frozen=True):
     peak_rss: int
     python: str = ""
     device: tuple[str, ...] = ()
-
-
-def _silent(_: str) -> None:
-    """Tell nobody."""
-
-
-def run_build(
-    plan: BuildPlan,
-    environment: Environment,
-    output: Path,
-    *,
-    log: Path,
-    rocm: Rocm | None = None,
-    threads: int = 2,
-    note: Note = _silent,
-) -> BuiltWheel:
-    """Build one wheel and put it into `output`; install it when later projects are built against it.
-
-    An editable plan installs into `environment` instead, and what it generates stays in the tree.
-
-    Raises `CommandFailed` with the last lines of the compiler, `InvalidWheel` when the build made no wheel,
-    more than one, one of another version than planned or one that does not import. `output` then has no new
-    file. What a killed build had changed in the tree is put back first.
-    """
-    with held_tree(Path(plan.tree or plan.directory), note) as tree:
-        content = tree.content()
-        build = Build(plan, environment, tree, rocm=rocm, log=log, threads=threads, note=note)
-        return build.run(output, content.untracked)[0]
 
 
 def _requirements(path: Path) -> list[str]:

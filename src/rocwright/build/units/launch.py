@@ -73,17 +73,6 @@ def launcher_environment(
     return {name: value for name, value in values.items() if name in ours or name not in caller}
 
 
-def part_launchers(work_dir: Path, *, caller: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Write the launchers that the build of a part needs, and name them to it.
-
-    Raises `UsageError` where `work_dir` has a name with which no launcher can be called.
-    """
-    found = launcher_environment(work_dir, caller=caller)
-    require_launchers(found)
-    write_launchers(work_dir, caller=caller)
-    return found
-
-
 def require_launchers(environment: Mapping[str, str]) -> None:
     """Raise `UsageError` unless these variables put launchers before the compilers of device code."""
     if not all(Path(environment.get(name, "")).name == "record-hip" for name in HIP):

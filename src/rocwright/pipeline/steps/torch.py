@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from threading import Lock
 
 import msgspec
 
 from rocwright.build.before import headers
-from rocwright.build.decide.project import plan_build
-from rocwright.build.decide.recipe import RecipeTable, recipes
+from rocwright.build.decide.recipe import recipes
+from rocwright.build.decide.wanted import Wanted
+from rocwright.build.family import build_family
+from rocwright.build.order import Order
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.install import install_rocm
+from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.isolation import outcome_environment
-from rocwright.build.run.project import BuiltWheel, run_build
-from rocwright.build.units.launch import part_launchers
+from rocwright.build.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
@@ -29,7 +30,7 @@ from rocwright.sources.lock import SCHEMA, SourceLock
 from rocwright.store.objects.serve import serving
 from rocwright.system import venv
 from rocwright.system.console import human_bytes
-from rocwright.system.files import require_space, write_text
+from rocwright.system.files import require_space
 
 
 class PythonHeaders(msgspec.Struct, frozen=True):
@@ -100,10 +101,8 @@ def build_env_step(options: RunOptions) -> Step:
 
 
 def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Step:
-    """`build-…`: one project's wheel, installed for those that are built against it."""
+    """`build-…`: one project's wheel, against those that were built before it."""
     workspace = options.workspace
-    table: RecipeTable = recipes()
-    environment = venv.Environment(workspace.environment("build"))
     part = options.part if project == TORCH else ()
 
     def act(inputs: Inputs, note: Note) -> BuiltWheel:
@@ -112,31 +111,32 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         verify_checkouts(
             SourceLock(SCHEMA, options.platform, (tree.locked,)), {project: Path(tree.directory)}
         )
-        log = workspace.log(f"build-{project}")
-        before = built_wheels(inputs)
-        for wheel in before.values():
-            _be_installed(environment, wheel, log)
-        plan = plan_build(
-            project,
-            Path(tree.directory),
-            table=table,
-            rocm=inputs.get("build-env", Rocm),
-            targets=options.targets,
-            built={name: wheel.version for name, wheel in before.items()},
-            caller=os.environ,
-            jobs=options.jobs,
-            commit=tree.locked.commit,
-            source_date=tree.committed,
-            include=inputs.get("python-headers", PythonHeaders).include,
-            part=part,
-            launchers=part_launchers(workspace.root / "units", caller=os.environ) if part else {},
-        )
         _remove_older(workspace.torch_wheels, project)
-        note(f"building the wheel of {project}")
-        done = run_build(plan, environment, workspace.torch_wheels, log=log)
-        if plan.install:
-            write_text(_marker(environment, project), done.sha256)
-        return done
+        order = Order(
+            place=RocmPlace("environment", str(workspace.environment("build"))),
+            wanted=Wanted(
+                sources={project: tree.directory},
+                platform=options.platform,
+                targets=(),
+                release_type="release",
+                build={project: True},
+                jobs=options.jobs,
+                part=part,
+            ),
+            output_dir=str(workspace.torch_wheels),
+            work_dir=str(workspace.root),
+            targets=";".join(options.targets),
+            pythons=(options.interpreter.path,),
+            # Whether it has to be built this step's own record says, which knows the code that builds, too.
+            resume=False,
+            built=tuple(built_wheels(inputs).values()),
+            commits={project: (tree.locked.commit, tree.committed)},
+            include=inputs.get("python-headers", PythonHeaders).include,
+            # The set is installed and imported as a whole by later steps, also on other machines.
+            proof=False,
+        )
+        result = build_family(order, recipes(), note=note, rocm=inputs.get("build-env", Rocm))
+        return result.wheels[-1]
 
     return Step(
         id=f"build-{project}",
@@ -153,27 +153,6 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         outputs=wheel_paths,
         summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
     )
-
-
-# Two builds of one run may find at the same time that the torch of another machine is not installed here.
-_INSTALLING = Lock()
-
-
-def _marker(environment: venv.Environment, project: str) -> Path:
-    """Says which wheel of a project is installed; gone with the environment."""
-    return environment.root / f"rocwright-{project}.sha256"
-
-
-def _be_installed(environment: venv.Environment, wheel: BuiltWheel, log: Path) -> None:
-    """Install a wheel that was built on another machine, or before this environment was made anew."""
-    marker = _marker(environment, wheel.project)
-    with _INSTALLING:
-        if marker.exists() and marker.read_text(encoding="utf-8") == wheel.sha256:
-            return
-        options = ["--no-deps", "--force-reinstall", "--no-index"]
-        words = list(map(str, wheel_paths(wheel)))
-        venv.pip_install(environment, words, closed=None, options=options, log=log)
-        write_text(marker, wheel.sha256)
 
 
 def _remove_older(directory: Path, project: str) -> None:

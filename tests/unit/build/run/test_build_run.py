@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from one_build import run_build
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.run.project import run_build
 from rocwright.errors import CommandFailed, InvalidWheel
 from rocwright.system import venv
 from rocwright.system.venv import Environment

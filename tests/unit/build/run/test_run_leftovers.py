@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from one_build import run_build
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.run.leftovers import Leftovers
-from rocwright.build.run.project import run_build
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install
 

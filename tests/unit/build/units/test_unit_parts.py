@@ -13,7 +13,7 @@ import pytest
 
 from needs import needs
 from rocwright.build.decide.targets import require_part
-from rocwright.build.units.launch import part_launchers, require_launchers
+from rocwright.build.units.launch import launcher_environment, require_launchers, write_launchers
 from rocwright.errors import UsageError
 
 ALL = ["--offload-arch=gfx90a", "--offload-arch=gfx942", "--offload-arch=gfx1100"]
@@ -28,7 +28,7 @@ def compiler(tmp_path: Path):
     program.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     program.chmod(0o755)
     work = tmp_path / "work"
-    part_launchers(work, caller={})
+    write_launchers(work)
 
     def run(*words: str, part: str = "gfx942", launcher: str = "record-hip", **env: str) -> list[str]:
         values = {**os.environ, "HIP_DEVICE_PART": part, **env}
@@ -114,7 +114,7 @@ def test_below_another_launcher_too(compiler) -> None:
 
 def test_a_build_without_launchers_cannot_make_a_part(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="through launchers"):
-        part_launchers(tmp_path / "two words", caller={})
+        require_launchers(launcher_environment(tmp_path / "two words"))
     with pytest.raises(UsageError, match="through launchers"):
         require_launchers({"CMAKE_HIP_COMPILER_LAUNCHER": "ccache", "HIP_CLANG_LAUNCHER": "ccache"})
 
@@ -129,7 +129,7 @@ def test_a_part_is_of_the_targets_of_the_build() -> None:
 def test_clang_names_a_unit_alike_in_every_part(tmp_path: Path) -> None:
     (tmp_path / "k.hip").write_text("__attribute__((device)) int on_device = 1;\n")
     work = tmp_path / "work"
-    part_launchers(work, caller={})
+    write_launchers(work)
 
     def symbol(part: str, *targets: str) -> str:
         options = ["-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 
 from rocwright.build.rocm.described import Rocm
+from rocwright.build.run.environments import build_environment
+from rocwright.build.run.project import BuiltWheel
 from rocwright.engine import run as local
 from rocwright.engine.graph import make_graph
 from rocwright.pipeline.options import RunOptions, Workspace
@@ -18,6 +21,7 @@ from rocwright.pipeline.steps.sources import SourceTree
 from rocwright.pipeline.steps.torch import PythonHeaders, build_step
 from rocwright.sources.lock import LockedSource
 from rocwright.system import venv
+from rocwright.system.files import sha256_file
 
 # Writes a wheel by hand, and beside the tree what it was given.
 SETUP = """
@@ -48,6 +52,19 @@ def git(directory: Path, *words: str) -> str:
     ).stdout.strip()
 
 
+def torch_wheel(directory: Path) -> BuiltWheel:
+    """What another machine built: a wheel of torch without anything in it."""
+    path = directory / "torch-2.9.0-py3-none-any.whl"
+    info = "torch-2.9.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/RECORD", "".join(f"{info}/{name},,\n" for name in ("METADATA", "WHEEL", "RECORD"))
+        )
+    return BuiltWheel("torch", "2.9.0", str(path), sha256_file(path), path.stat().st_size, 1.0, 1.0, 1)
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Runs `build-torchaudio` on a small project of that name; says whether it was `done` or `cached`."""
@@ -60,19 +77,31 @@ def run(tmp_path: Path) -> Run:
     git(tree, "add", ".")
     git(tree, "commit", "--quiet", "-m", "one")
     options = RunOptions(Workspace(tmp_path / "work"), tmp_path / "cache", ("gfx90a",), "release/2.9")
-    environment = venv.create(options.workspace.environment("build"))
+    prefix = tmp_path / "rocm"
+    for name in ("bin/hipcc", "bin/clang++", "include/hip/hip_runtime.h", "lib/cmake/hip/hip-config.cmake"):
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).touch()
+    rocm = Rocm("7.1", str(prefix), f"{prefix}/bin", f"{prefix}/lib/cmake", origin="packages")
+    work = options.workspace.root
+    environment = build_environment(
+        work / "env" / options.interpreter.tag,
+        options.interpreter,
+        rocm,
+        view=work / "view",
+        log=tmp_path / "log",
+    )
     (site,) = venv.package_directories(environment.root)
     for name in TOOLS:
         (site / f"{name}.dist-info").mkdir()
     head = git(tree, "rev-parse", "HEAD")
     locked = LockedSource("torchaudio", str(tree), head, head, "flag", "torchaudio", hipify=False)
-    prefix = str(tmp_path / "rocm")
     given: dict[str, msgspec.Struct] = {
         "checkout-torchaudio": SourceTree(str(tree), locked, 0, 0, 1_700_000_000),
         "python-headers": PythonHeaders((), "of this interpreter"),
-        "build-env": Rocm("7.1", prefix, f"{prefix}/bin", f"{prefix}/lib/cmake", origin="packages"),
+        "build-env": rocm,
+        "build-torch": torch_wheel(tmp_path),
     }
-    graph = make_graph([build_step(options, "torchaudio", ())], given=given)
+    graph = make_graph([build_step(options, "torchaudio", ("build-torch",))], given=given)
 
     def once() -> str:
         (step,) = local.run(graph, tmp_path / "work" / "state", given=given).steps
@@ -87,9 +116,11 @@ def test_another_value_of_what_a_build_reads_builds_again(
 ) -> None:
     monkeypatch.delenv(name, raising=False)
     assert [run(), run()] == ["done", "cached"]
-    monkeypatch.setenv(name, "-O1")
+    # A compiler has to be there before anything is built.
+    value = "/bin/true" if name == "CC" else "-O1"
+    monkeypatch.setenv(name, value)
     assert [run(), run()] == ["done", "cached"]
-    assert json.loads((tmp_path / "seen.json").read_text())[name] == "-O1"
+    assert json.loads((tmp_path / "seen.json").read_text())[name] == value
     monkeypatch.delenv(name)
     assert run() == "done"
 
