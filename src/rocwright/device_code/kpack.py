@@ -28,6 +28,9 @@ ZSTD, PLAIN = "zstd-per-kernel", "none"
 _HEADER = struct.Struct("<4sIQ")
 _COUNT = struct.Struct("<I")
 _DATA_AT = 64
+# For readers that see the bytes before the table: where the number of frames stands, behind which the
+# length of the first does, and the bytes of each of these numbers.
+FRAMES_AT, NUMBER = _DATA_AT, _COUNT.size
 _VERSION = 1
 # Limits of AMD's runtime; an archive beyond them could be written and never be read.
 _MOST_DATA = 4 << 30
@@ -226,6 +229,26 @@ def _unpacked(archive: Archive, offset: int, blob: memoryview, size: int) -> byt
         raise _invalid(archive.file, offset, f"a frame cannot be unpacked: {error}") from error
 
 
+def frame_at(place: int, number: bytes) -> tuple[int, int]:
+    """Offset and bytes of the frame whose length stands at `place`; behind it stands the next one's."""
+    return place + NUMBER, int.from_bytes(number, "little")
+
+
+def frame_head(data: bytes, length: int) -> bytes | None:
+    """The first `length` bytes of a frame that begins with `data`; None when that is no such frame."""
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    head = b""
+    try:
+        # Little at a time, so that a frame made to explode cannot.
+        for at in range(0, len(data), 256):
+            head += unpacker.decompress(data[at : at + 256])
+            if len(head) >= length or unpacker.eof:
+                break
+    except zstandard.ZstdError:
+        return None
+    return head[:length]
+
+
 class _Row(msgspec.Struct):
     type: str
     ordinal: int
@@ -260,8 +283,7 @@ def _frames(file: View, table: _Table, table_at: int) -> Iterator[tuple[int, int
     if count > _MOST_FRAMES:
         raise _invalid(file, place, f"it claims {count} frames")
     for _ in range(count):
-        size = int.from_bytes(file.read_at(place, _COUNT.size), "little")
-        place += _COUNT.size
+        place, size = frame_at(place, file.read_at(place, NUMBER))
         if place + size > end:
             raise _invalid(file, place, f"a frame of {size} bytes does not fit")
         yield place, size

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rocwright.binary.view import View
 from rocwright.check.facts import Archive, WrongCode
-from rocwright.check.gather.skim import FIRST_BLOCK, frame_head
+from rocwright.check.gather.skim import FIRST_BLOCK
 from rocwright.device_code.fatbin import Bundle, peek
-from rocwright.device_code.kpack import PLAIN, Contents, Entry, read_contents
+from rocwright.device_code.kpack import PLAIN, Contents, Entry, frame_head, read_contents
 from rocwright.device_code.unpack import unpacked_at
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target, parse_target
@@ -135,5 +135,5 @@ def _stored_head(view: View, contents: Contents, ordinal: int, frames: Mapping[i
     head = frames.get(offset, b"")
     for length in _READS:
         if len(head) < HEADER_SIZE:
-            head = frame_head(view.read_at(offset, min(size, length))) or b""
+            head = frame_head(view.read_at(offset, min(size, length)), HEADER_SIZE) or b""
     return head

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import zstandard
-
 from rocwright.binary.elf import MAGIC as ELF_MAGIC
 from rocwright.check.gather.view import PAGE, Kept
 from rocwright.device_code.fatbin import PACKED_MAGIC, peek
+from rocwright.device_code.kpack import FRAMES_AT, NUMBER, frame_at, frame_head
 from rocwright.device_code.kpack import MAGIC as KPACK_MAGIC
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.model.machines import HEADER_SIZE
@@ -27,8 +26,6 @@ _OVERHEAD = 256  # about what Python takes to keep a few bytes, and their place
 FIRST_BLOCK = 192 << 10
 # The first bytes of what is looked for.
 _MARKS = re.compile(b"[" + re.escape(RAW_MAGIC[:1] + PACKED_MAGIC[:1] + ELF_MAGIC[:1]) + b"]")
-_COUNT = 4
-_DATA_AT = 64
 
 
 class Skim:
@@ -46,7 +43,7 @@ class Skim:
         if at < _HEAD:
             self.kept.head += piece[: _HEAD - at]
             if at == 0 and piece.startswith(KPACK_MAGIC):
-                self._follow(_DATA_AT, _COUNT, self._first_frame)
+                self._follow(FRAMES_AT, NUMBER, self._first_frame)
         if at + len(piece) > self.kept.tail_at:
             self.kept.tail += piece[max(0, self.kept.tail_at - at) :]
         for mark in _MARKS.finditer(piece[::PAGE]):
@@ -113,19 +110,19 @@ class Skim:
 
     def _first_frame(self, offset: int, data: bytes) -> None:
         self._keep(self.kept.spots, offset, data)
-        self._follow(offset + _COUNT, _COUNT, self._frame_size)
+        self._follow(offset + NUMBER, NUMBER, self._frame_size)
 
     def _frame_size(self, offset: int, data: bytes) -> None:
         """A frame's length stands before it, and the next one's behind it."""
-        size = int.from_bytes(data, "little")
-        if len(data) < _COUNT or offset + _COUNT + size > self.size or self.held > _MOST_KEPT // 2:
+        frame, size = frame_at(offset, data)
+        if len(data) < NUMBER or frame + size > self.size or self.held > _MOST_KEPT // 2:
             return
         self._keep(self.kept.spots, offset, data)
-        self._follow(offset + _COUNT, min(size, FIRST_BLOCK), self._frame)
-        self._follow(offset + _COUNT + size, _COUNT, self._frame_size)
+        self._follow(frame, min(size, FIRST_BLOCK), self._frame)
+        self._follow(frame + size, NUMBER, self._frame_size)
 
     def _frame(self, offset: int, data: bytes) -> None:
-        head = frame_head(data)
+        head = frame_head(data, HEADER_SIZE)
         if head is not None:
             self._keep(self.kept.frames, offset, head)
 
@@ -136,18 +133,3 @@ class _Wanted:
     def __init__(self, offset: int, length: int, then: Callable[[int, bytes], None]) -> None:
         self.offset, self.length, self.then = offset, length, then
         self.data = bytearray()
-
-
-def frame_head(data: bytes) -> bytes | None:
-    """The first 64 bytes of a zstd frame that begins with `data`; None when that is no such frame."""
-    unpacker = zstandard.ZstdDecompressor().decompressobj()
-    head = b""
-    try:
-        # Little at a time, so that a frame made to explode cannot.
-        for at in range(0, len(data), 256):
-            head += unpacker.decompress(data[at : at + 256])
-            if len(head) >= HEADER_SIZE or unpacker.eof:
-                break
-    except zstandard.ZstdError:
-        return None
-    return head[:HEADER_SIZE]
