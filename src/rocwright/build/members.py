@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 
 from rocwright.errors import InvalidWheel
-from rocwright.wheel.inflate import DEFLATED, ENCRYPTED, STORED
 from rocwright.wheel.read import Wheel, WheelMember
 from rocwright.wheel.stream import WheelStream
 from rocwright.wheel.write import Taken
+from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, STORED
 
 # RECORD is written anew; its signatures would sign what no longer is.
 _OWN = ("RECORD", "RECORD.jws", "RECORD.p7s")

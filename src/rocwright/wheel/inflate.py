@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +10,17 @@ from typing import Any
 from rocwright.system.files import CHUNK
 from rocwright.wheel.deflate import INFLATE_ERRORS, inflater
 from rocwright.wheel.read import WheelMember
+from rocwright.wheel.zipformat import (
+    DESCRIPTOR,
+    FULL32,
+    LOCAL,
+    LOCAL_MARK,
+    UTF8_NAME,
+)
 
-STORED, DEFLATED = 0, 8
-ENCRYPTED = 0x1
-LOCAL = struct.Struct("<4sHHHHHIIIHH")
 WRONG_END = "its compressed bytes do not end where they should"
 # A decompressor copies what it was given and has not used yet at every call, so it gets little at a time.
 _INPUT = 128 << 10
-_UTF8_NAME = 0x800
-_DESCRIPTOR = 0x8
-_IN_EXTRA = 0xFFFFFFFF
 
 
 class Damaged(Exception):
@@ -42,11 +42,11 @@ class PackedMember:
 
 def header_end(data: bytes | memoryview, member: WheelMember) -> int:
     """How long the local header is that these bytes begin with; raises `Damaged` if it is of another."""
-    if len(data) < LOCAL.size or data[:4] != b"PK\3\4":
+    if len(data) < LOCAL.size or data[:4] != LOCAL_MARK:
         raise Damaged(f"no header at offset {member.offset:#x}")
     _, _, flags, *_, name_size, extra_size = LOCAL.unpack_from(data)
     name = bytes(data[LOCAL.size : LOCAL.size + name_size])
-    if name.decode("utf-8" if flags & _UTF8_NAME else "cp437", "replace") != member.name:
+    if name.decode("utf-8" if flags & UTF8_NAME else "cp437", "replace") != member.name:
         raise Damaged("its header names another file")
     end: int = LOCAL.size + name_size + extra_size
     return end
@@ -59,10 +59,10 @@ def require_agreement(head: bytes | memoryview, member: WheelMember) -> None:
     """
     _, _, flags, method, _, _, crc, packed, size, *_ = LOCAL.unpack_from(head)
     told = [(method, member.method)]
-    if not flags & _DESCRIPTOR:
+    if not flags & DESCRIPTOR:
         told.append((crc, member.crc))
         # Where one of them does not fit, both stand in an extra field.
-        told += [(packed, member.packed), (size, member.size)] if _IN_EXTRA not in (packed, size) else []
+        told += [(packed, member.packed), (size, member.size)] if FULL32 not in (packed, size) else []
     if any(here != there for here, there in told):
         raise Damaged("its local header contradicts the directory")
 

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import CHUNK
 from rocwright.wheel.deflate import crc32
-from rocwright.wheel.inflate import (
-    DEFLATED,
-    ENCRYPTED,
-    STORED,
-    Cursor,
-    Damaged,
-    PackedMember,
-    locate,
-    stored_pieces,
-)
+from rocwright.wheel.inflate import Cursor, Damaged, PackedMember, locate, stored_pieces
 from rocwright.wheel.read import Wheel, WheelMember
+from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, STORED
 
 __all__ = ["PackedMember", "WheelStream", "opened"]
 

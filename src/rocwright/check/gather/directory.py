@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rocwright.wheel.inflate import LOCAL
 from rocwright.wheel.read import WheelMember
+from rocwright.wheel.zipformat import (
+    CENTRAL_MARK,
+    END,
+    END64,
+    END64_MARK,
+    END_MARK,
+    FULL32,
+    LOCAL,
+    LOCATOR64,
+    LOCATOR64_MARK,
+    MOST_COMMENT,
+)
 
-_END = struct.Struct("<4s4H2LH")
-_END64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR = struct.Struct("<4sLQL")
-_MOST_COMMENT = (1 << 16) - 1
-_IN_RECORD = 0xFFFFFFFF
 # Every member takes memory before anything is checked: about a kilobyte.
 _MOST_DIRECTORY, _MOST_MEMBERS = 64 << 20, 200_000
-_ENTRY = b"PK\1\2"
 _PIECE = 4 << 20
 _HARMLESS, _MOST_RATIO = 1 << 30, 100
 _MOST_MEMBER = 64 << 30
@@ -27,19 +31,19 @@ _MOST_TOTAL = 256 << 30
 def directory_size(handle: int) -> int:
     """Bytes that the directory claims to have; 0 when there is no end of a zip archive."""
     size = os.fstat(handle).st_size
-    start = max(0, size - _END.size - _MOST_COMMENT)
+    start = max(0, size - END.size - MOST_COMMENT)
     tail = os.pread(handle, size - start, start)
-    at = tail.rfind(b"PK\5\6")
-    if at < 0 or at + _END.size > len(tail):
+    at = tail.rfind(END_MARK)
+    if at < 0 or at + END.size > len(tail):
         return 0
-    claimed: int = _END.unpack_from(tail, at)[5]
-    locator = os.pread(handle, _LOCATOR.size, max(0, start + at - _LOCATOR.size))
-    if len(locator) == _LOCATOR.size and locator.startswith(b"PK\6\7"):
-        end = os.pread(handle, _END64.size, _LOCATOR.unpack(locator)[2] & (1 << 62) - 1)
-        if len(end) == _END64.size and end.startswith(b"PK\6\6"):
+    claimed: int = END.unpack_from(tail, at)[5]
+    locator = os.pread(handle, LOCATOR64.size, max(0, start + at - LOCATOR64.size))
+    if len(locator) == LOCATOR64.size and locator.startswith(LOCATOR64_MARK):
+        end = os.pread(handle, END64.size, LOCATOR64.unpack(locator)[2] & (1 << 62) - 1)
+        if len(end) == END64.size and end.startswith(END64_MARK):
             # Where this record is there, the older one may tell nothing but that it is.
-            large: int = _END64.unpack(end)[8]
-            claimed = large if claimed == _IN_RECORD else max(claimed, large)
+            large: int = END64.unpack(end)[8]
+            claimed = large if claimed == FULL32 else max(claimed, large)
     return claimed
 
 
@@ -48,8 +52,8 @@ def too_large(handle: int) -> str | None:
     size, whole = directory_size(handle), os.fstat(handle).st_size
     if min(size, whole) > _MOST_DIRECTORY:
         return f"its directory has {size:,} bytes, more than that of any real wheel"
-    start = max(0, whole - size - _END.size - _MOST_COMMENT - _LOCATOR.size - _END64.size)
-    entries = sum(os.pread(handle, _PIECE, at).count(_ENTRY) for at in range(start, whole, _PIECE))
+    start = max(0, whole - size - END.size - MOST_COMMENT - LOCATOR64.size - END64.size)
+    entries = sum(os.pread(handle, _PIECE, at).count(CENTRAL_MARK) for at in range(start, whole, _PIECE))
     if entries > _MOST_MEMBERS:
         return f"its directory has about {entries:,} members, more than any real wheel"
     return None

@@ -16,10 +16,6 @@ from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView, Kept, StoredView
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.inflate import (
-    DEFLATED,
-    ENCRYPTED,
-    LOCAL,
-    STORED,
     WRONG_END,
     Cursor,
     Damaged,
@@ -30,6 +26,7 @@ from rocwright.wheel.inflate import (
     stored_pieces,
 )
 from rocwright.wheel.read import WheelMember
+from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, LOCAL, STORED
 
 # Members up to WHOLE are held in memory, up to SMALL read together with their neighbours.
 WHOLE, SMALL = 4 << 20, 256 << 10

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import struct
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,20 +16,28 @@ from typing import Any, NamedTuple
 
 from rocwright.errors import InvalidWheel
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
+from rocwright.wheel.zipformat import (
+    CENTRAL,
+    CENTRAL_MARK,
+    DEFLATED,
+    ENCRYPTED,
+    END,
+    END64,
+    END64_MARK,
+    END_MARK,
+    FULL16,
+    FULL32,
+    LOCAL,
+    LOCATOR64,
+    LOCATOR64_MARK,
+    MOST_COMMENT,
+    STORED,
+    UTF8_NAME,
+    wide_values,
+)
 
-LOCAL = struct.Struct("<4sHHHHHIIIHH")
-CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
-END = struct.Struct("<4sHHHHIIH")
-END64 = struct.Struct("<4sQHHIIQQQQ")
-LOCAL_MARK, CENTRAL_MARK = b"PK\3\4", b"PK\1\2"
-LOCATOR64 = struct.Struct("<4sIQI")
-EXTRA64 = 0x0001
-FULL16, FULL32 = 0xFFFF, 0xFFFFFFFF
-STORED, DEFLATED = 0, 8
-UTF8_NAME, DESCRIPTOR = 0x800, 0x8
 # Encrypted, patch data, strongly encrypted, masked headers.
-_REFUSED = 0x1 | 0x20 | 0x40 | 0x2000
-_COMMENT = 0xFFFF
+_REFUSED = ENCRYPTED | 0x20 | 0x40 | 0x2000
 _LARGEST_TEXT = 64 << 20
 _BAD_PARTS = ("\\", "//", "\n/", "\n\n")
 _DOTS = ("/../", "\n../", "/..\n", "\n..\n", "/./", "\n./", "/.\n", "\n.\n")
@@ -143,21 +150,21 @@ def _read(path: Path, handle: int) -> Archive:
 
 def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
     """Number of members, length and offset of the directory, the comment."""
-    most = min(size, END.size + _COMMENT)
+    most = min(size, END.size + MOST_COMMENT)
     tail = os.pread(handle, most, size - most)
-    place = tail.rfind(b"PK\5\6")
+    place = tail.rfind(END_MARK)
     while place >= 0 and place + END.size + int.from_bytes(tail[place + 20 : place + 22], "little") != most:
-        place = tail.rfind(b"PK\5\6", 0, place)
+        place = tail.rfind(END_MARK, 0, place)
     if place < 0 or len(tail) - place < END.size:
         raise damaged(path, "it does not end as a zip archive does; it is cut off, or something follows it")
     _, disk, first, here, count, length, start, _ = END.unpack_from(tail, place)
     comment, end = tail[place + END.size :], size - most + place
     if FULL16 in (disk, first, here, count) or FULL32 in (length, start):
         locator = os.pread(handle, LOCATOR64.size, max(0, end - LOCATOR64.size))
-        if locator[:4] == b"PK\6\7":
+        if locator[:4] == LOCATOR64_MARK:
             _, disk, end, _ = LOCATOR64.unpack(locator)
             record = os.pread(handle, END64.size, end)
-            if len(record) < END64.size or record[:4] != b"PK\6\6":
+            if len(record) < END64.size or record[:4] != END64_MARK:
                 raise damaged(path, "its 64-bit directory is not where it should be")
             _, _, _, _, disk, first, here, count, length, start = END64.unpack(record)
     if disk or first or here != count:
@@ -195,27 +202,6 @@ def _records(path: Path, data: bytes, count: int) -> list[Entry]:
     if at != end or len(entries) & FULL16 != count & FULL16:
         raise damaged(path, f"its directory has {len(entries)} members, its end says {count}")
     return entries
-
-
-def wide_values(extra: bytes, values: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Size, packed size and offset, with those that did not fit taken from the 64-bit extra field."""
-    field = next((body for kind, body in extra_fields(extra) if kind == EXTRA64), b"")
-    found, at = list(values), 0
-    for number, value in enumerate(values):
-        if value == FULL32 and at + 8 <= len(field):
-            found[number] = int.from_bytes(field[at : at + 8], "little")
-            at += 8
-    return found[0], found[1], found[2]
-
-
-def extra_fields(extra: bytes) -> list[tuple[int, bytes]]:
-    """Kind and content of each extra field; what is malformed at the end is left out."""
-    fields, at = [], 0
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<HH", extra, at)
-        fields.append((kind, extra[at + 4 : at + 4 + length]))
-        at += 4 + length
-    return fields
 
 
 def _require_names(path: Path, names: Sequence[str]) -> None:

@@ -6,15 +6,14 @@ import os
 import struct
 from typing import Any
 
-from rocwright.wheel.reversion.directory import (
+from rocwright.wheel.reversion.directory import Archive, Entry, damaged
+from rocwright.wheel.zipformat import (
     CENTRAL,
     DESCRIPTOR,
+    DESCRIPTOR_MARK,
     FULL32,
     LOCAL,
     LOCAL_MARK,
-    Archive,
-    Entry,
-    damaged,
     wide_values,
 )
 
@@ -93,7 +92,7 @@ def _require_header(archive: Archive, handle: int, entry: Entry, following: int)
 def _described(handle: int, record: tuple[Any, ...], end: int, following: int) -> bool:
     """Whether what stands behind a member's bytes is its descriptor, and nothing else."""
     data = os.pread(handle, min(following - end, 24), end) if following > end else b""
-    if data[:4] == b"PK\7\x08" and len(data) in (16, 24):
+    if data[:4] == DESCRIPTOR_MARK and len(data) in (16, 24):
         data = data[4:]
     form = {12: "<III", 20: "<IQQ"}.get(len(data))
     return (

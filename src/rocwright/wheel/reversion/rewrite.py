@@ -8,31 +8,29 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rocwright.wheel.deflate import blocks_of, crc32, levels_of, pack
-from rocwright.wheel.reversion.directory import (
+from rocwright.wheel.reversion.directory import Archive, Entry
+from rocwright.wheel.source import Buffers, BytesSource
+from rocwright.wheel.zipformat import (
     CENTRAL,
     DEFLATED,
     DESCRIPTOR,
-    END,
-    END64,
     EXTRA64,
-    FULL16,
     FULL32,
     LOCAL,
-    LOCATOR64,
+    LOCAL_MARK,
     STORED,
     UTF8_NAME,
-    Archive,
-    Entry,
+    VERSION64,
+    directory_end,
+    extra_field,
     extra_fields,
+    wide_field,
 )
-from rocwright.wheel.source import Buffers, BytesSource
 
 # Bytes to write as they are, or a range of the old file.
 Piece: TypeAlias = bytes | tuple[int, int]
-_VERSION64 = 45
 # Of the local header, in a record of the directory.
 _OFFSET, _OFFSET_AT = struct.Struct("<I"), 42
-_MADE_ON_UNIX = 3 << 8
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def _directory(
         parts += [old[done:at], new]
         done = at + length
     joined = b"".join((*parts, old[done:]))
-    return joined + _end(count, len(joined), start, comment)
+    return joined + directory_end(count, len(joined), start, comment)
 
 
 def _kept(archive: Archive, entry: Entry, name: str, place: int) -> _Moved:
@@ -160,17 +158,16 @@ def _fresh_header(head: bytes, member: _Moved) -> bytes:
     extra = _plain_extra(head[LOCAL.size + names : LOCAL.size + names + extras])
     return (
         LOCAL.pack(
-            b"PK\3\4", min(needed, 20), flags & ~DESCRIPTOR, member.method, time, date,
+            LOCAL_MARK, min(needed, 20), flags & ~DESCRIPTOR, member.method, time, date,
             member.crc, member.packed, member.size, len(raw), len(extra),
         ) + raw + extra
     )  # fmt: skip
 
 
 def _plain_extra(extra: bytes, wide: bytes = b"") -> bytes:
-    """Extra fields with this 64-bit one instead of theirs."""
-    kept = [(kind, body) for kind, body in extra_fields(extra) if kind != EXTRA64]
-    fields = [(EXTRA64, wide)] * bool(wide) + kept
-    return b"".join(struct.pack("<HH", kind, len(body)) + body for kind, body in fields)
+    """Extra fields with this 64-bit one in front, in place of theirs."""
+    kept = [extra_field(kind, body) for kind, body in extra_fields(extra) if kind != EXTRA64]
+    return b"".join([wide, *kept])
 
 
 def _new_record(archive: Archive, member: _Moved) -> bytes:
@@ -186,22 +183,11 @@ def _new_record(archive: Archive, member: _Moved) -> bytes:
         far = value >= FULL32 or (number != 16 and member.data is None and fields[number] == FULL32)
         wide += [value] * far
         fields[number] = FULL32 if far else value
-    extra = _plain_extra(raw[behind : behind + extras], struct.pack(f"<{len(wide)}Q", *wide))
+    extra = _plain_extra(raw[behind : behind + extras], wide_field(*wide))
     if wide:
-        fields[2] = max(fields[2], _VERSION64)
+        fields[2] = max(fields[2], VERSION64)
     if member.data is not None:
         fields[3] &= ~DESCRIPTOR
         fields[4], fields[7] = member.method, member.crc
     fields[10], fields[11] = len(name), len(extra)
     return CENTRAL.pack(*fields) + name + extra + raw[behind + extras :]
-
-
-def _end(count: int, length: int, start: int, comment: bytes) -> bytes:
-    """The end of the directory, with its 64-bit form where needed."""
-    wide = b""
-    if count >= FULL16 or length >= FULL32 or start >= FULL32:
-        made = _MADE_ON_UNIX | _VERSION64
-        wide = END64.pack(b"PK\6\6", 44, made, _VERSION64, 0, 0, count, count, length, start)
-        wide += LOCATOR64.pack(b"PK\6\7", 0, start + length, 1)
-    count, length, start = min(count, FULL16), min(length, FULL32), min(start, FULL32)
-    return wide + END.pack(b"PK\5\6", 0, 0, count, count, length, start, len(comment)) + comment
