@@ -80,7 +80,8 @@ def local_headers(path: Path) -> dict[str, tuple[int, ...]]:
             start = info.header_offset + 30
             name = data[start : start + name_size].decode()
             if size == 0xFFFFFFFF and extra:
-                _, _, size, packed = struct.unpack_from("<HHQQ", data, start + name_size)
+                kind, length, size, packed = struct.unpack_from("<HHQQ", data, start + name_size)
+                assert (kind, length, extra) == (1, 16, 20)
             found[name] = (flags, method, clock, date, crc, packed, size)
     return found
 
