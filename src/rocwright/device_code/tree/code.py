@@ -15,7 +15,7 @@ from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import MAGIC, SUFFIX, Archive, Marker, parse_marker, read_archive
-from rocwright.device_code.tree.sources import Source, find_sources
+from rocwright.device_code.tree.sources import Given, find_sources
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput
@@ -116,7 +116,7 @@ class _Tables:
         self.report = report
         self.known: dict[str, tuple[Code, ...]] = {}
 
-    def __call__(self, source: Source) -> tuple[Code, ...]:
+    def __call__(self, source: Given) -> tuple[Code, ...]:
         if source.key not in self.known:
             try:
                 self.known[source.key] = tuple(archived(read_archive(source.open())))
@@ -127,8 +127,8 @@ class _Tables:
 
 
 def look(
-    source: Source, read: Callable[[Source], tuple[Code, ...]]
-) -> tuple[DeviceFile, Mapped, list[Source]] | None:
+    source: Given, read: Callable[[Given], tuple[Code, ...]]
+) -> tuple[DeviceFile, Mapped, list[Given]] | None:
     """A file with device code, its bytes, and for a split one its archives; None for any other file.
 
     `read` gives the code objects of an archive. Raises `InvalidInput` and its children, naming the file.
@@ -183,7 +183,7 @@ def _speaks_of_code(file: Mapped) -> bool:
     return any(trace in piece for piece in pieces for trace in _TRACES)
 
 
-def _fat(source: Source, file: Mapped, elf: Elf, start: int, end: int) -> DeviceFile:
+def _fat(source: Given, file: Mapped, elf: Elf, start: int, end: int) -> DeviceFile:
     bundles = scan_bundles(file, start, end)
     wrappers, remark = _wrappers(elf, file)
     section = elf.sections[fatbin.SECTION]
@@ -218,8 +218,8 @@ def _bundled(kernel: str, bundle: Bundle, indices: Iterable[int | None]) -> Iter
 
 
 def _split(
-    source: Source, file: Mapped, elf: Elf, read: Callable[[Source], tuple[Code, ...]]
-) -> tuple[DeviceFile, Mapped, list[Source]]:
+    source: Given, file: Mapped, elf: Elf, read: Callable[[Given], tuple[Code, ...]]
+) -> tuple[DeviceFile, Mapped, list[Given]]:
     section = elf.sections[MARKER_SECTION]
     try:
         marker = parse_marker(file.read_at(section.offset, section.size))

@@ -17,7 +17,7 @@ from rocwright.device_code.fatbin import device_code, scan_bundles
 from rocwright.device_code.kpack import code_object, read_archive
 from rocwright.device_code.tree.code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
 from rocwright.device_code.tree.names import printable
-from rocwright.device_code.tree.sources import Source, find_sources
+from rocwright.device_code.tree.sources import Given, find_sources
 from rocwright.errors import InvalidInput
 from rocwright.system.files import atomic_write
 
@@ -127,7 +127,7 @@ class _Walk:
             for archive in archives:
                 yield from self._archived(archive, kernel_of(found))
 
-    def _archived(self, source: Source, kernel: str | None) -> Iterator[tuple[str, Code, bytes]]:
+    def _archived(self, source: Given, kernel: str | None) -> Iterator[tuple[str, Code, bytes]]:
         self.read += 1
         archive = read_archive(source.open())
         for entry, code in zip(archive.entries, archived(archive), strict=True):
@@ -150,7 +150,7 @@ def _stop(error: InvalidInput) -> None:
     raise error
 
 
-def _unread(source: Source) -> tuple[Code, ...]:
+def _unread(source: Given) -> tuple[Code, ...]:
     """Archives are opened when their turn comes."""
     return ()
 

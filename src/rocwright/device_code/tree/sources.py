@@ -13,49 +13,35 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from rocwright.binary.inside import spooled, window
-from rocwright.binary.view import Mapped, mapped
 from rocwright.device_code.kpack import SUFFIX, Marker
 from rocwright.device_code.search import archives_among, archives_on_disk
+from rocwright.device_code.source import Source, in_wheel, on_disk, open_path
 from rocwright.device_code.tree.names import GENERIC, is_artifact, printable, read_artifact, served
 from rocwright.errors import InvalidInput
 from rocwright.system.files import walk_files
-from rocwright.wheel.read import Wheel, WheelMember, open_wheel
-from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.read import Wheel, open_wheel
+from rocwright.wheel.stream import opened
 from rocwright.wheel.together import installed_path, installed_together
 
-HEAD = 64
 WHEEL = ".whl"
-_STORED = 0
 
 
-@dataclass(frozen=True)
-class Source:
-    """One file.
+@dataclass(frozen=True, kw_only=True)
+class Given(Source):
+    """A file that is looked into.
 
-    `name` is for people: the path, or `wheel.whl: member`. `path` is the file or the wheel, `member` the name
-    in the wheel. `inside` is its path from what was given, `given` says that it was named itself. `archives`
-    are the existing files to which a marker in it can lead.
+    `inside` is its path from what was given, `given` says that it was named itself. `archives` are the
+    existing files to which a marker in it can lead.
     """
 
-    name: str
-    path: Path
-    member: str | None
     inside: str
     given: bool
-    open: Callable[[], Mapped]
-    head: Callable[[], bytes]
-    archives: Callable[[Marker], list[Source]]
-
-    @property
-    def key(self) -> str:
-        """The same for every way to the same file."""
-        return str(self.path.resolve() / (self.member or ""))
+    archives: Callable[[Marker], list[Given]]
 
 
 def find_sources(
     paths: Iterable[Path], stack: ExitStack, damaged: Callable[[InvalidInput], None]
-) -> Iterator[Source]:
+) -> Iterator[Given]:
     """All files that are given, lie below given directories (links are not followed) or in wheels.
 
     Wheels come last: they are looked at together, and stay open until `stack` is closed. `damaged` is called
@@ -78,7 +64,7 @@ def find_sources(
         yield from _members(together, stack)
 
 
-def _on_disk(path: Path) -> Iterator[Source]:
+def _on_disk(path: Path) -> Iterator[Given]:
     if not path.is_dir():
         if not path.is_file():
             raise InvalidInput(f"{printable(path)} is no file", where=path)
@@ -89,25 +75,15 @@ def _on_disk(path: Path) -> Iterator[Source]:
             yield _file(file, file.relative_to(path).as_posix(), given=False)
 
 
-def _file(path: Path, inside: str, *, given: bool) -> Source:
-    def head() -> bytes:
-        try:
-            with path.open("rb") as stream:
-                return stream.read(HEAD)
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
-
-    def archives(marker: Marker) -> list[Source]:
+def _file(path: Path, inside: str, *, given: bool) -> Given:
+    def archives(marker: Marker) -> list[Given]:
         real = path.resolve()  # the runtime looks from where the file is, not from a link to it
         found = (one for place in (real, *_other_parts(real)) for one in archives_on_disk(place, marker))
         return [_file(Path(one), Path(one).name, given=False) for one in dict.fromkeys(found)]
 
-    return Source(printable(path), path, None, printable(inside), given, partial(_open, path), head, archives)
-
-
-def _open(path: Path) -> Mapped:
-    with mapped(path) as file:
-        return file
+    inside = printable(inside)
+    source = on_disk(path, printable(path), inside)
+    return Given(**vars(source), inside=inside, given=given, archives=archives)
 
 
 def _other_parts(library: Path) -> Iterator[Path]:
@@ -134,53 +110,24 @@ def _prefixes(root: Path) -> list[str]:
     return [""]
 
 
-def _members(wheels: list[Wheel], stack: ExitStack) -> Iterator[Source]:
+def _members(wheels: list[Wheel], stack: ExitStack) -> Iterator[Given]:
     """The files that wheels install together, but for their `.dist-info`."""
-    there: dict[str, list[Source]] = {}
+    there: dict[str, list[Given]] = {}
 
-    def archives(library: str, marker: Marker) -> list[Source]:
+    def archives(library: str, marker: Marker) -> list[Given]:
         return list(chain.from_iterable(there[path] for path in archives_among(library, marker, there)))
 
     found = []
     for wheel in wheels:
         stream = stack.enter_context(opened(wheel))
-        whole = _open(wheel.path)
+        whole = open_path(wheel.path)
         for member in wheel.members:
             if member.name.startswith(f"{wheel.dist_info}/"):
                 continue
-            installed = installed_path(wheel, member)
-            source = _member(_Reader(stream, whole, member), partial(archives, installed))
-            found.append(source)
+            installed, inside = installed_path(wheel, member), printable(member.name)
+            source = in_wheel(stream, whole, member, f"{printable(wheel.path)}: {inside}", installed)
+            given = Given(**vars(source), inside=inside, given=False, archives=partial(archives, installed))
+            found.append(given)
             if installed.endswith(SUFFIX):
-                there.setdefault(installed, []).append(source)
+                there.setdefault(installed, []).append(given)
     yield from found
-
-
-def _member(reader: _Reader, archives: Callable[[Marker], list[Source]]) -> Source:
-    path, member = reader.whole.path, reader.member.name
-    name = f"{printable(path)}: {printable(member)}"
-    return Source(name, path, member, printable(member), False, reader.open, reader.head, archives)
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Opens one member: in place when it is stored, else inflated into a file without a name."""
-
-    stream: WheelStream
-    whole: Mapped
-    member: WheelMember
-
-    @property
-    def path(self) -> Path:
-        return self.whole.path / self.member.name
-
-    def open(self) -> Mapped:
-        if self.member.method == _STORED:
-            packed = self.stream.packed(self.member)
-            return window(self.whole, self.path, packed.start, packed.size)
-        return spooled(self.path, self.stream.inflated(self.member))
-
-    def head(self) -> bytes:
-        if self.member.method == _STORED:
-            return self.open().read_at(0, HEAD)
-        return next(self.stream.inflated(self.member), b"")[:HEAD]

@@ -10,8 +10,8 @@ from functools import cached_property
 import zstandard
 
 from rocwright.device_code.kpack import PLAIN, SUFFIX, Archive, Entry, read_archive
+from rocwright.device_code.source import Source
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import Source
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import Target, is_target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch
@@ -72,7 +72,7 @@ def _faults(shelf: Shelf) -> list[tuple[str, str]]:
     head = archive.file.read_at(0, _RESERVED.stop)
     if any(head[_RESERVED]):
         found.append(("kpack-archive", "bytes 16 to 64 of its header are not zero"))
-    if not shelf.source.path.endswith(f"_{target}{SUFFIX}"):
+    if not shelf.source.installed.endswith(f"_{target}{SUFFIX}"):
         found.append(("kpack-name", f"it is for {target}, and its name does not end in _{target}{SUFFIX}"))
     foreign = sorted({entry.target for entry in archive.entries} - {target})
     if foreign:

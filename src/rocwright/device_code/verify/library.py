@@ -13,8 +13,8 @@ from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import Marker, parse_marker
+from rocwright.device_code.source import Source
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import Source
 from rocwright.device_code.wrappers import (
     SECTION,
     SPLIT_MAGIC,

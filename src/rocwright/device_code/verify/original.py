@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rocwright.binary.view import Mapped
+from rocwright.device_code.source import Source, on_disk
 from rocwright.device_code.verify.compare import same_bytes
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import Source, Tree, directory_trees, from_file
+from rocwright.device_code.verify.sources import Tree, directory_trees
 from rocwright.device_code.verify.wheels import ENDING, wheel_sources
 from rocwright.errors import InvalidInput
 from rocwright.wheel.read import open_wheel
@@ -22,21 +23,23 @@ class Original:
         self.path = path
         self.single = not path.is_dir() and not path.name.endswith(ENDING)
         if self.single:
-            self.sources = [from_file(path, path.name, path.name)]
+            self.sources = [on_disk(path, path.name, path.name)]
         elif path.is_dir():
             self.sources = [source for tree in directory_trees([path], log) for source in tree.sources]
         else:
             self.sources = list(wheel_sources(open_wheel(path), stack))
-        self.by_path = {source.path: source for source in self.sources}
+        self.by_path = {source.installed: source for source in self.sources}
 
     def source_of(self, source: Source) -> Source | None:
         """The original of a file: the only one, that at the same place, or the only one of its name."""
         if self.single:
             return self.sources[0]
-        found = self.by_path.get(source.path)
-        if found is None and source.path.startswith("/"):
-            name = posixpath.basename(source.path)
-            named = [item for item in self.sources if posixpath.basename(item.path) == name and not item.link]
+        found = self.by_path.get(source.installed)
+        if found is None and source.installed.startswith("/"):
+            name = posixpath.basename(source.installed)
+            named = [
+                item for item in self.sources if posixpath.basename(item.installed) == name and not item.link
+            ]
             found = named[0] if len(named) == 1 else None
         return found
 
@@ -48,7 +51,7 @@ class Original:
 
 def compare_trees(original: Original, tree: Tree, split: set[str], log: Log) -> None:
     """Report files that were lost, invented or changed; `split` are paths of split libraries."""
-    there = {source.path: source for source in tree.sources}
+    there = {source.installed: source for source in tree.sources}
     for path, before in original.by_path.items():
         after = there.get(path)
         if after is None:

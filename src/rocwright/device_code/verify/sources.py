@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,47 +17,15 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from rocwright.binary.elf import read_elf
-from rocwright.binary.view import Mapped, mapped
-from rocwright.data import load_table
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import SUFFIX, Marker, parse_marker
 from rocwright.device_code.search import archives_on_disk
+from rocwright.device_code.source import Source, on_disk
+from rocwright.device_code.tree.names import GENERIC, MANIFEST, tables
 from rocwright.device_code.verify.report import Log
 from rocwright.errors import InvalidInput
-from rocwright.model.device_files import DeviceFiles, known_targets
-from rocwright.model.gpu import Families, is_target
+from rocwright.model.gpu import is_target
 from rocwright.system.files import walk_files
-
-HOST = "generic"
-MANIFEST = "artifact_manifest.txt"
-HEAD = 64
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file.
-
-    `name` is how findings call it, `path` where it is installed (forward slashes, from the tree's root;
-    absolute for files given one by one), `part` the target or group whose part holds it, None for the host.
-    `link` is where a symbolic link leads, which is never opened. `mode` are permission bits where they are
-    known, `crc` a wheel's CRC-32, `owner` the directory or wheel that it is in.
-    """
-
-    name: str
-    path: str
-    part: str | None
-    size: int
-    open: Callable[[], Mapped]
-    head: Callable[[], bytes]
-    link: str | None = None
-    mode: int | None = None
-    crc: int | None = None
-    owner: str = ""
-
-    @property
-    def is_archive(self) -> bool:
-        """Whether it is an archive of device code, by its name."""
-        return self.path.endswith(SUFFIX) and self.link is None
 
 
 @dataclass(frozen=True)
@@ -74,48 +42,17 @@ class Tree:
     merged: bool = False
 
 
-def open_path(path: Path) -> Mapped:
-    """Map a file; raises `InvalidInput` naming it."""
-    with mapped(path) as file:
-        return file
-
-
-def from_file(path: Path, name: str, installed: str, part: str | None = None, owner: str = "") -> Source:
-    """A file on disk as a source."""
-    facts = path.lstat()
-    link = os.readlink(path) if path.is_symlink() else None  # noqa: PTH115 - as text, not normalised
-
-    def head() -> bytes:
-        try:
-            with path.open("rb") as stream:
-                return stream.read(HEAD)
-        except OSError as error:
-            raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
-
-    return Source(
-        name,
-        installed,
-        part,
-        facts.st_size,
-        lambda: open_path(path),
-        head,
-        link,
-        facts.st_mode & 0o7777,
-        owner=owner,
-    )
-
-
 def file_tree(paths: Iterable[Path]) -> Tree:
     """Libraries and archives given one by one; a library brings the archives that its marker leads to."""
     files: dict[str, Source] = {}
     for path in paths:
         real = path.resolve()
-        files.setdefault(str(real), from_file(real, path.name, real.as_posix()))
+        files.setdefault(str(real), on_disk(real, path.name, real.as_posix()))
         # What is wrong with a library is reported when it is checked.
         with suppress(InvalidInput):
             marker = marker_of(real)
             for found in archives_on_disk(real, marker) if marker else ():
-                files.setdefault(found, from_file(Path(found), posixpath.basename(found), found))
+                files.setdefault(found, on_disk(Path(found), posixpath.basename(found), found))
     return Tree(tuple(files.values()))
 
 
@@ -138,8 +75,8 @@ def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
         own = _part_name(name)
         if inside:
             parts += inside
-        elif own is not None and (name in (own, f"_{own}") or own == HOST or (path / MANIFEST).is_file()):
-            parts.append((path, None if own == HOST else own))
+        elif own is not None and (name in (own, f"_{own}") or own == GENERIC or (path / MANIFEST).is_file()):
+            parts.append((path, None if own == GENERIC else own))
         else:
             alone.append(path)
     # Directories that merely are called after a target are parts only where a host part is.
@@ -158,7 +95,7 @@ def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
 def _part_name(name: str) -> str | None:
     """`generic`, a target or a group, as a directory's name or at the end of an artifact's name."""
     tails = _tails(name, "_")
-    return next((tail for tail in tails if tail == HOST or is_target(tail) or tail in _groups()), None)
+    return next((tail for tail in tails if tail == GENERIC or is_target(tail) or tail in _groups()), None)
 
 
 def device_part(project: str) -> str | None:
@@ -176,22 +113,22 @@ def _tails(text: str, separator: str) -> list[str]:
 @functools.cache
 def _groups() -> frozenset[str]:
     """Names of groups of targets: those that the table of device files gives, and wildcards for the rest."""
-    table = load_table("device_files", DeviceFiles)
-    targets = known_targets(table, load_table("families", Families))
-    wildcards = {target[:-1] + "x" for target in targets} | {target[:-2] + "xx" for target in targets}
-    return frozenset(wildcards) | set(table.group_names) | set(table.group_names.values())
+    known = tables()
+    wildcards = {target[:-size] + "x" * size for target in known.targets for size in (1, 2)}
+    names = known.device_files.group_names
+    return frozenset(wildcards) | set(names) | set(names.values())
 
 
 def _parts_inside(path: Path, log: Log) -> list[tuple[Path, str | None]]:
     """Parts that lie beside each other in a directory; artifacts that were not split are all for the host."""
     folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.is_symlink())
     names = {folder: _part_name(folder.name) for folder in folders}
-    if HOST not in names.values():
+    if GENERIC not in names.values():
         return [(folder, None) for folder in folders if (folder / MANIFEST).is_file()]
     found: list[tuple[Path, str | None]] = []
     for folder, name in names.items():
         if name is not None:
-            found.append((folder, None if name == HOST else name))
+            found.append((folder, None if name == GENERIC else name))
         else:
             log.add(
                 "kpack-layout", folder.name, "it lies beside a part for the host and belongs to no target"
@@ -209,7 +146,7 @@ def _walk(root: Path, part: str | None) -> Iterator[Source]:
         prefix = next((text for text in prefixes if relative.startswith(f"{text}/")), None)
         installed = relative if prefix is None else relative[len(prefix) + 1 :]
         if path.is_symlink() or path.is_file():
-            yield from_file(path, f"{base}/{relative}", installed, part, base)
+            yield on_disk(path, f"{base}/{relative}", installed, part=part, owner=base)
 
 
 def _prefixes(root: Path) -> list[str]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from rocwright.device_code.kpack import PLACEHOLDER, Entry, Marker
 from rocwright.device_code.search import installed_at
+from rocwright.device_code.source import Source
 from rocwright.device_code.verify.archive import Shelf, label
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import Source, Tree
+from rocwright.device_code.verify.sources import Tree
 
 # (wrapper, target) → where the code is.
 Spots = dict[tuple[int, str], tuple[Shelf, Entry]]
@@ -84,14 +85,15 @@ def _copies(first: Source, second: Source) -> bool:
 def _reachable(library: Known, shelves: Sequence[Shelf], log: Log) -> None:
     for shelf in shelves:
         places = [
-            installed_at(library.source.path, path.replace(PLACEHOLDER, shelf.target, 1))
+            installed_at(library.source.installed, path.replace(PLACEHOLDER, shelf.target, 1))
             for path in library.marker.search_paths
         ]
-        if shelf.source.path not in places:
+        if shelf.source.installed not in places:
             log.add(
                 "kpack-unreachable",
                 library.source.name,
-                f"for {shelf.target} it looks at {', '.join(places)}; its code is in {shelf.source.path}",
+                f"for {shelf.target} it looks at {', '.join(places)}; "
+                f"its code is in {shelf.source.installed}",
             )
 
 

@@ -10,11 +10,12 @@ from rocwright.binary.elf import read_elf
 from rocwright.data import load_table
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles
+from rocwright.device_code.source import Source
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.verify.archive import Shelf
 from rocwright.device_code.verify.library import is_host_elf
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import Source, Tree
+from rocwright.device_code.verify.sources import Tree
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
 from rocwright.model.gpu import Families, InvalidTarget, base_targets
@@ -28,7 +29,7 @@ def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: L
     for source in tree.sources:
         if source.is_archive:
             continue
-        found = classify(source.path, table, targets)
+        found = classify(source.installed, table, targets)
         if isinstance(found, Unplaced) and tree.parts:
             log.add("kpack-unplaced", source.name, f"{found.word} {found.reason}")
         if isinstance(found, DeviceFile):
@@ -52,10 +53,10 @@ def _place(source: Source, word: str, log: Log) -> None:
 def _apart(sources: Iterable[Source], log: Log) -> None:
     owners: dict[str, Source] = {}
     for source in sources:
-        first = owners.setdefault(source.path, source)
+        first = owners.setdefault(source.installed, source)
         # Artifacts may share what is for all GPUs; wheels may not: uninstalling one breaks the other.
         if first.owner != source.owner and (first.part != source.part or source.crc is not None):
-            log.add("kpack-overlap", source.name, f"{first.owner} holds {source.path} too")
+            log.add("kpack-overlap", source.name, f"{first.owner} holds {source.installed} too")
 
 
 def _content(source: Source, word: str, members: tuple[str, ...], machines: Machines, log: Log) -> None:

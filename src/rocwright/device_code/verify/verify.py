@@ -88,7 +88,7 @@ class _Run:
         check_together(work.libraries, shelves, work.index, tree, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
         if self.original is not None and not self.original.single and tree.whole:
-            split = {library.source.path for library in work.libraries}
+            split = {library.source.installed for library in work.libraries}
             compare_trees(self.original, tree, split, self.log)
         if tree.parts:
             self.parts.update((source.owner, None) for source in tree.sources)

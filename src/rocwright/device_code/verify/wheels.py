@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from rocwright.binary.inside import spooled, window
-from rocwright.binary.view import Mapped
 from rocwright.device_code.kpack import SUFFIX
+from rocwright.device_code.source import Source, in_wheel, open_path
 from rocwright.device_code.verify.report import Log
-from rocwright.device_code.verify.sources import HEAD, Source, Tree, device_part, open_path
+from rocwright.device_code.verify.sources import Tree, device_part
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
 from rocwright.wheel.metadata import exact_version
-from rocwright.wheel.read import Wheel, WheelMember, open_wheel, verify_record
-from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.read import Wheel, open_wheel, verify_record
+from rocwright.wheel.stream import opened
 from rocwright.wheel.together import installed_path, installed_together
+from rocwright.wheel.zipformat import STORED
 
 ENDING = ".whl"
-_STORED = 0
 
 
 def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
@@ -70,46 +67,8 @@ def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
     for member in wheel.members:
         if member.name.startswith(f"{wheel.dist_info}/"):
             continue
-        yield _source(_Reader(stream, whole, member), installed_path(wheel, member), part)
-
-
-def _source(reader: _Reader, installed: str, part: str | None) -> Source:
-    member, wheel = reader.member, reader.stream.wheel
-    return Source(
-        name=f"{wheel.path.name}:{member.name}",
-        path=installed,
-        part=part,
-        size=member.size,
-        open=reader.open,
-        head=reader.head,
-        mode=(member.mode & 0o777) or None,
-        crc=member.crc,
-        owner=wheel.path.name,
-    )
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Opens one member: in place when it is stored, else inflated into a file without a name."""
-
-    stream: WheelStream
-    whole: Mapped
-    member: WheelMember
-
-    @property
-    def path(self) -> Path:
-        return self.stream.wheel.path / self.member.name
-
-    def open(self) -> Mapped:
-        if self.member.method == _STORED:
-            packed = self.stream.packed(self.member)
-            return window(self.whole, self.path, packed.start, packed.size)
-        return spooled(self.path, self.stream.inflated(self.member))
-
-    def head(self) -> bytes:
-        if self.member.method == _STORED:
-            return self.open().read_at(0, HEAD)
-        return b"".join(islice(self.stream.inflated(self.member), 1))[:HEAD]
+        name = f"{wheel.path.name}:{member.name}"
+        yield in_wheel(stream, whole, member, name, installed_path(wheel, member), part=part)
 
 
 def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
@@ -123,7 +82,7 @@ def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
 
 def _stored(wheel: Wheel, log: Log) -> None:
     for member in wheel.members:
-        if member.name.endswith(SUFFIX) and member.method != _STORED:
+        if member.name.endswith(SUFFIX) and member.method != STORED:
             log.add("kpack-deflated", wheel.path.name, f"{member.name} is compressed again")
 
 
