@@ -58,6 +58,17 @@ ONE_OF = {
     ),
     "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/jobs.py"]),
     "holding a directory against other runs": (constant(".running"), ["engine/hold.py"]),
+    "what finished work left behind": (
+        imported("rocwright.engine.record"),
+        [
+            "build/run/family.py",
+            "build/run/resume.py",
+            "pipeline/cells/act.py",
+            "pipeline/cells/inputs.py",
+            "pipeline/demo.py",
+            "sdk/stamp.py",
+        ],
+    ),
     "running a planned build": (called("Build"), ["build/run/family.py"]),
     "carrying out the plan of a family": (called("run_family"), ["build/family.py"]),
     "what of the environment decides a build": (

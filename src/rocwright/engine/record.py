@@ -1,4 +1,4 @@
-"""What a finished step left behind, so that the next run can tell whether it still holds."""
+"""What finished work left behind, so that the next run can tell whether it still holds."""
 
 from __future__ import annotations
 
@@ -6,26 +6,80 @@ import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
 from rocwright.engine.graph import Step
+from rocwright.engine.left import CLOCK_TICK_S, Left, Looked, leave, room_digest, still_left
 from rocwright.errors import RocwrightError
 from rocwright.system.files import write_text
-from rocwright.system.left import CLOCK_TICK_S, Left, leave, room_digest, still_left
 
-SCHEMA = 2
+SCHEMA = 3
+NOTHING: Mapping[str, Looked] = MappingProxyType({})
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """Record of a finished step: digest of all it depended on, its result, its outputs as left."""
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What finished work left on this machine: the one form in which it is remembered.
+
+    `inputs` is the digest of all that decided its result, `value` the result, `outputs` the files that it
+    made by path, as they were left. `looked` is how directories that it read looked, where only that tells
+    whether they are the same.
+    """
 
     schema: int
     step: str
     inputs: str
     value: msgspec.Raw
     outputs: dict[str, Left]
-    wall_s: float
+    wall_s: float = 0.0
+    looked: dict[str, Looked] = {}
+
+
+def read_record(path: Path) -> Record | None:
+    """A record; one that is damaged, or of another version of rocwright, counts as none."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Record)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return found if found.schema == SCHEMA else None
+
+
+def write_record(
+    path: Path,
+    step: str,
+    inputs: str,
+    value: object,
+    outputs: Mapping[Path, str | None],
+    *,
+    wall_s: float = 0.0,
+    looked: Mapping[str, Looked] = NOTHING,
+) -> None:
+    """Remember finished work, last of all; `outputs` maps its files to their sha256, None where unknown."""
+    # Past the clock tick of the last write, so that a later one shows in the times.
+    time.sleep(CLOCK_TICK_S)
+    left = {str(file.absolute()): leave(file, sha256=known) for file, known in outputs.items()}
+    encoded = msgspec.Raw(msgspec.json.encode(value))
+    _write(path, Record(SCHEMA, step, inputs, encoded, left, round(wall_s, 3), dict(looked)))
+
+
+def still_there(path: Path, record: Record, now: Record | None = None) -> bool:
+    """Whether all outputs have the content that they were left with; their times are noted anew.
+
+    `now` is the record with what else was noted anew.
+    """
+    outputs = {name: still_left(Path(name), left) for name, left in record.outputs.items()}
+    same = {name: left for name, left in outputs.items() if left is not None}
+    if len(same) < len(outputs):
+        return False
+    now = msgspec.structs.replace(now or record, outputs=same)
+    if now != record:
+        _write(path, now)
+    return True
+
+
+def _write(path: Path, record: Record) -> None:
+    write_text(path, msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n")
 
 
 def digest(value: object) -> str:
@@ -48,52 +102,38 @@ def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
 def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
     """The step's earlier result, if its inputs are the same and its outputs lie as they were left.
 
-    A damaged or foreign stamp counts as none: the step is done again.
+    A damaged or foreign record counts as none: the step is done again.
     """
-    try:
-        stamp = msgspec.json.decode((directory / f"{step.id}.json").read_bytes(), type=Stamp)
-        if stamp.schema != SCHEMA or stamp.inputs != inputs:
-            return None
-        value = msgspec.json.decode(stamp.value, type=step.result)
-    except (OSError, msgspec.DecodeError, RocwrightError):
+    path = _path(directory, step)
+    record = read_record(path)
+    if record is None or record.inputs != inputs:
         return None
-    outputs: dict[str, Left] = {}
-    for path in step.outputs(value):
-        left = stamp.outputs.get(str(path))
-        still = None if left is None else still_left(path, left)
-        if still is None:
-            return None
-        outputs[str(path)] = still
-    if outputs != stamp.outputs:
-        _write(directory, msgspec.structs.replace(stamp, outputs=outputs))
-    return value
+    try:
+        value = msgspec.json.decode(record.value, type=step.result)
+    except (msgspec.DecodeError, RocwrightError):
+        return None
+    wanted = {str(output.absolute()) for output in step.outputs(value)}
+    return value if wanted <= record.outputs.keys() and still_there(path, record) else None
 
 
 def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
-    """Record a finished step; written last, so an interrupted step has no stamp.
+    """Record a finished step; written last, so an interrupted step has none.
 
     Raises `TypeError` for a result that JSON does not bring back as it was: the next run would see another.
     """
     encoded = msgspec.json.encode(value)
-    # As the next run will read it: from the stamp, which is indented for people.
+    # As the next run will read it: from the record, which is indented for people.
     read_back = msgspec.json.decode(msgspec.json.format(encoded, indent=1), type=step.result)
     if msgspec.json.encode(read_back) != encoded:
         raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
-    # Past the clock tick of the last write, so that a later one shows in the times.
-    time.sleep(CLOCK_TICK_S)
-    outputs = {str(path): leave(path) for path in step.outputs(value)}
-    _write(
-        directory,
-        Stamp(SCHEMA, step.id, inputs, msgspec.Raw(encoded), outputs, round(wall_s, 3)),
-    )
-
-
-def _write(directory: Path, stamp: Stamp) -> None:
-    write_text(
-        directory / f"{stamp.step}.json", msgspec.json.format(msgspec.json.encode(stamp), indent=1).decode()
-    )
+    outputs = dict.fromkeys(step.outputs(value))
+    write_record(_path(directory, step), step.id, inputs, value, outputs, wall_s=wall_s)
 
 
 def forget(directory: Path, step: Step) -> None:
-    """Remove a stamp before its step runs again: from here on, what lies there may be half-written."""
-    (directory / f"{step.id}.json").unlink(missing_ok=True)
+    """Remove a record before its step runs again: from here on, what lies there may be half-written."""
+    _path(directory, step).unlink(missing_ok=True)
+
+
+def _path(directory: Path, step: Step) -> Path:
+    return directory / f"{step.id}.json"

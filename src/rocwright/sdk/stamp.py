@@ -21,6 +21,8 @@ from typing import TypeVar
 import msgspec
 
 from rocwright import __version__
+from rocwright.engine.left import Looked, room_digest
+from rocwright.engine.record import digest, read_record, still_there, write_record
 from rocwright.errors import RocwrightError
 from rocwright.system.files import (
     content_digest,
@@ -28,12 +30,9 @@ from rocwright.system.files import (
     sha256_file,
     shipped_directory,
     stat_files,
-    write_text,
 )
-from rocwright.system.left import CLOCK_TICK_S, Left, leave, room_digest, still_left
 from rocwright.wheel.deflate import COMPRESSOR
 
-SCHEMA = 1
 NAME = ".rocwright-sdk.json"
 # Coarse clocks (FAT, network file systems, whose clock may also be another) do not see shorter intervals.
 _RACY_NS = 2_000_000_000
@@ -44,66 +43,43 @@ _ROOMS = ("sdk", "device_code", "binary", "wheel", "system", "model", "data")
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
-class Looked(msgspec.Struct, frozen=True):
-    """How an input looked: digest of the facts of all its files, and content digests of the racy ones."""
-
-    facts: str
-    racy: dict[str, str]
-
-
-class Stamp(msgspec.Struct, frozen=True):
-    """What packages were made of, with what, and how they were left; `value` is the builder's result."""
-
-    schema: int
-    tool: str
-    options: str
-    inputs: dict[str, Looked]
-    outputs: dict[str, Left]
-    value: msgspec.Raw
-
-
 @dataclass(frozen=True)
 class Begun:
     """A build under way: what was asked for and how its inputs looked before they were read."""
 
-    stamp: Path
-    options: str
+    record: Path
+    decided: str
     inputs: Mapping[str, Looked]
 
 
-def unchanged(stamp: Path, options: object, roots: Sequence[Path], result: type[_T]) -> _T | None:
+def unchanged(path: Path, options: object, roots: Sequence[Path], result: type[_T]) -> _T | None:
     """The earlier result, if nothing it depends on has changed and the packages lie as they were left.
 
     `options` is any value that msgspec can write as JSON; `roots` are the files and directories that are
     read. A damaged stamp, or one of another version of rocwright, counts as none.
     """
+    record = read_record(path)
+    if record is None or record.inputs != _decided(options) or list(record.looked) != _names(roots):
+        return None
     try:
-        found = msgspec.json.decode(stamp.read_bytes(), type=Stamp)
-        if (found.schema, found.tool, found.options) != (SCHEMA, _tool(), _canonical(options)):
-            return None
-        value = msgspec.json.decode(found.value, type=result)
-        if list(found.inputs) != _names(roots):
-            return None
-        inputs = {name: _still(Path(name), looked) for name, looked in found.inputs.items()}
-        outputs = {name: still_left(Path(name), left) for name, left in found.outputs.items()}
+        value = msgspec.json.decode(record.value, type=result)
+        looks = {name: _still(Path(name), looked) for name, looked in record.looked.items()}
     except (OSError, msgspec.DecodeError, RocwrightError):
         return None
-    same_inputs = {name: looked for name, looked in inputs.items() if looked is not None}
-    same_outputs = {name: left for name, left in outputs.items() if left is not None}
-    if len(same_inputs) < len(inputs) or len(same_outputs) < len(outputs):
+    same = {name: looked for name, looked in looks.items() if looked is not None}
+    if len(same) < len(looks):
         return None
-    if same_inputs != found.inputs or same_outputs != found.outputs:
-        _write(stamp, msgspec.structs.replace(found, inputs=same_inputs, outputs=same_outputs))
-    return value
+    now = msgspec.structs.replace(record, looked=same)
+    return value if still_there(path, record, now) else None
 
 
-def begin(stamp: Path, options: object, roots: Sequence[Path]) -> Begun:
-    """Look at the inputs, before anything is read; from here on an older stamp holds no more.
+def begin(path: Path, options: object, roots: Sequence[Path]) -> Begun:
+    """Look at the inputs, before anything is read; from here on an older record holds no more.
 
     Raises `InvalidInput` for a directory that cannot be listed.
     """
-    stamp.unlink(missing_ok=True)
-    return Begun(stamp, _canonical(options), {name: _look(Path(name)) for name in _names(roots)})
+    path.unlink(missing_ok=True)
+    return Begun(path, _decided(options), {name: _look(Path(name)) for name in _names(roots)})
 
 
 def finish(begun: Begun, value: msgspec.Struct, outputs: Mapping[Path, str | None]) -> None:
@@ -111,27 +87,11 @@ def finish(begun: Begun, value: msgspec.Struct, outputs: Mapping[Path, str | Non
 
     A build whose inputs changed under way is recorded too, but never found unchanged.
     """
-    # Past the clock tick of the last write, so that a later one shows in the times.
-    time.sleep(CLOCK_TICK_S)
-    _write(
-        begun.stamp,
-        Stamp(
-            schema=SCHEMA,
-            tool=_tool(),
-            options=begun.options,
-            inputs=dict(begun.inputs),
-            outputs={str(path.absolute()): leave(path, sha256=known) for path, known in outputs.items()},
-            value=msgspec.Raw(msgspec.json.encode(value)),
-        ),
-    )
+    write_record(begun.record, "sdk", begun.decided, value, outputs, looked=begun.inputs)
 
 
-def _write(path: Path, stamp: Stamp) -> None:
-    write_text(path, msgspec.json.format(msgspec.json.encode(stamp), indent=1).decode() + "\n")
-
-
-def _canonical(options: object) -> str:
-    return msgspec.json.encode(options, order="sorted").decode()
+def _decided(options: object) -> str:
+    return digest({"tool": _tool(), "options": options})
 
 
 def _names(roots: Iterable[Path]) -> list[str]:

@@ -134,11 +134,11 @@ def test_a_change_within_the_same_tick_is_noticed_by_content(
 
 def test_once_settled_no_content_is_read_any_more(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dest = build(prefix)
-    racy = json.loads((dest / stamp.NAME).read_text())["inputs"][str(prefix)]["racy"]
+    racy = json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"]
     assert set(racy) == {"bin/hipcc", "lib/liba.so", "lib/liba.so.1"}
     age(monkeypatch)
     assert again(prefix) == RESULT
-    assert json.loads((dest / stamp.NAME).read_text())["inputs"][str(prefix)]["racy"] == {}
+    assert json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"] == {}
     assert again(prefix) == RESULT
 
 
@@ -149,7 +149,7 @@ def test_a_large_fresh_tree_is_waited_for_and_not_read(prefix: Path, monkeypatch
     began = time.monotonic()
     dest = build(prefix)
     assert 0.1 < time.monotonic() - began < 1.5
-    assert json.loads((dest / stamp.NAME).read_text())["inputs"][str(prefix)]["racy"] == {}
+    assert json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"] == {}
     assert again(prefix) == RESULT
 
 

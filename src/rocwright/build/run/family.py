@@ -33,6 +33,7 @@ from rocwright.build.units.records import objects, read_units, start_units
 from rocwright.build.units.report import BuildReport, build_report, write_report
 from rocwright.build.units.uncompiled import SUFFIX, Uncompiled, uncompiled
 from rocwright.engine.hold import held
+from rocwright.engine.record import read_record, still_there, write_record
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
@@ -162,16 +163,19 @@ class _Run:
                 caller=os.environ,
             )
             state = self.work / "state" / f"{name}.json"
-            record = finished.load(state)
+            record = read_record(state)
+            done = finished.result_of(record)
             if (
                 self.resume
                 and record is not None
-                and record.key == key(content=content, made=record.made)
-                and record.is_whole(self.output)
+                and done is not None
+                and record.inputs == key(content=content, made=done.made)
+                and all(file.parent == self.output for file in done.files)
+                and still_there(state, record)
             ):
-                self.note(f"{name}: {record.wheel.version} is there from an earlier run")
+                self.note(f"{name}: {done.wheel.version} is there from an earlier run")
                 self.resumed.append(name)
-                self.wheels.append(record.wheel)
+                self.wheels.append(done.wheel)
                 return
             state.unlink(missing_ok=True)
             wheel, made = self._make(plan, interpreter, before, tree, content.untracked)
@@ -275,19 +279,20 @@ class _Run:
                 continue
             state = self.work / "state" / f"{interpreter.tag}-proof.json"
             key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
-            found = finished.load_proof(state)
-            if found is None or found.key != key or not self.resume:
-                self.note(f"{interpreter.tag}: importing {len(wheels)} wheels in a fresh environment")
-                said = prove(
-                    wheels,
-                    names,
-                    interpreter=interpreter,
-                    rocm=self.plan.rocm,
-                    root=self.work / "env" / f"proof-{interpreter.tag}",
-                    view=self._view,
-                    log=self.work / "log" / f"{interpreter.tag}-proof.log",
-                )
-                found = finished.Proof(key, said)
-                finished.save_proof(state, found)
-            proof += found.proven
+            record = read_record(state) if self.resume else None
+            if record is not None and record.inputs == key:
+                proof += msgspec.json.decode(record.value, type=tuple[Proven, ...])
+                continue
+            self.note(f"{interpreter.tag}: importing {len(wheels)} wheels in a fresh environment")
+            said = prove(
+                wheels,
+                names,
+                interpreter=interpreter,
+                rocm=self.plan.rocm,
+                root=self.work / "env" / f"proof-{interpreter.tag}",
+                view=self._view,
+                log=self.work / "log" / f"{interpreter.tag}-proof.log",
+            )
+            write_record(state, state.stem, key, said, {})
+            proof += said
         return tuple(proof)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from rocwright.engine.graph import Step
+from rocwright.engine.left import room_digest
 from rocwright.engine.record import digest
 from rocwright.errors import InvalidData
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.portable import local_form, portable
 from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record
 from rocwright.pipeline.steps.of_cell import input_names
-from rocwright.system.left import room_digest
 
 StepsOf = Callable[[Cell, Plan, Machine], list[Step]]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.left import Left, leave, still_left
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.pipeline.cells.tree import SUFFIX, pack_tree, unpack_tree
 from rocwright.pipeline.records.values import Machine, Output, Record
@@ -18,7 +19,6 @@ from rocwright.store.pool.describe import is_distribution
 from rocwright.store.runs.download import download
 from rocwright.system.console import human_bytes
 from rocwright.system.files import make_directory, remove_tree, require_space, sha256_file, write_text
-from rocwright.system.left import Left, leave, still_left
 from rocwright.system.locks import turn
 
 Say = Callable[[str], None]

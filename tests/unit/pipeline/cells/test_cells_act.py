@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocwright.engine import left
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
 from rocwright.pipeline.cells import outputs
 from rocwright.pipeline.cells.act import TAKEN, act
 from rocwright.pipeline.records.plans import records
 from rocwright.pipeline.records.values import Machine, Record
 from rocwright.pipeline.records.written import record_key, write_record
-from rocwright.system import left
 from unit.pipeline.cells.toy import Made, Toy, failure, machine, require_tree, require_whole, toy_plan
 
 PLAN = toy_plan()

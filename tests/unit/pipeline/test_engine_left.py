@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rocwright.engine.left import leave, room_digest, still_left
 from rocwright.system.files import stat_files
-from rocwright.system.left import leave, room_digest, still_left
 
 
 def test_a_file_left_alone_is_not_read_again(tmp_path: Path) -> None:
