@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rocwright.check.sizes import SizeChange, SizeTable
-from rocwright.model.findings import Finding, Waiver, count, refusal, refused
+from rocwright.model.findings import Finding, Waiver, Weighed, count, refusal, weigh
 
 REPORT_SCHEMA = "rocwright.report/2"
 
@@ -57,9 +57,13 @@ class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether something was checked and no error was found; waivers do not count here."""
         return bool(self.files) and self.errors == 0
 
+    def weighed(self, waivers: Sequence[Waiver], today: date) -> Weighed:
+        """Its errors: those that a waiver in force covers, and the others."""
+        return weigh(self.findings, waivers, today, unwaivable=self.unwaivable)
+
     def passed_on(self, today: date, waivers: Sequence[Waiver]) -> bool:
         """Whether something was checked and a waiver in force covers each error."""
-        return bool(self.files) and not refused(self.findings, waivers, today, unwaivable=self.unwaivable)
+        return bool(self.files) and not self.weighed(waivers, today).refused
 
     def predicate(self) -> dict[str, Any]:
         """The content of a findings statement: `passed`, counts, files, rules, findings."""

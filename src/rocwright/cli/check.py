@@ -17,7 +17,7 @@ from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.findings import Waiver, refused
+from rocwright.model.findings import Waiver
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.check_statements import state_check
 from rocwright.system import console, days
@@ -102,7 +102,7 @@ def check(
     report = check_set(asked, install=install, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
     if json:
-        left = len(refused(report.findings, waivers, today, unwaivable=report.unwaivable))
+        left = len(report.weighed(waivers, today).refused)
         more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
         console.out_json({**report.predicate(), **more})
     else:

@@ -9,7 +9,7 @@ from rocwright.check.report import Report
 from rocwright.cli.fold_findings import runs, told
 from rocwright.cli.show_code import plain
 from rocwright.errors import ContractBroken
-from rocwright.model.findings import Finding, Waiver, refused, weigh
+from rocwright.model.findings import Finding, Waiver, Weighed
 from rocwright.system import console
 
 # A line names so many GPU targets, or up to two more when these are all.
@@ -28,12 +28,13 @@ def show_report(
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
     about = {looked.name: looked for looked in report.looked}
+    weighed = report.weighed(waivers, today)
     for name, findings in by_file.items():
-        head = [_state(findings, waivers, today), plain(name)]
+        head = [_state(findings, weighed), plain(name)]
         if name in about:
             head += [console.human_bytes(about[name].size), targets_text(about[name].targets)]
         console.out("  ".join(filter(None, head)))
-        for line in _lines(findings, waivers, today):
+        for line in _lines(findings, weighed):
             console.out(f"  {plain(line)}")
     _show_changes(report)
     if report.stand_ins:
@@ -63,7 +64,7 @@ def _show_changes(report: Report) -> None:
 
 def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: float | None = None) -> str:
     """Files, rules, errors, warnings, waived errors and time in one line."""
-    refusing = len(refused(report.findings, waivers, today))
+    refusing = len(report.weighed(waivers, today).refused)
     waived = report.errors - refusing
     counts = [_count(refusing, "error"), _count(report.warnings, "warning")]
     counts += [f"{waived} waived"] if waived else []
@@ -74,15 +75,15 @@ def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: 
 def verdict(report: Report, waivers: Sequence[Waiver] = (), today: date = date.min) -> None:
     """Raise `ContractBroken` unless something was checked and every error is waived."""
     if not report.passed_on(today, waivers):
-        left = len(refused(report.findings, waivers, today))
+        left = len(report.weighed(waivers, today).refused)
         raise ContractBroken(
             _count(left, "error") if left else "nothing was checked", next_step="resolve the findings above"
         )
 
 
-def _state(findings: Sequence[Finding], waivers: Sequence[Waiver], today: date) -> str:
+def _state(findings: Sequence[Finding], weighed: Weighed) -> str:
     """One word for a file; padded, so that names stand below each other."""
-    if refused(findings, waivers, today):
+    if any(finding in weighed.refused for finding in findings):
         word = "failed"
     elif any(finding.severity == "error" for finding in findings):
         word = "waived"
@@ -97,9 +98,9 @@ def targets_text(targets: Sequence[str]) -> str:
     return " ".join(targets) if more <= 2 else f"{' '.join(targets[:_TARGETS])} and {more} more"
 
 
-def _lines(findings: Sequence[Finding], waivers: Sequence[Waiver], today: date) -> Iterator[str]:
+def _lines(findings: Sequence[Finding], weighed: Weighed) -> Iterator[str]:
     """What has to be resolved first, then what is waived, then what is a warning."""
-    covered = dict(weigh(findings, waivers, today).waived)
+    covered = dict(weighed.waived)
     groups: dict[Waiver | None, list[Finding]] = {None: []}
     for finding in findings:
         if finding.severity == "error":

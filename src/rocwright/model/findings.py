@@ -130,10 +130,3 @@ def weigh(
         else:
             waived.append((finding, covering))
     return Weighed(tuple(refused), tuple(waived))
-
-
-def refused(
-    findings: Iterable[Finding], waivers: Sequence[Waiver], today: date, *, unwaivable: Collection[str] = ()
-) -> tuple[Finding, ...]:
-    """The errors among the findings that no waiver in force on that day covers; see `weigh`."""
-    return weigh(findings, waivers, today, unwaivable=unwaivable).refused

@@ -12,6 +12,7 @@ import msgspec
 from rocwright.gputest.inside.rocwright_patterns import Matcher, is_exact, matches, parts
 from rocwright.gputest.skips.collected import Collected
 from rocwright.gputest.skips.hold import FamilyMembers, Place, is_expired, overlap, where_fits
+from rocwright.model.findings import Severity
 from rocwright.model.skips import SkipEntry
 
 Rule = Literal[
@@ -26,7 +27,6 @@ Rule = Literal[
     "no-issue",
     "added-later",
 ]
-Severity = Literal["error", "warning"]
 _WARNINGS: frozenset[Rule] = frozenset(("no-issue", "undeclared"))
 
 

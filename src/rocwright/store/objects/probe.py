@@ -19,8 +19,8 @@ _SKEW_S = 15 * 60
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One property: whether it `holds` (None: it does not apply), and what that means for publishing."""
+class Property:
+    """What a store may honour: whether it `holds` (None: it does not apply), what that means for publishing."""
 
     id: str
     holds: bool | None
@@ -33,7 +33,7 @@ class Probe:
     """What was found out about the store at `place`."""
 
     place: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Property, ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -109,9 +109,9 @@ def probe(store: ObjectStore, *, now: Callable[[], datetime] = lambda: datetime.
     return Probe(place, tuple(_finding(name, results[name]) for name in _MEANINGS if name in results))
 
 
-def _finding(name: str, holds: bool | None) -> Finding:
+def _finding(name: str, holds: bool | None) -> Property:
     needed, good, bad = _MEANINGS[name]
-    return Finding(name, holds, needed, "does not apply here" if holds is None else good if holds else bad)
+    return Property(name, holds, needed, "does not apply here" if holds is None else good if holds else bad)
 
 
 def _tried(check: Callable[[], bool | None]) -> bool | None:
