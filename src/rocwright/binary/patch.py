@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput
 from rocwright.system.files import CHUNK, atomic_write
+from rocwright.system.pread import pread
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,17 @@ def apply_patch(source: Path, patch: BytePatch | None, target: Path) -> None:
     with atomic_write(target) as stream:
         for offset in range(0, size, CHUNK):
             stream.write(edited.read_at(offset, CHUNK))
-        os.fchmod(stream.fileno(), stat.S_IMODE(source.stat().st_mode))
+        Path(stream.name).chmod(stat.S_IMODE(source.stat().st_mode))
 
 
 def _pread(handle: int, offset: int, length: int) -> bytes:
     """pread until `length` bytes or the end; one call returns at most 2 GiB and may return less."""
-    data = os.pread(handle, length, offset)
+    data = pread(handle, length, offset)
     if len(data) == length or not data:
         return data
     pieces = [data]
     got = len(data)
-    while got < length and (data := os.pread(handle, length - got, offset + got)):
+    while got < length and (data := pread(handle, length - got, offset + got)):
         pieces.append(data)
         got += len(data)
     return b"".join(pieces)

@@ -17,6 +17,7 @@ from rocwright.sdk.plan.release import Packaging, SdkPlan, plan_packages
 from rocwright.sdk.selector import write_refusing_sdist, write_selector_sdist, write_selector_wheel
 from rocwright.sdk.tar_source import TarSource
 from rocwright.system.files import CHUNK, PARTIAL, make_directory, sha256_file
+from rocwright.system.pread import pread
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import write_wheels
 
@@ -133,7 +134,7 @@ class _Opened:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset`, fewer only at the end."""
-        return os.pread(self._handle, length, offset)
+        return pread(self._handle, length, offset)
 
 
 def _remove_stale(directory: Path, written: Collection[str], version: str, platform: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rocwright.system.files import CHUNK
+from rocwright.system.pread import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, inflater
 from rocwright.wheel.read import WheelMember
 from rocwright.wheel.zipformat import (
@@ -37,7 +37,7 @@ class PackedMember:
 
     def read_at(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset`, fewer only at the end."""
-        return os.pread(self.handle, max(0, min(length, self.size - offset)), self.start + offset)
+        return pread(self.handle, max(0, min(length, self.size - offset)), self.start + offset)
 
 
 def header_end(data: bytes | memoryview, member: WheelMember) -> int:
@@ -70,7 +70,7 @@ def require_agreement(head: bytes | memoryview, member: WheelMember) -> None:
 def locate(handle: int, member: WheelMember) -> PackedMember:
     """Where a member's bytes are; raises `Damaged`, `OSError`."""
     most = LOCAL.size + len(member.name.encode("utf-8", "replace")) + 1
-    head = os.pread(handle, most, member.offset)
+    head = pread(handle, most, member.offset)
     return PackedMember(handle, member.offset + header_end(head, member), member.packed)
 
 

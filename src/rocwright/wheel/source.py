@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
+
+from rocwright.system.pread import pread
 
 
 class Source(Protocol):
@@ -58,7 +59,7 @@ class FileSource:
         with self.path.open("rb", buffering=0) as stream:
             pieces = []
             # One call to the system returns at most 2 GiB and may return less than asked for.
-            while length > 0 and (piece := os.pread(stream.fileno(), length, offset)):
+            while length > 0 and (piece := pread(stream.fileno(), length, offset)):
                 pieces.append(piece)
                 offset += len(piece)
                 length -= len(piece)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 
+from rocwright.system.pread import pread
 from rocwright.wheel.read import WheelMember
 from rocwright.wheel.zipformat import (
     CENTRAL_MARK,
@@ -32,14 +33,14 @@ def directory_size(handle: int) -> int:
     """Bytes that the directory claims to have; 0 when there is no end of a zip archive."""
     size = os.fstat(handle).st_size
     start = max(0, size - END.size - MOST_COMMENT)
-    tail = os.pread(handle, size - start, start)
+    tail = pread(handle, size - start, start)
     at = tail.rfind(END_MARK)
     if at < 0 or at + END.size > len(tail):
         return 0
     claimed: int = END.unpack_from(tail, at)[5]
-    locator = os.pread(handle, LOCATOR64.size, max(0, start + at - LOCATOR64.size))
+    locator = pread(handle, LOCATOR64.size, max(0, start + at - LOCATOR64.size))
     if len(locator) == LOCATOR64.size and locator.startswith(LOCATOR64_MARK):
-        end = os.pread(handle, END64.size, LOCATOR64.unpack(locator)[2] & (1 << 62) - 1)
+        end = pread(handle, END64.size, LOCATOR64.unpack(locator)[2] & (1 << 62) - 1)
         if len(end) == END64.size and end.startswith(END64_MARK):
             # Where this record is there, the older one may tell nothing but that it is.
             large: int = END64.unpack(end)[8]
@@ -53,7 +54,7 @@ def too_large(handle: int) -> str | None:
     if min(size, whole) > _MOST_DIRECTORY:
         return f"its directory has {size:,} bytes, more than that of any real wheel"
     start = max(0, whole - size - END.size - MOST_COMMENT - LOCATOR64.size - END64.size)
-    entries = sum(os.pread(handle, _PIECE, at).count(CENTRAL_MARK) for at in range(start, whole, _PIECE))
+    entries = sum(pread(handle, _PIECE, at).count(CENTRAL_MARK) for at in range(start, whole, _PIECE))
     if entries > _MOST_MEMBERS:
         return f"its directory has about {entries:,} members, more than any real wheel"
     return None

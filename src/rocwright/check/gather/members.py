@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,7 @@ from rocwright.check.gather.digest import Digest, longer, require_same
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
 from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView, Kept, StoredView
+from rocwright.system.pread import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.inflate import (
     WRONG_END,
@@ -107,7 +107,7 @@ class Reader:
         if len(batch.members) == 1:
             data = b""
         else:
-            data = os.pread(self.handle, _end(batch.members[-1]) - first.offset, first.offset)
+            data = pread(self.handle, _end(batch.members[-1]) - first.offset, first.offset)
         return [self._one(member, data, first.offset) for member in batch.members]
 
     def _one(self, member: WheelMember, data: bytes, start: int) -> Seen:
@@ -118,7 +118,7 @@ class Reader:
             in_memory = max(WHOLE, self.wanted(member.name))
             seen = self._large(member) if member.size > in_memory else self._whole(member, part)
             # Last, because whoever writes a header wrong mostly has a better reason for it.
-            require_agreement(part or os.pread(self.handle, LOCAL.size, member.offset), member)
+            require_agreement(part or pread(self.handle, LOCAL.size, member.offset), member)
             return seen
         except Damaged as damage:
             return Seen(member, damage=str(damage))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ def split_library(
         with atomic_write(target) as stream:
             for piece in pieces:
                 stream.write(piece)
-            os.fchmod(stream.fileno(), stat.S_IMODE(path.stat().st_mode))
+            Path(stream.name).chmod(stat.S_IMODE(path.stat().st_mode))
             if isinstance(plan, LibraryPlan):
                 stored = store(
                     [plan],

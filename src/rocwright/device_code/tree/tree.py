@@ -209,7 +209,7 @@ class TreeWriter:
         with place.open("xb") as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), node.mode)
+            Path(stream.name).chmod(node.mode)
             self.bytes += os.fstat(stream.fileno()).st_size
         # Byte code of Python is valid for one time of its source.
         os.utime(place, ns=(node.facts.st_mtime_ns, node.facts.st_mtime_ns))

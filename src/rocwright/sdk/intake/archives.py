@@ -274,7 +274,7 @@ class _Tree:
             shutil.copyfileobj(content, stream, CHUNK)
             if stream.tell() != member.size:
                 raise EOFError
-            os.fchmod(stream.fileno(), 0o755 if member.mode & 0o111 else 0o644)
+            Path(stream.name).chmod(0o755 if member.mode & 0o111 else 0o644)
         self._files.add(path)
         self._size += member.size
 

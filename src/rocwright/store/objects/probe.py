@@ -20,7 +20,7 @@ _SKEW_S = 15 * 60
 
 @dataclass(frozen=True)
 class Property:
-    """What a store may honour: whether it `holds` (None: it does not apply), what that means for publishing."""
+    """What a store may honour: whether it `holds` (None: does not apply), what that means for publishing."""
 
     id: str
     holds: bool | None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rocwright.errors import InvalidWheel
+from rocwright.system.pread import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.zipformat import (
     CENTRAL,
@@ -95,11 +96,11 @@ class Archive:
         """Where a member's header and bytes are."""
         with self.path.open("rb", buffering=0) as stream:
             handle = stream.fileno()
-            head = os.pread(handle, LOCAL.size, entry.offset)
+            head = pread(handle, LOCAL.size, entry.offset)
             if len(head) < LOCAL.size:
                 raise damaged(self.path, f"{entry.name} has no header at {entry.offset:#x}")
             fields = LOCAL.unpack(head)
-            head += os.pread(handle, fields[9] + fields[10], entry.offset + LOCAL.size)
+            head += pread(handle, fields[9] + fields[10], entry.offset + LOCAL.size)
         start = entry.offset + len(head)
         return Body(head, start, start + self.record(entry)[8], self.following(entry))
 
@@ -110,7 +111,7 @@ class Archive:
             raise damaged(self.path, f"{entry.name} has {entry.size} bytes")
         body = self.body(entry)
         with self.path.open("rb", buffering=0) as stream:
-            data = os.pread(stream.fileno(), body.end - body.start, body.start)
+            data = pread(stream.fileno(), body.end - body.start, body.start)
         whole = True
         if record[4] == DEFLATED:
             try:
@@ -139,7 +140,7 @@ def read_archive(path: Path) -> Archive:
 def _read(path: Path, handle: int) -> Archive:
     size = os.fstat(handle).st_size
     count, length, start, comment = _end(path, handle, size)
-    directory = os.pread(handle, length, start)
+    directory = pread(handle, length, start)
     entries = _records(path, directory, count)
     _require_names(path, [entry.name for entry in entries])
     offsets = [entry.offset for entry in entries]
@@ -151,7 +152,7 @@ def _read(path: Path, handle: int) -> Archive:
 def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
     """Number of members, length and offset of the directory, the comment."""
     most = min(size, END.size + MOST_COMMENT)
-    tail = os.pread(handle, most, size - most)
+    tail = pread(handle, most, size - most)
     place = tail.rfind(END_MARK)
     while place >= 0 and place + END.size + int.from_bytes(tail[place + 20 : place + 22], "little") != most:
         place = tail.rfind(END_MARK, 0, place)
@@ -160,10 +161,10 @@ def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
     _, disk, first, here, count, length, start, _ = END.unpack_from(tail, place)
     comment, end = tail[place + END.size :], size - most + place
     if FULL16 in (disk, first, here, count) or FULL32 in (length, start):
-        locator = os.pread(handle, LOCATOR64.size, max(0, end - LOCATOR64.size))
+        locator = pread(handle, LOCATOR64.size, max(0, end - LOCATOR64.size))
         if locator[:4] == LOCATOR64_MARK:
             _, disk, end, _ = LOCATOR64.unpack(locator)
-            record = os.pread(handle, END64.size, end)
+            record = pread(handle, END64.size, end)
             if len(record) < END64.size or record[:4] != END64_MARK:
                 raise damaged(path, "its 64-bit directory is not where it should be")
             _, _, _, _, disk, first, here, count, length, start = END64.unpack(record)

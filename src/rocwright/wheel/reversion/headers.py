@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from typing import Any
 
+from rocwright.system.pread import pread
 from rocwright.wheel.reversion.directory import Archive, Entry, damaged
 from rocwright.wheel.zipformat import (
     CENTRAL,
@@ -70,7 +70,7 @@ class Headers:
 def _require_header(archive: Archive, handle: int, entry: Entry, following: int) -> None:
     """As above, for a header that is not the same byte by byte."""
     record = archive.record(entry)
-    head = os.pread(handle, LOCAL.size + record[10], entry.offset)
+    head = pread(handle, LOCAL.size + record[10], entry.offset)
     if len(head) < LOCAL.size or head[:4] != LOCAL_MARK:
         raise damaged(archive.path, f"{entry.name} has no header at {entry.offset:#x}")
     _, _, flags, method, _, _, crc, packed, size, names, extras = LOCAL.unpack_from(head)
@@ -83,7 +83,7 @@ def _require_header(archive: Archive, handle: int, entry: Entry, following: int)
         same = same and _described(handle, record, end, following)
     else:
         if FULL32 in (packed, size):
-            size, packed, _ = wide_values(os.pread(handle, extras, start - extras), (size, packed, 0))
+            size, packed, _ = wide_values(pread(handle, extras, start - extras), (size, packed, 0))
         same = same and (crc, packed, size) == (record[7], record[8], record[9]) and end == following
     if not same:
         raise damaged(archive.path, f"the header of {entry.name} and the directory contradict each other")
@@ -91,7 +91,7 @@ def _require_header(archive: Archive, handle: int, entry: Entry, following: int)
 
 def _described(handle: int, record: tuple[Any, ...], end: int, following: int) -> bool:
     """Whether what stands behind a member's bytes is its descriptor, and nothing else."""
-    data = os.pread(handle, min(following - end, 24), end) if following > end else b""
+    data = pread(handle, min(following - end, 24), end) if following > end else b""
     if data[:4] == DESCRIPTOR_MARK and len(data) in (16, 24):
         data = data[4:]
     form = {12: "<III", 20: "<IQQ"}.get(len(data))
