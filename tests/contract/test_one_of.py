@@ -57,7 +57,7 @@ ONE_OF = {
         ],
     ),
     "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/jobs.py"]),
-    "holding a directory against other runs": (constant(".running"), ["engine/hold.py"]),
+    "holding a directory against other runs": (called("_marked"), ["engine/hold.py"]),
     "what finished work left behind": (
         imported("rocwright.engine.record"),
         [

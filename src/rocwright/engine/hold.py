@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from rocwright.errors import CommandFailed
 from rocwright.system import process
 from rocwright.system.files import write_text
 from rocwright.system.locks import turn
@@ -20,26 +21,28 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def held(place: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold `place` by the files `<place>.lock` and `<place>.running`; `say` is told of waiting and ending.
+def held(directory: Path, lock: str, running: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold `directory` by two files in it; `say` is told of a wait for another run, and of what it left.
 
     A compiler of a killed run would go on writing beside ours. Commands that are started meanwhile bear this
     process' mark, by which a later run finds them.
     """
-    running = place.with_name(f"{place.name}.running")
-    own = _mark()
-    lock = place.with_name(f"{place.name}.lock")
-    with turn(lock, lambda: say(f"waiting for another run in {place.parent}")):
-        if running.exists():
-            left = running.read_text(encoding="utf-8")
+    noted, own = directory / running, _mark()
+    with turn(directory / lock, lambda: say(f"waiting for another run in {directory}")):
+        if noted.exists():
+            left = noted.read_text(encoding="utf-8")
             # This very process has ended its commands here, and has others at work elsewhere.
             if left != own and (count := end_marked(left)):
                 say(f"ended {count} processes that an earlier run had left at work")
-        write_text(running, own)
-        with _marked(own):
-            yield
-        # Not on errors: their commands may still be at work when this process ends.
-        running.unlink(missing_ok=True)
+        write_text(noted, own)
+        try:
+            with _marked(own):
+                yield
+        except CommandFailed:
+            noted.unlink(missing_ok=True)
+            raise
+        # Not on other errors: their commands may still be at work when this process ends.
+        noted.unlink(missing_ok=True)
 
 
 @cache

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -74,7 +75,7 @@ def run(
     ended: queue.Queue[_Done] = queue.Queue()
     running = 0
     problem: BaseException | None = None
-    with display.shown(), held(state_dir, console.say):
+    with display.shown(), _held(state_dir):
         try:
             while (waiting and problem is None) or running:
                 while problem is None and running < jobs and (step := _ready(waiting, values)) is not None:
@@ -114,6 +115,10 @@ def run(
         cpu_s=round(usage.cpu_s, 2),
         peak_rss=usage.peak_rss,
     )
+
+
+def _held(state_dir: Path) -> AbstractContextManager[None]:
+    return held(state_dir.parent, f"{state_dir.name}.lock", f"{state_dir.name}.running", console.say)
 
 
 def _ready(waiting: list[Step], values: dict[str, msgspec.Struct]) -> Step | None:

@@ -1,7 +1,7 @@
 """Carry out the plan of a family: build after build, each Python in its own environment, what is done once.
 
 Everything of a run lies in its work directory: `env/` (one build environment per Python), `log/`, `state/`
-(what is finished), `units/` (what compilers cost), `bin/` (generated launchers); `build.lock` holds it.
+(what is finished, and the lock), `units/` (what compilers cost), `bin/` (generated launchers).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run_family(
     """
     if plan.rocm.origin == "unknown":
         raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
-    with held(work_dir / "build", note):
+    with held(work_dir, "state/lock", "state/running", note):
         write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
         start_units(work_dir / "units")
         run = _Run(
@@ -280,8 +280,9 @@ class _Run:
             state = self.work / "state" / f"{interpreter.tag}-proof.json"
             key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
             record = read_record(state) if self.resume else None
-            if record is not None and record.inputs == key:
-                proof += msgspec.json.decode(record.value, type=tuple[Proven, ...])
+            known = finished.proof_of(record) if record is not None and record.inputs == key else None
+            if known is not None:
+                proof += known
                 continue
             self.note(f"{interpreter.tag}: importing {len(wheels)} wheels in a fresh environment")
             said = prove(

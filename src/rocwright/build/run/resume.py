@@ -10,6 +10,7 @@ import msgspec
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.project import BuiltWheel
+from rocwright.build.run.prove import Proven
 from rocwright.build.run.toolchain import tools
 from rocwright.build.run.tree import Content, state_digest
 from rocwright.engine.record import Record, write_record
@@ -32,6 +33,14 @@ def result_of(record: Record | None) -> Finished | None:
     """What a record of a build says; None for no such record."""
     try:
         return None if record is None else msgspec.json.decode(record.value, type=Finished)
+    except msgspec.DecodeError:
+        return None
+
+
+def proof_of(record: Record) -> tuple[Proven, ...] | None:
+    """What was imported in a fresh environment, as a record says; None for no such record."""
+    try:
+        return msgspec.json.decode(record.value, type=tuple[Proven, ...])
     except msgspec.DecodeError:
         return None
 

@@ -402,7 +402,7 @@ def test_two_runs_in_one_work_directory_take_turns(toys: Toys) -> None:
     plan = toys.plan()
     nothing = msgspec.structs.replace(plan, builds=())
     with ThreadPoolExecutor(1) as other:
-        with turn(toys.root / "work" / "build.lock"):
+        with turn(toys.root / "work" / "state" / "lock"):
             waiting = other.submit(toys.run, nothing)
             deadline = time.monotonic() + 30
             while not toys.said:
