@@ -18,8 +18,9 @@ def cpu_only(demo, newcomer):
     root = newcomer.home / "cpu-only"
     shutil.copytree(demo.work / "src/pytorch", root / "pytorch", symlinks=True)
     newcomer.own(root)
+    (environment,) = (demo.work / "env").glob("cp3*")
     newcomer.run(
-        *(demo.work / "env/build/bin/python", "setup.py", "-q", "bdist_wheel", "--dist-dir", root / "dist"),
+        *(environment / "bin/python", "setup.py", "-q", "bdist_wheel", "--dist-dir", root / "dist"),
         cwd=root / "pytorch",
         USE_ROCM="0",
         PYTORCH_BUILD_VERSION=VERSION,
