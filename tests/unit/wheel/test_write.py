@@ -73,10 +73,10 @@ def local_headers(path: Path) -> dict[str, tuple[int, ...]]:
     found = {}
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            magic, _, flags, method, clock, date, crc, packed, size, name_size, extra = struct.unpack_from(
-                "<4sHHHHHIIIHH", data, info.header_offset
+            magic, needed, flags, method, clock, date, crc, packed, size, name_size, extra = (
+                struct.unpack_from("<4sHHHHHIIIHH", data, info.header_offset)
             )
-            assert magic == b"PK\3\4"
+            assert (magic, needed) == (b"PK\3\4", 45 if size == 0xFFFFFFFF else 20)
             start = info.header_offset + 30
             name = data[start : start + name_size].decode()
             if size == 0xFFFFFFFF and extra:
