@@ -93,11 +93,15 @@ def run(tmp_path: Path) -> Run:
     (site,) = venv.package_directories(environment.root)
     for name in TOOLS:
         (site / f"{name}.dist-info").mkdir()
+    # A machine with only the interpreter has none of its own.
+    headers = tmp_path / "include" / "Python.h"
+    headers.parent.mkdir()
+    headers.touch()
     head = git(tree, "rev-parse", "HEAD")
     locked = LockedSource("torchaudio", str(tree), head, head, "flag", "torchaudio", hipify=False)
     given: dict[str, msgspec.Struct] = {
         "checkout-torchaudio": SourceTree(str(tree), locked, 0, 0, 1_700_000_000),
-        "python-headers": PythonHeaders((), "of this interpreter"),
+        "python-headers": PythonHeaders((str(headers.parent),), "of the distribution's package"),
         "build-env": rocm,
         "build-torch": torch_wheel(tmp_path),
     }
