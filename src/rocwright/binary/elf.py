@@ -141,6 +141,14 @@ def is_elf(path: Path) -> bool:
         return stream.read(4) == MAGIC
 
 
+def is_loadable(path: Path) -> bool:
+    """Whether a file is a 64-bit ELF program or shared library (not an object file, not 32-bit)."""
+    with path.open("rb") as stream:
+        head = stream.read(18)
+    kind = _KINDS.get(int.from_bytes(head[16:], "little"))
+    return len(head) == 18 and head.startswith(SUPPORTED) and kind in ("exec", "dyn")
+
+
 def foreign(head: bytes) -> tuple[str, int] | None:
     """Kind and machine of an ELF file that is 32-bit or big-endian, from its first bytes; else None.
 

@@ -15,11 +15,12 @@ from rocwright.cli.sdk_version import compute_version
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
+from rocwright.sdk.build import Made, make_packages
 from rocwright.sdk.intake.deb_import import unpack_packages
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
+from rocwright.sdk.intake.forms import Form, artifacts_in, form_of
 from rocwright.sdk.intake.layout import lay_out
-from rocwright.sdk.make import Made, make_packages
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
 from rocwright.system.cores import available_cores
@@ -117,7 +118,7 @@ def build(
     json
         Print the result as JSON.
     """
-    _make([artifact_dir], dest_dir / "dist", shape, shape.packaging(), json=json, artifacts=True)
+    _make(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging(), json=json)
 
 
 @app.command(name="import")
@@ -145,7 +146,7 @@ def import_(
     json
         Print the result as JSON.
     """
-    _make(sources, dest_dir, shape, shape.packaging(family), json=json)
+    _make(form_of(sources), dest_dir, shape, shape.packaging(family), json=json)
 
 
 @app.command(name="fetch")
@@ -225,24 +226,15 @@ def _require_new(prefix: Path) -> None:
         raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")
 
 
-def _make(
-    sources: list[Path],
-    dest_dir: Path,
-    shape: Shape,
-    packaging: Packaging,
-    *,
-    json: bool,
-    artifacts: bool = False,
-) -> None:
+def _make(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging, *, json: bool) -> None:
     threads = shape.jobs or available_cores()
     if threads > _FEW_THREADS:
         return_large_blocks()
     made = make_packages(
-        sources,
+        form,
         dest_dir,
         packaging,
         version=shape.version,
-        artifacts=artifacts,
         overlay=read_overlay(),
         threads=threads,
         note=console.say,

@@ -1,4 +1,4 @@
-"""Write ROCm as Python packages: its wheels, and the `rocm` package that selects among them."""
+"""Make the Python packages of a ROCm: its wheels, and the `rocm` package that selects among them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from typing import IO
 
 import msgspec
 
+from rocwright.data.overlay import Overlay
+from rocwright.sdk import stamp
+from rocwright.sdk.intake.forms import Form, Reading
 from rocwright.sdk.intake.tree import RocmTree, readable
 from rocwright.sdk.plan.release import Packaging, SdkPlan, plan_packages
 from rocwright.sdk.selector import write_refusing_sdist, write_selector_sdist, write_selector_wheel
 from rocwright.sdk.tar_source import TarSource
-from rocwright.system.files import CHUNK, PARTIAL, make_directory, sha256_file
+from rocwright.system.files import CHUNK, PARTIAL, make_directory, require_space, sha256_file
 from rocwright.system.pread import pread
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import write_wheels
@@ -58,6 +61,55 @@ class BuiltPackages(msgspec.Struct, frozen=True):
     def paths(self) -> list[Path]:
         """Where the packages lie."""
         return [Path(self.directory) / file.name for file in self.files]
+
+
+class Made(msgspec.Struct, frozen=True):
+    """The packages, and whether they were there already, made of the same."""
+
+    built: BuiltPackages
+    unchanged: bool
+
+
+def make_packages(
+    form: Form,
+    directory: Path,
+    packaging: Packaging,
+    *,
+    version: str | None = None,
+    overlay: Overlay | None = None,
+    threads: int = 2,
+    note: Callable[[str], None] = lambda _: None,
+) -> Made:
+    """Make the packages of a ROCm in `directory`, unless they lie there, made of the same by the same.
+
+    `version` overrides what the ROCm says of itself; `overlay` may tell of further distributions. Raises as
+    the readers and `build_packages`; `NoSpace` before anything is written.
+    """
+    asked: dict[str, object] = {
+        "packaging": packaging,
+        "version": version,
+        "directory": str(directory.resolve()),
+    }
+    if overlay is not None and (rows := overlay.tables.get("distributions")):
+        asked["distributions"] = rows
+    record = directory / stamp.NAME
+    before = stamp.unchanged(record, asked, form.paths, BuiltPackages)
+    if before is not None:
+        return Made(before, unchanged=True)
+    begun = stamp.begin(record, asked, form.paths)
+    how = Reading(directory, version, packaging.without, overlay, threads)
+    with form.opened(how) as tree:
+        require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
+        note(f"ROCm {tree.version}: {len(tree.host.files)} files, {_parts(tree)}")
+        built = build_packages(tree, directory, packaging, threads=threads, note=note)
+    stamp.finish(begun, built, {Path(built.directory) / file.name: file.sha256 for file in built.files})
+    return Made(built, unchanged=False)
+
+
+def _parts(tree: RocmTree) -> str:
+    if not tree.parts:
+        return "one tree"
+    return f"{len(tree.parts)} {'targets' if tree.split else 'families'}"
 
 
 def build_packages(

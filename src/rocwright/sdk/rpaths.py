@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from rocwright.binary.elf import Elf, read_elf
+from rocwright.binary.elf import Elf
 from rocwright.sdk.links import normalise, relative_link
 
 
@@ -60,24 +59,3 @@ def _origin(here: str, directory: str) -> str:
     if here == directory:
         return "$ORIGIN"
     return "$ORIGIN/" + relative_link(f"{here}/x", f"{directory}/x").removesuffix("/x")
-
-
-_ELFCLASS64, _LITTLE_ENDIAN = 2, 1
-_ET_EXEC, _ET_DYN = 2, 3
-
-
-def is_loadable(path: Path) -> bool:
-    """Whether a file is a 64-bit ELF program or shared library (not an object file, not 32-bit)."""
-    with path.open("rb") as stream:
-        head = stream.read(18)
-    return (
-        len(head) == 18
-        and head[:4] == b"\x7fELF"
-        and (head[4], head[5]) == (_ELFCLASS64, _LITTLE_ENDIAN)
-        and int.from_bytes(head[16:18], "little") in (_ET_EXEC, _ET_DYN)
-    )
-
-
-def read_elves(root: Path, files: Iterable[str]) -> dict[str, Elf]:
-    """The loadable ELF files among `files` (paths below `root`), parsed; headers only are read."""
-    return {path: read_elf(root / path) for path in files if is_loadable(root / path)}

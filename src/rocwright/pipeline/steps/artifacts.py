@@ -10,8 +10,8 @@ from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.rocm import Pinned, packages_step
 from rocwright.pipeline.steps.taken import source_run
-from rocwright.sdk.build import BuiltPackages
-from rocwright.sdk.make import make_packages
+from rocwright.sdk.build import BuiltPackages, make_packages
+from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging
 from rocwright.store.runs.artifacts import Wanted
 from rocwright.store.runs.find import Archive, Found, find_artifacts
@@ -78,11 +78,10 @@ def packages_of_artifacts_step(options: RunOptions, needs: tuple[str, ...]) -> S
     def act(inputs: Inputs, note: Note) -> BuiltPackages:
         fetched = inputs.get("rocm-archives", Fetched)
         made = make_packages(
-            [Path(fetched.directory)],
+            artifacts_in(Path(fetched.directory)),
             workspace.rocm_wheels,
             Packaging(),
             version=options.rocm_version,
-            artifacts=True,
             threads=options.jobs,
             note=note,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.binary.elf import is_loadable
 from rocwright.device_code.kpack import SUFFIX
 from rocwright.device_code.tree.names import (
     GENERIC,
@@ -35,7 +36,6 @@ from rocwright.sdk.intake.tree import (
     readable,
     rocm_version,
 )
-from rocwright.sdk.rpaths import is_loadable
 from rocwright.sdk.table import DEVEL, PackageTable
 from rocwright.system.files import walk_files
 

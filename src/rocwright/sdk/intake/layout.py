@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.binary.elf import read_elf
+from rocwright.binary.elf import is_loadable, read_elf
 from rocwright.binary.patch import BytePatch
 from rocwright.binary.rpath import plan_rpath
 from rocwright.binary.stack import plan_stack
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, Placement, place
-from rocwright.sdk.rpaths import Providers, read_elves, rpath_entries
+from rocwright.sdk.rpaths import Providers, rpath_entries
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
 
 
@@ -178,7 +178,7 @@ def _mend_enumerator(prefix: Path) -> None:
 
 def _mend_elf(prefix: Path, files: Iterable[str]) -> int:
     """Give ELF files the RPATH that finds their libraries, and an ordinary stack; how many RPATHs changed."""
-    elves = read_elves(prefix, files)
+    elves = {path: read_elf(prefix / path) for path in files if is_loadable(prefix / path)}
     providers = Providers.of((path, elf.soname) for path, elf in elves.items() if elf.soname is not None)
     edited = 0
     for path, elf in elves.items():

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from rocwright.binary.elf import Elf, read_elf
+from rocwright.binary.elf import Elf, is_loadable, read_elf
 from rocwright.device_code import fatbin
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.model.gpu import base_targets
 from rocwright.sdk.links import follow
-from rocwright.sdk.rpaths import is_loadable
 from rocwright.system.files import walk_files
 
 

@@ -1,0 +1,132 @@
+"""The forms in which a ROCm comes, each with how it is read: a tree, artifacts, archives, Debian packages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rocwright.data.overlay import Overlay
+from rocwright.errors import InvalidInput, UsageError
+from rocwright.sdk.intake.archives import find_archives, unpack_artifacts
+from rocwright.sdk.intake.artifacts import has_artifacts, read_artifacts
+from rocwright.sdk.intake.deb_import import holds_packages, unpack_packages
+from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.tree import RocmTree
+from rocwright.sdk.table import package_table
+from rocwright.system.files import make_directory, remove_tree
+
+# Where archives are unpacked; a killed run's is replaced by the next one.
+_UNPACKED = ".rocwright-unpacked"
+_LOG = ".rocwright-unpacked.log"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a ROCm is read.
+
+    `version` overrides what it says of itself, `without` are packages that will not be made of it, `overlay`
+    may tell of further distributions; archives are unpacked `threads` at once, below `scratch`.
+    """
+
+    scratch: Path
+    version: str | None = None
+    without: tuple[str, ...] = ()
+    overlay: Overlay | None = None
+    threads: int = 2
+
+    @contextmanager
+    def place(self) -> Iterator[Path]:
+        """Where to unpack to; nothing of it stays, and what a killed run left is replaced."""
+        place = self.scratch / _UNPACKED
+        make_directory(self.scratch)
+        try:
+            yield place
+        finally:
+            remove_tree(place)
+            (self.scratch / _LOG).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.scratch.rmdir()  # unless something was made in it
+
+
+@dataclass(frozen=True)
+class Form(ABC):
+    """A ROCm as somebody gives it: files and directories of one kind."""
+
+    paths: tuple[Path, ...]
+
+    @abstractmethod
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        """Yield the one ROCm that it is; what had to be unpacked is removed when the generator ends."""
+
+    @contextmanager
+    def opened(self, how: Reading) -> Iterator[RocmTree]:
+        """The ROCm, for as long as it is open; raises as its reader."""
+        yield from self.read(how)
+
+
+class _Prefix(Form):
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        yield read_prefix(self.paths[0], version=how.version)
+
+
+class _Artifacts(Form):
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        yield read_artifacts(self.paths[0], package_table(), version=how.version, without=how.without)
+
+
+class _Archives(Form):
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        with how.place() as place:
+            unpack_artifacts(self.paths, place, threads=how.threads)
+            yield from _Artifacts((place,)).read(how)
+
+
+class _Packages(Form):
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        with how.place() as place:
+            log = how.scratch / _LOG
+            made = unpack_packages(self.paths[0], place, log=log, threads=how.threads, overlay=how.overlay)
+            left_out = [(name, "no package of ROCm") for name in made.left_out]
+            left_out += [
+                (name, f"a package of {made.origin}'s ROCm that is not there") for name in made.missing
+            ]
+            yield replace(read_prefix(place, version=how.version), left_out=tuple(left_out))
+
+
+def form_of(paths: Sequence[Path]) -> Form:
+    """What these are: one directory of any form, or archives of artifacts and directories of archives.
+
+    Raises `UsageError` for none, and for several that are not all archives.
+    """
+    given = tuple(paths)
+    if not given:
+        raise UsageError("there is no ROCm to package", next_step="name its directory")
+    if len(given) == 1 and has_artifacts(given[0]):
+        return _Artifacts(given)
+    if all(_holds_archives(path) for path in given):
+        return _Archives(given)
+    if len(given) > 1:
+        raise UsageError(
+            "several inputs must all be archives of artifacts",
+            next_step="name one ROCm installation, one directory of artifacts, or archives",
+        )
+    return _Packages(given) if holds_packages(given[0]) else _Prefix(given)
+
+
+def artifacts_in(directory: Path) -> Form:
+    """Artifacts, as directories or archives; raises `InvalidInput` where the directory holds none."""
+    if has_artifacts(directory):
+        return _Artifacts((directory,))
+    find_archives([directory])  # says what is wrong with it
+    return _Archives((directory,))
+
+
+def _holds_archives(path: Path) -> bool:
+    try:
+        find_archives([path])
+    except InvalidInput:
+        return False
+    return True
