@@ -19,7 +19,16 @@ from rocwright.cli.store_options import StoreOptions
 from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.pipeline.create_set import About, Planned, create_set, parse_sources, plan_set, wanted_by
+from rocwright.pipeline.check_set import check_set
+from rocwright.pipeline.create_set import (
+    About,
+    Planned,
+    create_set,
+    given_files,
+    parse_sources,
+    plan_set,
+    wanted_by,
+)
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.served import verify_listed
@@ -112,13 +121,15 @@ def set_create(
         jobs=jobs or available_cores(),
     )
     about = About(family, targets or None, platform, parse_sources(source), options.families())
-    planned = plan_set(asked, about, waivers, now, install=install, note=console.say)
+    given = given_files(paths)
+    report = check_set(asked, install=install, note=console.say)
+    planned = plan_set(given, report, about, waivers, now)
     if not planned.passed:
         if json:
-            console.out_json({"set": planned.set_id, "check": planned.report.predicate()})
+            console.out_json({"set": planned.set_id, "check": report.predicate()})
         else:
-            show_report(planned.report, waivers, now.date())
-        verdict(planned.report, waivers, now.date())
+            show_report(report, waivers, now.date())
+        verdict(report, waivers, now.date())
         planned.require_passed()
     if dry_run:
         _show_plan(store, planned, json=json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,14 +11,13 @@ import msgspec
 from packaging.utils import parse_wheel_filename
 
 from rocwright.check.report import Report
-from rocwright.check.run import Asked, expand
+from rocwright.check.run import expand
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, InvalidInput, UsageError
 from rocwright.model.findings import Waiver
 from rocwright.model.gpu import Families, base_targets, is_target, matching_family
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, waiver_statement
-from rocwright.pipeline.check_set import check_set
 from rocwright.store.gate.verdict import verdict_on
 from rocwright.store.layout import file_key
 from rocwright.store.objects.protocol import ObjectStore
@@ -41,6 +40,14 @@ class About:
     platform: str | None = None
     sources: Mapping[str, str] | None = None
     families: Mapping[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """The files of a set to be: as the set lists them, and where each lies, by its name."""
+
+    entries: tuple[FileEntry, ...]
+    paths: Mapping[str, Path]
 
 
 @dataclass(frozen=True)
@@ -77,34 +84,30 @@ class Wanted(msgspec.Struct, frozen=True):
     present: bool
 
 
-def plan_set(
-    asked: Asked,
-    about: About,
-    waivers: Sequence[Waiver],
-    now: datetime,
-    *,
-    install: bool = False,
-    note: Callable[[str], None] = lambda _: None,
-) -> Planned:
-    """Describe files and check them as one closed set; nothing is written.
+def given_files(paths: Iterable[Path]) -> Given:
+    """Describe the wheels and sdists among these files and directly in these directories.
 
-    Raises `InvalidInput` for no files, `InvalidWheel` for such that cannot be described.
+    Raises `InvalidInput` when there are none, `InvalidWheel` for such that cannot be described.
     """
-    paths = expand(asked.paths)[0]
-    entries = describe_files(paths)
+    files = expand(paths)[0]
+    entries = describe_files(files)
     if not entries:
         raise InvalidInput(
             "no wheels or sdists to make a set of", next_step="give files, or directories that hold them"
         )
-    report = check_set(asked, install=install, note=note)
-    manifest = described_set(entries, report, about)
-    statements = [
+    return Given(tuple(entries), {path.name: path for path in files})
+
+
+def plan_set(given: Given, report: Report, about: About, waivers: Sequence[Waiver], now: datetime) -> Planned:
+    """The set of these files, which `report` looked at, with what is to be said of it; nothing is written."""
+    manifest = described_set(given.entries, report, about)
+    statements = (
         about_set(manifest, FINDINGS, report.predicate()),
         about_set(manifest, BUILD, {"result": "success"}),
         *(waiver_statement(manifest, waiver) for waiver in waivers),
-    ]
+    )
     problem = verdict_on(manifest, statements, now.date()).problem
-    return Planned(manifest, {path.name: path for path in paths}, report, tuple(statements), problem)
+    return Planned(manifest, given.paths, report, statements, problem)
 
 
 def parse_sources(texts: Iterable[str]) -> dict[str, str]:
