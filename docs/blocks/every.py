@@ -16,7 +16,7 @@ from blocks.facts import (
     render_versions,
 )
 from blocks.pipeline import render_ci, render_jobs, render_kinds, render_profiles
-from blocks.rules import render_rules
+from blocks.rules import render_build_rules, render_kpack_rules, render_own_rules, render_rules
 from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
 from rocwright.build.before.needs import Needs
@@ -71,6 +71,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "cli": render_cli,
     "errors": render_errors,
     "rules": render_rules,
+    "own-rules": render_own_rules,
+    "build-rules": render_build_rules,
+    "kpack-rules": render_kpack_rules,
     "mutations": render_mutations,
     "scripts": render_scripts,
     "versions": render_versions,

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from blocks.text import code, table
 from rocwright.check.contract import ContractTable, PackageRow
-from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
 from rocwright.check.rules.base import Rule, SetRule
+from rocwright.check.sanity import BUILD_RULES
 from rocwright.data import load_table
+from rocwright.device_code.verify.report import NOTES
+from rocwright.device_code.verify.report import RULES as KPACK_RULES
 
 
 def rule_ids() -> list[str]:
@@ -28,6 +31,26 @@ def render_rules() -> str:
             for rule, level in cells
         ),
     )
+
+
+def render_own_rules() -> str:
+    """What is found where no rule can be applied."""
+    return table(("Id", "What happened"), ((code(rule.id), rule.summary) for rule in OWN_RULES))
+
+
+def render_build_rules() -> str:
+    """What a build job asks besides."""
+    rows = ((code(rule.id), rule.severity, rule.summary) for rule in BUILD_RULES)
+    return table(("Id", "Severity", "What it asks"), rows)
+
+
+def render_kpack_rules() -> str:
+    """What is asked of split device code, and what to do where it is not so."""
+    rows = (
+        (code(rule.id), "note" if rule.id in NOTES else rule.severity, rule.summary, rule.next_step)
+        for rule in KPACK_RULES.values()
+    )
+    return table(("Id", "Severity", "What it asks", "What to do"), rows)
 
 
 def _packages(rule: str, rows: Sequence[PackageRow]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blocks.rules import rule_ids
 from blocks.text import code, table
-from rocwright.check.run import OWN_RULES
+from rocwright.check.rules import OWN_RULES
 
 TESTS = str(Path(__file__).resolve().parents[2] / "tests")
 
@@ -28,7 +28,7 @@ def render_mutations() -> str:
     """Each rule with the ways in which the tests break good wheels for it."""
     with _with_tests():
         from real.mutations import MUTATIONS
-    order = [*OWN_RULES, *rule_ids()]
+    order = [*(rule.id for rule in OWN_RULES), *rule_ids()]
     rows = sorted(MUTATIONS, key=lambda one: order.index(one.rule))
     head = ("Rule", "What is broken", "In the set", "Test")
     return f"{len(rows)} mutations for {len(order)} rules.\n\n" + table(

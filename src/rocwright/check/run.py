@@ -14,17 +14,24 @@ from rocwright.check.facts import Facts
 from rocwright.check.gather import gather_all
 from rocwright.check.install.facts import Installation
 from rocwright.check.report import Looked, Report
-from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules import (
+    ARCHIVE_BOMB,
+    EMPTY_FOLDER,
+    EXPECTED,
+    OWN_RULES,
+    READABLE,
+    RULES,
+    SET_RULES,
+    STRUCTURE,
+)
 from rocwright.check.rules.base import Problem, Rule, SetRule
 from rocwright.check.sizes import SizeTable, changes, read_sizes, sizes_of
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.model.findings import Finding, Severity
+from rocwright.model.findings import Clause, Finding, Severity
 from rocwright.model.gpu import in_order, parse_target
 
 _ENDINGS = (".whl", ".tar.gz")
-# What no rule can be applied to, and what is not there.
-OWN_RULES = ("readable", "archive-bomb", "empty-folder", "expected", "structure")
 
 
 @dataclass(frozen=True)
@@ -157,29 +164,22 @@ def judge(
     context = _context(files, beside, request, contract, installations)
     # What was not tried was not judged, either.
     set_rules = [rule for rule in set_rules if installations or not rule.proof]
-    found = list(findings)
-    for facts in files:
-        found += _check_one(facts, context, rules)
-    found += _check_set(context, set_rules)
-    for name in request.expect:
-        if name not in context.by_project:
-            found.append(
-                Finding(
-                    "expected", "error", name, f"no wheel of {name} is there", "build it, then check again"
-                )
-            )
+    absent = (name for name in request.expect if name not in context.by_project)
+    found = (
+        *findings,
+        *(finding for facts in files for finding in _check_one(facts, context, rules)),
+        *_check_set(context, set_rules),
+        *(EXPECTED.broken(name, f"no wheel of {name} is there") for name in absent),
+    )
+    applied: tuple[Clause, ...] = (*OWN_RULES, *rules, *set_rules)
     sizes = sizes_of(one for one in context.files if one.unreadable is None)
     return Report(
         files=tuple(one.name for one in files),
-        findings=tuple(found),
-        rules=(*OWN_RULES, *(rule.id for rule in rules), *(rule.id for rule in set_rules)),
+        findings=found,
+        rules=tuple(rule.id for rule in applied),
         targets=None if request.targets is None else tuple(sorted(request.targets)),
         looked=tuple(Looked(one.name, one.size, in_order(one.code_targets)) for one in files),
-        unwaivable=(
-            *OWN_RULES,
-            *(rule.id for rule in rules if not rule.waivable),
-            *(rule.id for rule in set_rules if not rule.waivable),
-        ),
+        unwaivable=tuple(rule.id for rule in applied if not rule.waivable),
         sizes=sizes,
         changes=() if request.previous is None else changes(request.previous, sizes),
         stand_ins=tuple(sorted({name for done in installations for name in done.stand_ins})),
@@ -208,40 +208,27 @@ def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
                 inside = sorted(item for item in path.iterdir() if item.name.endswith(_ENDINGS))
             except OSError as error:
                 cause = f"the folder cannot be listed: {error.strerror}"
-                findings.append(
-                    Finding("readable", "error", path.resolve().name, cause, "give yourself the right to it")
-                )
+                step = "give yourself the right to it"
+                findings.append(READABLE.broken(path.resolve().name, cause, step))
                 continue
             files += inside
             if not inside:
-                findings.append(
-                    Finding(
-                        "empty-folder",
-                        "error",
-                        path.resolve().name,
-                        "no wheels or sdists are in this folder",
-                        "look for an earlier step that failed, or give another folder",
-                    )
-                )
+                cause = "no wheels or sdists are in this folder"
+                findings.append(EMPTY_FOLDER.broken(path.resolve().name, cause))
         elif path.name.endswith(_ENDINGS):
             files.append(path)
         else:
-            findings.append(
-                Finding(
-                    "readable", "error", path.name, "it is neither a wheel nor an sdist", "give .whl files"
-                )
-            )
+            cause = "it is neither a wheel nor an sdist"
+            findings.append(READABLE.broken(path.name, cause, "give .whl files"))
     once = {(path.parent.resolve(), path.name): path for path in reversed(files)}
     return list(reversed(once.values())), findings
 
 
 def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Finding]:
     if facts.unreadable is not None:
-        return [Finding("readable", "error", facts.name, facts.unreadable, "build or fetch the file again")]
+        return [READABLE.broken(facts.name, facts.unreadable)]
     if facts.bomb is not None:
-        return [
-            Finding("archive-bomb", "error", facts.name, facts.bomb, "do not unpack or publish this file")
-        ]
+        return [ARCHIVE_BOMB.broken(facts.name, facts.bomb)]
     terms = context.terms(facts.project)
     found: list[Finding] = []
     for rule in rules:
@@ -251,7 +238,7 @@ def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Fi
             found += _joined(rule.id, severity, problems)
     # What the strict reader refuses is mostly what a rule above explains better; never let it pass unsaid.
     if facts.structure is not None and not any(finding.severity == "error" for finding in found):
-        found.append(Finding("structure", "error", facts.name, facts.structure, "build the wheel again"))
+        found.append(STRUCTURE.broken(facts.name, facts.structure))
     return found
 
 

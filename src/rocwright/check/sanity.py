@@ -12,10 +12,28 @@ from rocwright.check.contract import ContractTable
 from rocwright.check.report import Report
 from rocwright.check.run import check_paths
 from rocwright.errors import UsageError
-from rocwright.model.findings import Finding, Severity
+from rocwright.model.findings import Clause, Finding
 from rocwright.wheel.tags import cp_version, serves
 
-SIZE, NAME, TAG = "sanity-size", "sanity-name", "sanity-tag"
+TAG = Clause(
+    "sanity-tag",
+    "The wheels of the family fit the Python and platform they were built for.",
+    next_step="say what it is for (--python-version, --platform), or build it for that",
+)
+SIZE = Clause(
+    "sanity-size",
+    "They are not smaller than 100 KiB, which no build with kernels is.",
+    severity="warning",
+    next_step="look whether the build left something out",
+)
+NAME = Clause(
+    "sanity-name",
+    "Their version has a local part that names ROCm: `2.9.0+rocm7.10.0`.",
+    severity="warning",
+    next_step="build with a local version such as +rocm7.10.0",
+)
+# In the order in which a report names them.
+BUILD_RULES = (SIZE, NAME, TAG)
 # No library with kernels is this small.
 _SMALL = 100 << 10
 _VENDOR = "rocm"
@@ -47,7 +65,9 @@ def sanity_check(
     sizes = {name: (folder / name).stat().st_size for name in report.files if name.endswith(".whl")}
     wanted = frozenset(str(canonicalize_name(name)) for name in projects)
     findings = (*report.findings, *_unusual(sizes, wanted, python, platform))
-    return msgspec.structs.replace(report, findings=findings, rules=(*report.rules, SIZE, NAME, TAG))
+    return msgspec.structs.replace(
+        report, findings=findings, rules=(*report.rules, *(rule.id for rule in BUILD_RULES))
+    )
 
 
 def _unusual(
@@ -62,16 +82,8 @@ def _unusual(
             continue
         if not serves(map(str, tags), python, platform):
             spelled = "-".join(name.removesuffix(".whl").split("-")[-3:])
-            cause = f"its tag {spelled} does not fit Python {python} on {platform}"
-            next_step = "say what it is for (--python-version, --platform), or build it for that"
-            yield _finding(TAG, "error", name, cause, next_step)
+            yield TAG.broken(name, f"its tag {spelled} does not fit Python {python} on {platform}")
         if size < _SMALL:
-            cause = f"it has {size} bytes, which is little for a build with kernels"
-            yield _finding(SIZE, "warning", name, cause, "look whether the build left something out")
+            yield SIZE.broken(name, f"it has {size} bytes, which is little for a build with kernels")
         if _VENDOR not in (version.local or ""):
-            cause = f"its version {version} does not say which ROCm it is for"
-            yield _finding(NAME, "warning", name, cause, "build with a local version such as +rocm7.10.0")
-
-
-def _finding(rule: str, severity: Severity, file: str, cause: str, next_step: str) -> Finding:
-    return Finding(rule, severity, file, cause, next_step)
+            yield NAME.broken(name, f"its version {version} does not say which ROCm it is for")

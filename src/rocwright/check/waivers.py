@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from difflib import get_close_matches
 
-from rocwright.check.rules import RULES, SET_RULES
-from rocwright.check.run import OWN_RULES
+from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
 from rocwright.errors import UsageError
 from rocwright.model.findings import Finding, Waiver, last_day
 
@@ -46,8 +45,8 @@ def unused(waivers: Iterable[Waiver], findings: Iterable[Finding], today: date) 
 
 
 def _require_waivable(rule: str) -> None:
-    waivable = {each.id: each.waivable for each in RULES} | {each.id: each.waivable for each in SET_RULES}
-    if rule in OWN_RULES or not waivable.get(rule, True):
+    waivable = {each.id: each.waivable for each in (*OWN_RULES, *RULES, *SET_RULES)}
+    if not waivable.get(rule, True):
         raise UsageError(
             f"{rule} cannot be waived: such a file is not what it claims to be", next_step="build it again"
         )

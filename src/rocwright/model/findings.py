@@ -7,7 +7,7 @@ the day, so it never changes a finding: whoever decides (the publisher, the gate
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -63,9 +63,40 @@ class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
         return ", ".join(self.members[:_SHOWN]) + (f" and {more} more" if more > 0 else "") + ": "
 
 
-def count(findings: Iterable[Finding], severity: Severity) -> int:
-    """How many findings are of one severity."""
-    return sum(finding.severity == severity for finding in findings)
+@dataclass(frozen=True)
+class Clause:
+    """A row of a catalogue of rules: what is asked, how bad it is to break it, and what then to do.
+
+    Where the cause decides what to do, whoever finds it says so. What is not `waivable` no waiver lets pass:
+    such a file is not what it claims to be.
+    """
+
+    id: str
+    summary: str
+    _: KW_ONLY
+    severity: Severity = "error"
+    next_step: str = ""
+    waivable: bool = True
+
+    def broken(self, file: str, cause: str, next_step: str = "") -> Finding:
+        """That `file` breaks it."""
+        return Finding(self.id, self.severity, file, cause, next_step or self.next_step)
+
+
+class Found:
+    """What every report is that holds findings: their counts."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def errors(self) -> int:
+        """How many findings are errors."""
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are warnings."""
+        return sum(finding.severity == "warning" for finding in self.findings)
 
 
 def refusal(findings: Iterable[Finding], where: str, next_step: str) -> ContractBroken:

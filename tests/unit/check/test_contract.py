@@ -9,8 +9,8 @@ import pytest
 
 from rocwright.check.contract import ContractTable, PackageRow, terms_of
 from rocwright.check.loading import load_contract
-from rocwright.check.rules import RULES, SET_RULES
-from rocwright.check.run import OWN_RULES, check_paths
+from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
+from rocwright.check.run import check_paths
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
 
@@ -61,7 +61,7 @@ def test_no_built_in_row_softens_what_nobody_may_waive() -> None:
 
 
 def test_every_rule_has_an_id_of_its_own() -> None:
-    ids = [*OWN_RULES, *(rule.id for rule in RULES), *(rule.id for rule in SET_RULES)]
+    ids = [rule.id for rule in (*OWN_RULES, *RULES, *SET_RULES)]
     assert len(ids) == len(set(ids))
 
 

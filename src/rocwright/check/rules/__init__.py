@@ -20,6 +20,7 @@ from rocwright.check.rules import (
     sizes,
 )
 from rocwright.check.rules.base import Rule, SetRule
+from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
@@ -36,3 +37,35 @@ RULES: tuple[Rule, ...] = (
     *device.RULES,
 )
 SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *installing.RULES)
+# What is found before any rule can be applied, or where there is nothing to apply one to.
+READABLE = Clause(
+    "readable",
+    "It is neither a wheel nor an sdist, has no valid name, is cut off, or cannot be opened.",
+    next_step="build or fetch the file again",
+    waivable=False,
+)
+ARCHIVE_BOMB = Clause(
+    "archive-bomb",
+    "The archive says that it unpacks to far more than any package has; nothing was unpacked.",
+    next_step="do not unpack or publish this file",
+    waivable=False,
+)
+EMPTY_FOLDER = Clause(
+    "empty-folder",
+    "A directory holds no wheel and no sdist: an earlier step failed.",
+    next_step="look for an earlier step that failed, or give another folder",
+    waivable=False,
+)
+EXPECTED = Clause(
+    "expected",
+    "A project that should be there (`--expect`) is not.",
+    next_step="build it, then check again",
+    waivable=False,
+)
+STRUCTURE = Clause(
+    "structure",
+    "A strict reader refuses the wheel for a reason that no rule explains.",
+    next_step="build the wheel again",
+    waivable=False,
+)
+OWN_RULES = (READABLE, ARCHIVE_BOMB, EMPTY_FOLDER, EXPECTED, STRUCTURE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rocwright.check.context import Context
 from rocwright.check.facts import Facts
-from rocwright.model.findings import Severity
+from rocwright.model.findings import Clause, Severity
 
 
 @dataclass(frozen=True)
@@ -23,33 +23,24 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A clause about one file; `summary` is what it asks, for the documentation.
+class Rule(Clause):
+    """A clause about one file.
 
-    `kinds` are the kinds of file it applies to. The contract's table says for which packages. What is not
-    `waivable` no waiver lets pass: such a file is not what it claims to be.
+    `kinds` are the kinds of file it applies to. The contract's table says for which packages.
     """
 
-    id: str
-    summary: str
     check: Callable[[Facts, Context], Iterator[Problem]]
-    severity: Severity = "error"
     kinds: tuple[str, ...] = ("wheel",)
-    waivable: bool = True
 
 
 @dataclass(frozen=True)
-class SetRule:
+class SetRule(Clause):
     """A clause about all files together; a problem comes with the name of the file it is reported for.
 
     `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
     elsewhere. A rule with `proof` judges installations: without any it says nothing.
     """
 
-    id: str
-    summary: str
     check: Callable[[Context], Iterator[tuple[str, Problem]]]
-    severity: Severity = "error"
-    waivable: bool = True
     open_severity: Severity | None = None
     proof: bool = False

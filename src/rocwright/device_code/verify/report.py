@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from rocwright.model.findings import Finding, Severity, count, refusal
+from rocwright.model.findings import Clause, Finding, Found, refusal
 
 KPACK_REPORT_SCHEMA = "rocwright.kpack-report/1"
 # Of one rule in one file so many are told in full; a damaged archive breaks one rule a thousand times.
@@ -15,52 +15,138 @@ _MOST = 8
 
 _AGAIN = "split again from the original"
 _DOWNLOAD = "download the file again, or split again from the original"
-# id → severity, what to do.
-RULES: dict[str, tuple[Severity | Literal["note"], str]] = {
-    "kpack-readable": ("error", _DOWNLOAD),
-    "kpack-nothing": ("error", "give a split library, an archive, a directory or wheels"),
+# What breaks none of them, but is worth knowing.
+NOTES = frozenset(("kpack-kept", "kpack-unknown-target", "kpack-partial", "kpack-extra-absent"))
+_CLAUSES = (
+    Clause("kpack-readable", "Every file given can be read.", next_step=_DOWNLOAD),
+    Clause(
+        "kpack-nothing",
+        "There is split device code to verify.",
+        next_step="give a split library, an archive, a directory or wheels",
+    ),
     # One library.
-    "kpack-elf": ("error", "do not ship this file: a loader or tool will fail on it; split again"),
-    "kpack-wrapper": ("error", _AGAIN),
-    "kpack-marker": ("error", _AGAIN),
-    "kpack-reference": ("error", "keep this library whole: something else points into its device code"),
-    "kpack-leftover": ("error", _AGAIN),
-    "kpack-kept": ("note", ""),
-    "kpack-same-name": ("error", "give every library its own name in the archives; split the tree as one"),
+    Clause(
+        "kpack-elf",
+        "A split library is a sound ELF file.",
+        next_step="do not ship this file: a loader or tool will fail on it; split again",
+    ),
+    Clause("kpack-wrapper", "Every wrapper of a split library says so, and which it is.", next_step=_AGAIN),
+    Clause(
+        "kpack-marker",
+        "The marker that names the archives is there, in memory, and can be read.",
+        next_step=_AGAIN,
+    ),
+    Clause(
+        "kpack-reference",
+        "Nothing else in the library points to where its device code was.",
+        next_step="keep this library whole: something else points into its device code",
+    ),
+    Clause("kpack-leftover", "No device code is left in a split library.", next_step=_AGAIN),
+    Clause("kpack-kept", "A library keeps its device code: it was not split, and why."),
+    Clause(
+        "kpack-same-name",
+        "Each split library has its own name in the archives.",
+        next_step="give every library its own name in the archives; split the tree as one",
+    ),
     # Archives.
-    "kpack-archive": ("error", _DOWNLOAD),
-    "kpack-unused": ("error", _AGAIN),
-    "kpack-name": ("error", "do not rename archives: the runtime finds them by target"),
-    "kpack-code": ("error", _DOWNLOAD),
-    "kpack-machine": ("error", "do not ship this archive: a GPU would load code for another one"),
-    "kpack-unknown-target": ("note", ""),
+    Clause("kpack-archive", "An archive is sound, and for one target.", next_step=_DOWNLOAD),
+    Clause("kpack-unused", "Every stored object is in the archive's table.", next_step=_AGAIN),
+    Clause(
+        "kpack-name",
+        "An archive is called as the runtime looks for it.",
+        next_step="do not rename archives: the runtime finds them by target",
+    ),
+    Clause("kpack-code", "Every stored object can be unpacked and is a code object.", next_step=_DOWNLOAD),
+    Clause(
+        "kpack-machine",
+        "Code is for the GPU that it is filed under.",
+        next_step="do not ship this archive: a GPU would load code for another one",
+    ),
+    Clause("kpack-unknown-target", "An archive is for a target that no table has."),
     # Libraries and archives together.
-    "kpack-unreachable": ("error", "install the archive where the library's search path leads"),
-    "kpack-missing": ("error", "add the archive, or split again from the original"),
-    "kpack-partial": ("note", ""),
-    "kpack-orphan": ("error", "split library and archive from the same original"),
-    "kpack-twice": ("error", "keep one archive with this code"),
+    Clause(
+        "kpack-unreachable",
+        "The path that a library gives leads to its archives.",
+        next_step="install the archive where the library's search path leads",
+    ),
+    Clause(
+        "kpack-missing",
+        "Archives have code for every wrapper of a library.",
+        next_step="add the archive, or split again from the original",
+    ),
+    Clause("kpack-partial", "A wrapper has no code for one of the targets."),
+    Clause(
+        "kpack-orphan",
+        "Code in an archive belongs to a library that is there.",
+        next_step="split library and archive from the same original",
+    ),
+    Clause(
+        "kpack-twice",
+        "Code of one wrapper and target is in one archive.",
+        next_step="keep one archive with this code",
+    ),
     # Trees.
-    "kpack-device-file": ("error", "move the file into its target's part"),
-    "kpack-foreign": ("error", "move the file into the part of its own target"),
-    "kpack-unplaced": ("warning", "add the target, or the file's place, to data/device_files.toml"),
-    "kpack-overlap": ("error", "give each path to one part"),
-    "kpack-layout": ("warning", "leave only generic and target directories beside each other"),
+    Clause(
+        "kpack-device-file",
+        "No file that serves some GPUs is in the part for all.",
+        next_step="move the file into its target's part",
+    ),
+    Clause(
+        "kpack-foreign",
+        "A file is in the part of the target that it serves.",
+        next_step="move the file into the part of its own target",
+    ),
+    Clause(
+        "kpack-unplaced",
+        "It is known which target a device file serves.",
+        severity="warning",
+        next_step="add the target, or the file's place, to data/device_files.toml",
+    ),
+    Clause("kpack-overlap", "An installed path belongs to one part.", next_step="give each path to one part"),
+    Clause(
+        "kpack-layout",
+        "Beside the generic part there are only those of targets.",
+        severity="warning",
+        next_step="leave only generic and target directories beside each other",
+    ),
     # Wheels.
-    "kpack-wheel": ("error", "build the wheel again"),
-    "kpack-record": ("error", "write RECORD after the last change to a member"),
-    "kpack-deflated": ("error", "store archives uncompressed: they hold compressed code already"),
-    "kpack-pin": ("error", "pin the host wheel's exact version in every device wheel"),
-    "kpack-extra": ("error", "let the host's extras name device wheels of the same version"),
-    "kpack-extra-absent": ("note", ""),
+    Clause("kpack-wheel", "A wheel is sound.", next_step="build the wheel again"),
+    Clause(
+        "kpack-record",
+        "RECORD says of every member what is there.",
+        next_step="write RECORD after the last change to a member",
+    ),
+    Clause(
+        "kpack-deflated",
+        "Archives lie uncompressed in a wheel.",
+        next_step="store archives uncompressed: they hold compressed code already",
+    ),
+    Clause(
+        "kpack-pin",
+        "A device wheel pins the version of its host.",
+        next_step="pin the host wheel's exact version in every device wheel",
+    ),
+    Clause(
+        "kpack-extra",
+        "The host's extras bring its device wheels.",
+        next_step="let the host's extras name device wheels of the same version",
+    ),
+    Clause("kpack-extra-absent", "An extra names a device wheel that was not given."),
     # Against the original.
-    "kpack-original": ("error", "give the fat library, tree or wheel that was split"),
-    "kpack-lost": ("error", _AGAIN),
-    "kpack-invented": ("error", _AGAIN),
-    "kpack-differs": ("error", _AGAIN),
-    "kpack-host": ("error", _AGAIN),
-    "kpack-mode": ("error", "copy the file with its permissions"),
-}
+    Clause(
+        "kpack-original",
+        "What was split has an original to compare with.",
+        next_step="give the fat library, tree or wheel that was split",
+    ),
+    Clause("kpack-lost", "All code of the original is there.", next_step=_AGAIN),
+    Clause("kpack-invented", "There is no code that the original lacks.", next_step=_AGAIN),
+    Clause("kpack-differs", "Every byte of it is the original's.", next_step=_AGAIN),
+    Clause("kpack-host", "Apart from its device code a split library is the original.", next_step=_AGAIN),
+    Clause(
+        "kpack-mode", "A file has the original's permissions.", next_step="copy the file with its permissions"
+    ),
+)
+RULES = {clause.id: clause for clause in _CLAUSES}
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +160,7 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"note [{self.rule}] {self.file}: {self.text}"
 
 
-class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KpackReport(Found, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What verifying found.
 
     `libraries` are the split ones, `archives` the archives, by the name they have in findings; `parts` the
@@ -95,16 +181,6 @@ class KpackReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compared: bool = False
     rules: tuple[str, ...] = tuple(RULES)
     schema: str = KPACK_REPORT_SCHEMA
-
-    @property
-    def errors(self) -> int:
-        """How many findings are errors."""
-        return count(self.findings, "error")
-
-    @property
-    def warnings(self) -> int:
-        """How many findings are warnings."""
-        return count(self.findings, "warning")
 
     @property
     def passed(self) -> bool:
@@ -139,26 +215,19 @@ class Log:
 
     def add(self, rule: str, file: str, cause: str) -> None:
         """Record that `file` breaks `rule`; or note it, as the rule says."""
-        severity, next_step = RULES[rule]
         file, cause = _printable(file), _printable(cause)
-        if severity == "note":
+        if rule in NOTES:
             self.notes.append(Note(rule, file, cause))
             return
         self.seen[rule, file] += 1
         if self.seen[rule, file] <= _MOST:
-            self.findings.append(Finding(rule, severity, file, cause, next_step))
+            self.findings.append(RULES[rule].broken(file, cause))
 
     def all(self) -> tuple[tuple[Finding, ...], tuple[Note, ...]]:
         """Everything recorded, with one line for what was left out of a long list."""
         more = tuple(
-            Finding(
-                rule, self._severity(rule), file, f"and {count - _MOST} more of this kind", RULES[rule][1]
-            )
-            for (rule, file), count in self.seen.items()
-            if count > _MOST
+            RULES[rule].broken(file, f"and {seen - _MOST} more of this kind")
+            for (rule, file), seen in self.seen.items()
+            if seen > _MOST
         )
         return (*self.findings, *more), tuple(self.notes)
-
-    def _severity(self, rule: str) -> Severity:
-        severity = RULES[rule][0]
-        return "error" if severity == "note" else severity
