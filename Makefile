@@ -47,6 +47,7 @@ check: $(VENV)/.dev  ## linters, types, architecture, generated files, documenta
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 	$(BIN)/lint-imports
 	$(BIN)/hadolint external-builds/pytorch/dockerfiles/*.Dockerfile
 	$(BIN)/rocwright pipeline render --check

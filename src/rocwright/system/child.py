@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rocwright.system import marked, process
+from rocwright.system.group import end_group
 from rocwright.system.marked import end_marked
 
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -56,11 +57,8 @@ class Child:
     def end(self, patience_s: float) -> int | None:
         """End it and everything it started, by force; its exit code, None where it is stuck in the system."""
         # What it started first sees its end otherwise, and may start others.
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
+        with contextlib.suppress(PermissionError):
+            end_group(self.pid, force=True)
         code = self.ended(patience_s)
         if Path("/proc/self/environ").exists():
             end_marked(self.mark, patience_s=1.0)

@@ -104,18 +104,18 @@ def alone_in(directory: Path, doing: str, next_step: str) -> Iterator[None]:
     files.make_directory(directory)
     if sys.platform == "win32":  # pragma: no cover
         yield
-        return
-    held = os.open(directory, os.O_RDONLY)
-    try:
+    else:
+        held = os.open(directory, os.O_RDONLY)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"another run {doing}", where=directory, next_step=next_step) from None
-        except OSError:
-            pass
-        yield
-    finally:
-        os.close(held)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"another run {doing}", where=directory, next_step=next_step) from None
+            except OSError:
+                pass
+            yield
+        finally:
+            os.close(held)
 
 
 @contextmanager
@@ -126,12 +126,12 @@ def turn_in(directory: Path) -> Iterator[None]:
     """
     if sys.platform == "win32":  # pragma: no cover
         yield
-        return
-    held = os.open(directory, os.O_RDONLY)
-    try:
-        # Closing releases it; nothing is started inside that could inherit it.
-        with contextlib.suppress(OSError):
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
+    else:
+        held = os.open(directory, os.O_RDONLY)
+        try:
+            # Closing releases it; nothing is started inside that could inherit it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)

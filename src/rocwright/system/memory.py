@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import sys
 from pathlib import Path
 
 import msgspec
@@ -51,9 +52,11 @@ def _of_machine(root: Path) -> Memory:
     if "MemTotal" in table:
         total = table["MemTotal"] << 10
         return Memory(total, table.get("MemAvailable", table["MemTotal"]) << 10)
+    if sys.platform == "win32":
+        return Memory()
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
+    except (ValueError, OSError):
         return Memory()
     return Memory(total, total)
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
-import selectors
 import shlex
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -22,14 +20,13 @@ from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
 from rocwright.system.files import disk_error
+from rocwright.system.group import OF_ITS_OWN, Started, end_group, pieces, wait
 from rocwright.system.marked import MARK
 from rocwright.system.output import Output
 from rocwright.system.redact import redact, secrets_in, without_login, without_secret
 
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5
-
-Started = subprocess.Popen[bytes]
 
 _running: set[int] = set()
 _mark: str | None = None
@@ -43,7 +40,7 @@ class Completed:
 
     `cpu_s` counts user and system seconds of the process and the children it waited for, `peak_rss`
     is the largest resident set of any one of them, in bytes (Linux counts this process's own size at the
-    time of the start in, so it is never less than that).
+    time of the start in, so it is never less than that). On Windows both are 0.
     """
 
     command: str
@@ -125,16 +122,15 @@ def run(
         try:
             with _ended_after(child.pid, limit_s, late), _ended_when(child.pid, until) as reasons:
                 _drain(child, output)
-                _, status, usage = os.wait4(child.pid, 0)
+                usage = wait(child)
         except BaseException:
             # Interrupted in the main thread: what was started here must not outlive it.
-            _signal_group(child.pid, signal.SIGKILL)
+            end_group(child.pid, force=True)
             child.wait()
             raise
         finally:
             with _lock:
                 _running.discard(child.pid)
-        child.returncode = os.waitstatus_to_exitcode(status)
         if late.is_set():
             output.take("err", f"ended by force: not done after {limit_s:g} seconds\n", last=True)
         for reason in reasons:
@@ -157,12 +153,12 @@ def run(
         command=shown,
         stdout="".join(output.stdout),
         wall_s=time.monotonic() - began,
-        cpu_s=usage.ru_utime + usage.ru_stime,
-        peak_rss=usage.ru_maxrss * 1024,
+        cpu_s=usage.cpu_s,
+        peak_rss=usage.peak_rss,
     )
 
 
-def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> Started:
     if cwd is not None and not cwd.is_dir():
         state = "is no directory" if cwd.exists() else "does not exist"
         raise MissingTool(
@@ -178,8 +174,7 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # A group of its own, so that stopping the run also stops compilers below make or ninja.
-            start_new_session=True,
+            **OF_ITS_OWN,
         )
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
@@ -191,7 +186,7 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> s
         _running.add(child.pid)
     if _stopping.is_set():
         # Stopped between the start and the line above: nobody else knows of this one.
-        _signal_group(child.pid, signal.SIGKILL)
+        end_group(child.pid, force=True)
     return child
 
 
@@ -228,7 +223,7 @@ def start(
             stdout=sink,
             stderr=sink,
             pass_fds=tuple(inherit),
-            start_new_session=True,
+            **OF_ITS_OWN,
         )
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
@@ -249,26 +244,13 @@ def forget(child: Started) -> None:
         _running.discard(child.pid)
 
 
-def _drain(child: subprocess.Popen[bytes], output: Output) -> None:
-    """Read both streams in the order of arrival until both end, or the command has and no more comes.
-
-    A daemon that the command started (a compiler cache) keeps the streams open; it is not waited for.
-    """
-    assert child.stdout is not None and child.stderr is not None
+def _drain(child: Started, output: Output) -> None:
+    """Read both streams in the order of arrival until both end, or the command has and no more comes."""
     decoder = codecs.getincrementaldecoder("utf-8")
-    with selectors.DefaultSelector() as waiting, child.stdout, child.stderr:
-        for name, stream in (("out", child.stdout), ("err", child.stderr)):
-            waiting.register(stream, selectors.EVENT_READ, (name, decoder(errors="replace")))
-        while waiting.get_map():
-            ready = waiting.select(timeout=_QUIET_S)
-            if not ready and _has_ended(child.pid):
-                break
-            for key, _ in ready:
-                name, decode = key.data
-                data = os.read(key.fd, 1 << 16)
-                output.take(name, decode.decode(data, final=not data), last=not data)
-                if not data:
-                    waiting.unregister(key.fileobj)
+    decoders = {"out": decoder(errors="replace"), "err": decoder(errors="replace")}
+    with contextlib.closing(pieces(child, _QUIET_S)) as printed:
+        for name, data in printed:
+            output.take(name, decoders[name].decode(data, final=not data), last=not data)
 
 
 @contextlib.contextmanager
@@ -280,7 +262,7 @@ def _ended_after(pid: int, limit_s: float | None, late: threading.Event) -> Iter
 
     def end() -> None:
         late.set()
-        _signal_group(pid, signal.SIGKILL)
+        end_group(pid, force=True)
 
     timer = threading.Timer(limit_s, end)
     timer.daemon = True
@@ -305,7 +287,7 @@ def _ended_when(pid: int, until: Callable[[], str | None] | None) -> Iterator[li
             reason = until()
             if reason is not None and not over.is_set():
                 reasons.append(reason)
-                _signal_group(pid, signal.SIGKILL)
+                end_group(pid, force=True)
                 return
 
     looking = threading.Thread(target=look, daemon=True)
@@ -315,15 +297,6 @@ def _ended_when(pid: int, until: Callable[[], str | None] | None) -> Iterator[li
     finally:
         over.set()
         looking.join()
-
-
-def _has_ended(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _signal_group(pid: int, sig: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, sig)
 
 
 def mark(run: str | None) -> None:
@@ -341,11 +314,11 @@ def pause(seconds: float) -> None:
 def stop_all(grace_s: float = 3.0) -> None:
     """End every command started here: first politely, after `grace_s` seconds by force."""
     _stopping.set()
-    for sig in (signal.SIGTERM, signal.SIGKILL):
+    for force in (False, True):
         with _lock:
             pids = list(_running)
         for pid in pids:
-            _signal_group(pid, sig)
+            end_group(pid, force=force)
         deadline = time.monotonic() + grace_s
         while time.monotonic() < deadline:
             with _lock:

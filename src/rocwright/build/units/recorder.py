@@ -8,12 +8,16 @@ this file behind a shell header; a copy knows nothing of rocwright.
 
 from __future__ import annotations
 
-import posix
+import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
+if sys.platform != "win32":
+    import posix
+# Launchers are written where shells run them; types are those of these systems.
+assert not TYPE_CHECKING or sys.platform != "win32"
 
 # `signal` without its enumerations, which take longer to make than all that is done here.
 _signal = __import__("_signal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,10 +27,17 @@ def identity_of(handle: int) -> Identity:
     return Identity(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
 
 
+if sys.platform == "win32":
+    # Line ends would be turned otherwise; no pipe that could be waited for lies among files.
+    _READ = os.O_RDONLY | os.O_BINARY
+else:
+    _READ = os.O_RDONLY | os.O_NONBLOCK
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading; raises `OSError`, also for a folder or a pipe, without waiting."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    handle = os.open(path, _READ)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError("it is no regular file")

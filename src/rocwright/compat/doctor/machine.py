@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,16 +44,17 @@ class User:
 def this_user() -> User:
     """The user of this process; by number where the system has no name for it."""
     # There is no such thing on Windows, where nothing of this is looked at.
-    if not hasattr(os, "getuid"):
+    if sys.platform == "win32":
         return User(os.environ.get("USERNAME", ""), -1, ())
-    import pwd
+    else:
+        import pwd
 
-    uid = os.getuid()
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = str(uid)
-    return User(name, uid, tuple(sorted({os.getegid(), *os.getgroups()})))
+        uid = os.getuid()
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = str(uid)
+        return User(name, uid, tuple(sorted({os.getegid(), *os.getgroups()})))
 
 
 def gather_machine(

@@ -86,31 +86,26 @@ def settle(told: dict[str, Any]) -> int:
     """Make this process one that can be lost: returns a descriptor of the log of its own."""
     log = os.dup(2)
     faulthandler.enable(file=log, all_threads=True)
-    if told.get("dump") is not None:
+    if sys.platform != "win32" and told.get("dump") is not None:
         faulthandler.register(told["dump"], file=log, all_threads=True)
     if sys.platform == "linux":
         # What the coordinator's SIGKILL leaves running would hold the GPU.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != told["parent"]:
             os._exit(LOST)
-        _no_cores()
+        # Writing the memory of a crashed torch to the disk takes longer than starting the next worker. One
+        # byte rather than none: Linux hands the whole memory to a program in core_pattern whatever the limit,
+        # but for this one (fs/coredump.c).
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
         with contextlib.suppress(OSError):
             # Should memory run out, this is the process to end, not the one that reports it.
             Path("/proc/self/oom_score_adj").write_text("600", encoding="ascii")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     return log
-
-
-def _no_cores() -> None:
-    """Writing the memory of a crashed torch to the disk takes longer than starting the next worker."""
-    import resource
-
-    # One byte rather than none: Linux hands the whole memory to a program in core_pattern whatever the limit,
-    # but for this one (fs/coredump.c).
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    wanted = 0 if hard == 0 else 1
-    resource.setrlimit(resource.RLIMIT_CORE, (wanted, hard))
 
 
 def main() -> int:

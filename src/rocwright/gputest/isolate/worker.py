@@ -66,6 +66,7 @@ class Worker:
         self._heard = b""
         told: dict[str, object] = {"parent": os.getpid(), "dump": DUMP_SIGNAL}
         inherit: tuple[int, ...] = ()
+        theirs: socket.socket | None = None
         if port or sys.platform == "win32":
             listener = socket.create_server(("127.0.0.1", 0))
             token = secrets.token_hex(16)
@@ -84,17 +85,14 @@ class Worker:
             self.child = Child(
                 words, cwd=plan.root, env=env, drop_env=plan.drop_env, log=self.log, inherit=inherit
             )
-            if "fd" not in told:
+            if theirs is None:
                 self.socket = self._accept(listener, token, plan.collect_s)
         except BaseException:
-            if "fd" in told:
+            if theirs is not None:
                 self.socket.close()
             raise
         finally:
-            if "fd" in told:
-                theirs.close()
-            else:
-                listener.close()
+            (listener if theirs is None else theirs).close()
         self.socket.setblocking(False)
 
     def _accept(self, listener: socket.socket, token: str, limit_s: float) -> socket.socket:

@@ -6,7 +6,6 @@ that are one directory too deep, scripts that look for Perl modules on the syste
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -196,6 +195,7 @@ def _mend_elf(prefix: Path, files: Iterable[str]) -> int:
 def _patch_own_file(path: Path, patch: BytePatch) -> None:
     """Apply a patch in place. Only for a file of the unfinished prefix: nobody else has it yet."""
     with path.open("r+b") as stream:
-        os.truncate(stream.fileno(), patch.size)
+        stream.truncate(patch.size)
         for offset, data in patch.edits:
-            os.pwrite(stream.fileno(), data, offset)
+            stream.seek(offset)
+            stream.write(data)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -43,8 +44,9 @@ _ROUNDING_S = 2.0
 
 def _awake() -> float:
     """Seconds that also pass while the machine sleeps, where the system can tell."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+    if sys.platform == "linux":
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,11 @@ def about_python() -> dict[str, Any]:
 
 def c_library() -> tuple[str, str]:
     """`glibc` or `musl` and its version; empty where neither is known."""
+    if sys.platform == "win32":
+        return "", ""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
-    except (AttributeError, ValueError, OSError):
+    except (ValueError, OSError):
         name, version = "", ""
     if name == "glibc":
         return name, version

@@ -9,8 +9,10 @@ import select
 import signal
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+# `rocwright_try` says what is missing where nothing can be forked; types are those of the other systems.
+assert not TYPE_CHECKING or sys.platform != "win32"
 # So much of what it printed last is kept, in bytes.
 _TAIL = 2000
 # A process in a driver's hands may not even be killed.
