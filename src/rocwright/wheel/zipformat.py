@@ -13,6 +13,13 @@ CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 END = struct.Struct("<4sHHHHIIH")
 END64 = struct.Struct("<4sQHHIIQQQQ")
 LOCATOR64 = struct.Struct("<4sIQI")
+# What stands behind a member's bytes where its header did not know them: checksum, packed size, size.
+DESCRIPTORS = (struct.Struct("<III"), struct.Struct("<IQQ"))
+# Where fields lie in a record of the directory, for loops that are too hot to take it apart. What is shared
+# stands in a local header behind its mark: from the version needed to the length of the name.
+SHARED, PACKED, NAME_LENGTH, OFFSET = slice(6, 30), slice(20, 24), 28, 42
+# And in a local header, and in the end of the directory.
+EXTRA_LENGTH, COMMENT_LENGTH = 28, slice(20, 22)
 LOCAL_MARK, CENTRAL_MARK, DESCRIPTOR_MARK = b"PK\3\4", b"PK\1\2", b"PK\7\x08"
 END_MARK, END64_MARK, LOCATOR64_MARK = b"PK\5\6", b"PK\6\6", b"PK\6\7"
 # What stands where a number is in the 64-bit form.

@@ -20,6 +20,7 @@ from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.zipformat import (
     CENTRAL,
     CENTRAL_MARK,
+    COMMENT_LENGTH,
     DEFLATED,
     ENCRYPTED,
     END,
@@ -149,12 +150,16 @@ def _read(path: Path, handle: int) -> Archive:
     return Archive(path, tuple(entries), lying, directory, start, comment)
 
 
+def _comment_length(end: bytes) -> int:
+    return int.from_bytes(end[COMMENT_LENGTH], "little")
+
+
 def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
     """Number of members, length and offset of the directory, the comment."""
     most = min(size, END.size + MOST_COMMENT)
     tail = pread(handle, most, size - most)
     place = tail.rfind(END_MARK)
-    while place >= 0 and place + END.size + int.from_bytes(tail[place + 20 : place + 22], "little") != most:
+    while place >= 0 and place + END.size + _comment_length(tail[place:]) != most:
         place = tail.rfind(END_MARK, 0, place)
     if place < 0 or len(tail) - place < END.size:
         raise damaged(path, "it does not end as a zip archive does; it is cut off, or something follows it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from rocwright.system.pread import pread
@@ -11,11 +10,18 @@ from rocwright.wheel.zipformat import (
     CENTRAL,
     DESCRIPTOR,
     DESCRIPTOR_MARK,
+    DESCRIPTORS,
+    EXTRA_LENGTH,
     FULL32,
     LOCAL,
     LOCAL_MARK,
+    NAME_LENGTH,
+    PACKED,
+    SHARED,
     wide_values,
 )
+
+_LONGEST_DESCRIPTOR = len(DESCRIPTOR_MARK) + DESCRIPTORS[-1].size
 
 
 class Headers:
@@ -39,19 +45,19 @@ class Headers:
         until, number, count, starts = place + length, self._next, len(lying), data.startswith
         while number < count:
             _, at, _, offset, _ = lying[number]
-            names = directory[at + 28] | directory[at + 29] << 8
+            names = directory[at + NAME_LENGTH] | directory[at + NAME_LENGTH + 1] << 8
             behind = offset + fixed + names
             if behind > until and offset >= until:
                 break
             start = offset - place
-            packed = int.from_bytes(directory[at + 20 : at + 24], "little")
-            # From the version needed to the length of the name, both have the same fields in the same order.
+            extra = start + EXTRA_LENGTH
+            packed = int.from_bytes(directory[at + PACKED.start : at + PACKED.stop], "little")
             if (
                 start < 0
                 or behind > until
-                or not starts(LOCAL_MARK + directory[at + 6 : at + 30], start)
-                or not starts(directory[at + 46 : at + 46 + names], start + fixed)
-                or behind + (data[start + 28] | data[start + 29] << 8) + packed != ends[number]
+                or not starts(LOCAL_MARK + directory[at + SHARED.start : at + SHARED.stop], start)
+                or not starts(directory[at + CENTRAL.size : at + CENTRAL.size + names], start + fixed)
+                or behind + (data[extra] | data[extra + 1] << 8) + packed != ends[number]
             ):
                 self._require(lying[number], ends[number])
             number += 1
@@ -91,12 +97,11 @@ def _require_header(archive: Archive, handle: int, entry: Entry, following: int)
 
 def _described(handle: int, record: tuple[Any, ...], end: int, following: int) -> bool:
     """Whether what stands behind a member's bytes is its descriptor, and nothing else."""
-    data = pread(handle, min(following - end, 24), end) if following > end else b""
-    if data[:4] == DESCRIPTOR_MARK and len(data) in (16, 24):
-        data = data[4:]
-    form = {12: "<III", 20: "<IQQ"}.get(len(data))
-    return (
-        form is not None
-        and following - end in (12, 16, 20, 24)
-        and struct.unpack(form, data) == (record[7], record[8], record[9])
-    )
+    length = following - end
+    data = pread(handle, length, end) if 0 < length <= _LONGEST_DESCRIPTOR else b""
+    for form in DESCRIPTORS:
+        if len(data) == form.size + len(DESCRIPTOR_MARK) and data.startswith(DESCRIPTOR_MARK):
+            data = data.removeprefix(DESCRIPTOR_MARK)
+        if len(data) == form.size:
+            return form.unpack(data) == (record[7], record[8], record[9])
+    return False

@@ -18,6 +18,7 @@ from rocwright.wheel.zipformat import (
     FULL32,
     LOCAL,
     LOCAL_MARK,
+    OFFSET,
     STORED,
     UTF8_NAME,
     VERSION64,
@@ -29,8 +30,7 @@ from rocwright.wheel.zipformat import (
 
 # Bytes to write as they are, or a range of the old file.
 Piece: TypeAlias = bytes | tuple[int, int]
-# Of the local header, in a record of the directory.
-_OFFSET, _OFFSET_AT = struct.Struct("<I"), 42
+_OFFSET = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def rewrite(archive: Archive, edits: Edits) -> tuple[Piece, ...]:
         moved = place - taken
         for entry in lying[first:last] if moved else ():
             if entry.offset + moved < FULL32 and entry.offset < FULL32:
-                patch(directory, entry.at + _OFFSET_AT, entry.offset + moved)
+                patch(directory, entry.at + OFFSET, entry.offset + moved)
             else:
                 far = _kept(archive, entry, entry.name, entry.offset + moved)
                 records[entry.at] = (entry.length, _new_record(archive, far))
