@@ -20,6 +20,17 @@ def constant(*values: object) -> Found:
     )
 
 
+def containing(*parts: bytes) -> Found:
+    """A text or bytes with any of these in it, however it goes on; sentences that explain are another matter."""
+
+    def found(node: ast.AST) -> bool:
+        value = node.value if isinstance(node, ast.Constant) else None
+        data = value.encode("latin-1", "replace") if isinstance(value, str) else value
+        return isinstance(data, bytes) and b"\n" not in data and any(part in data for part in parts)
+
+    return found
+
+
 def imported(name: str) -> Found:
     return lambda node: (
         (isinstance(node, ast.ImportFrom) and node.module == name)
@@ -46,6 +57,20 @@ ONE_OF = {
         ),
         ["wheel/zipformat.py"],
     ),
+    "the marks of a zip archive, in any spelling": (
+        containing(b"PK\3", b"PK\1", b"PK\5", b"PK\6", b"PK\7"),
+        ["wheel/zipformat.py"],
+    ),
+    "the mark of a kpack archive, in any spelling": (containing(b"KPAK"), ["device_code/kpack.py"]),
+    "a finding made of a row of a catalogue": (
+        called("broken"),
+        ["check/run.py", "check/sanity.py", "device_code/verify/report.py"],
+    ),
+    "a catalogue of rules": (
+        called("Clause"),
+        ["check/rules/__init__.py", "check/sanity.py", "device_code/verify/report.py"],
+    ),
+    "the end of a process and of those below it": (called("killpg"), ["system/group.py"]),
     # Jobs keep the order that graphlib gives them: it stands in plans that are recorded.
     "the order of what needs each other": (
         imported("graphlib"),
