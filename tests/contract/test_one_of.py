@@ -21,7 +21,7 @@ def constant(*values: object) -> Found:
 
 
 def containing(*parts: bytes) -> Found:
-    """A text or bytes with any of these in it, however it goes on; sentences that explain are another matter."""
+    """A text or bytes with any of these in it, however it goes on; what has several lines explains."""
 
     def found(node: ast.AST) -> bool:
         value = node.value if isinstance(node, ast.Constant) else None

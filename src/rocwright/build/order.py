@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.before.host import this_platform
+from rocwright.build.before.host import this_system
 from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.targets import parse_build_targets, require_part
@@ -100,7 +100,7 @@ def _rocm_at_hand(order: Order) -> Rocm:
         return unknown
     if place.directory is not None:
         return present_rocm(place, os.environ)
-    if order.wanted.platform != this_platform():
+    if order.wanted.platform != this_system():
         return unknown
     try:
         return present_rocm(place, os.environ)

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from rocwright.cli import show_sources
 from rocwright.cli.source_options import Head, How, What, canonical, torch_directory, with_outcomes
 from rocwright.errors import RocwrightError, UsageError
+from rocwright.model.platforms import Platform
 from rocwright.model.project import ProjectTable
 from rocwright.sources.bring.plan import plan_checkout
 from rocwright.sources.decide.resolve import Request, requests_for, resolve
@@ -61,7 +61,7 @@ class Wanted:
 
     names: tuple[str, ...]
     what: What
-    platform: Literal["linux", "windows"]
+    platform: Platform
     line: str | None = None
     torch_dir: Path | None = None
     require_related_commit: bool = False

@@ -15,11 +15,11 @@ from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
-from rocwright.cli.source_options import host_platform
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.model.gpu import parse_targets
+from rocwright.model.platforms import this_platform
 from rocwright.model.project import ProjectTable
 from rocwright.sources.changes import verify_checkouts
 from rocwright.sources.lock import read_lock
@@ -75,8 +75,8 @@ class Asked:
         """What is to be built; raises `UsageError` before anything is looked at but directories."""
         place = self.place(door)
         product, work = self.product, self.work
-        platform = product.platform or host_platform()
-        if platform != host_platform() and not work.dry_run:
+        platform = product.platform or this_platform()
+        if platform != this_platform() and not work.dry_run:
             raise UsageError(
                 f"wheels for {platform} are built on {platform}", next_step="add --dry-run to see the plan"
             )

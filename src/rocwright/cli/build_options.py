@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter, Token
 
 from rocwright.cli.numbers import Count, OptionalCount
-from rocwright.cli.source_options import Platform
 from rocwright.errors import UsageError
+from rocwright.model.platforms import Platform
 from rocwright.system import console
 
 

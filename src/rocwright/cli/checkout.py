@@ -14,12 +14,11 @@ from rocwright.cli.source_options import (
     Head,
     How,
     Leave,
-    Platform,
     What,
-    host_platform,
     project_table,
 )
 from rocwright.errors import UsageError
+from rocwright.model.platforms import Platform, this_platform
 
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
@@ -93,12 +92,12 @@ def checkout(
                 **dict.fromkeys(what.fixed(), True),
             }
         )
-        lock = what.less(replayed(names, table, run.places.lock, platform or host_platform()))
+        lock = what.less(replayed(names, table, run.places.lock, platform or this_platform()))
     else:
         wanted = Wanted(
             names,
             what,
-            platform or host_platform(),
+            platform or this_platform(),
             line=pytorch_version,
             torch_dir=torch_dir,
             require_related_commit=require_related_commit,

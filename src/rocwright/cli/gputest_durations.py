@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -21,6 +21,7 @@ from rocwright.gputest.shards.runs import Told, take
 from rocwright.gputest.shards.summary import Summary, summaries
 from rocwright.gputest.shards.upstream import upstream_times, write_upstream
 from rocwright.gputest.skips.entries import families_table
+from rocwright.model.platforms import Platform
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console
 
@@ -34,7 +35,7 @@ def gputest_durations(
     target: Text = "",
     torch: Annotated[str, Parameter(name=["--torch", "--pytorch-version"], show_default=False)] = "",
     test_config: str = "default",
-    platform: Literal["linux", "windows"] = "linux",
+    platform: Platform = "linux",
     upstream: Path | None = None,
     config: Path | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,

@@ -17,8 +17,9 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.devices.select import Policy, Query
-from rocwright.gputest.setting import PlatformName, Setting, Wanted, gather, shown_facts
+from rocwright.gputest.setting import Setting, Wanted, gather, shown_facts
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
+from rocwright.model.platforms import this_platform
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.pipeline.locked import torch_commits
@@ -171,11 +172,6 @@ class Output:
 
 
 SOURCE, CHOICE, GPUS, GPUS_OF_CONFIG, OUTPUT = Tested(), Choice(), Gpus(), GpusOfConfig(), Output()
-
-
-def this_platform() -> PlatformName:
-    """The platform that tests run on."""
-    return "windows" if sys.platform == "win32" else "linux"
 
 
 def wanted(tested: Tested, gpus: Gpus) -> Wanted:

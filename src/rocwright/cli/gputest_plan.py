@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ from rocwright.gputest.shards.plan import Asked, Job, parse_places, parse_suites
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.gputest.units import unit_files
 from rocwright.gputest.upstream.checkout import read_checkout
+from rocwright.model.platforms import Platform
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console
 from rocwright.system.days import today
@@ -37,7 +38,7 @@ def gputest_plan(
     shards: Several = (),
     durations: Files = (),
     pytorch_dir: Path | None = None,
-    platform: Literal["linux", "windows"] = "linux",
+    platform: Platform = "linux",
     python_version: Text = "",
     rocm: Text = "",
     skips: Files = (),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +14,7 @@ from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.place import closed, unknown_of
 from rocwright.gputest.skips.toml_text import write_all_new
 from rocwright.gputest.skips.words import expression
+from rocwright.model.platforms import this_platform
 from rocwright.system import console
 
 _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
@@ -64,7 +64,7 @@ def gputest_skips_export(
             for path in written:
                 console.out(str(path))
         return
-    here = closed(asked, place.target, place.torch, "windows" if sys.platform == "win32" else "linux")
+    here = closed(asked, place.target, place.torch, this_platform())
     found = expression(
         [entry for entry in chosen if where_fits(entry.where, here, families)],
         include=include,

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.build_options import Place
-from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output, this_platform
+from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.data.overlay import read_overlay
@@ -30,6 +30,7 @@ from rocwright.gputest.smoke_suite import (
     smoke_tests,
 )
 from rocwright.gputest.tell import Teller
+from rocwright.model.platforms import this_platform
 from rocwright.system import console
 from rocwright.system.days import today
 from rocwright.system.interpreters import find_python

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.pipeline_options import Several
 from rocwright.data.overlay import read_overlay
+from rocwright.model.platforms import Platform
 from rocwright.pipeline.define.known import known
 from rocwright.pipeline.setup.matrix import expanded, family_rows
 from rocwright.system import console
@@ -20,7 +21,7 @@ def pipeline_families(
     *,
     amdgpu_families: Several = (),
     output_mode: Literal["table", "targets", "device-extras"] | None = None,
-    platform: Literal["linux", "windows"] | None = None,
+    platform: Platform | None = None,
     tier: Literal["presubmit", "postsubmit", "nightly"] = "nightly",
     config: Path | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,

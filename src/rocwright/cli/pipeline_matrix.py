@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.pipeline_options import Several
 from rocwright.data.overlay import read_overlay
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.words import words
 from rocwright.pipeline.setup.matrix import build_matrix
-from rocwright.store.runs.run import this_platform
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
@@ -23,7 +22,7 @@ from rocwright.system.workflow import tell_workflow
 def pipeline_matrix(
     *,
     release_type: Annotated[str, Parameter(env_var="RELEASE_TYPE")] = "dev",
-    platform: Literal["linux", "windows"] | None = None,
+    platform: Platform | None = None,
     python_versions: Several = (),
     pytorch_git_refs: Several = (),
     amdgpu_families: Several = (),
@@ -57,7 +56,7 @@ def pipeline_matrix(
         known(overlay, os.environ),
         profiles(overlay),
         release_type=release_type,
-        platform=platform or this_platform(sys.platform),
+        platform=platform or this_platform(),
         pythons=words(python_versions),
         refs=words(pytorch_git_refs),
         families=amdgpu_families,

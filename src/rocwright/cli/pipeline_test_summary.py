@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import Several, Text
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.tell.tested import test_report, tested
 from rocwright.system import console
 from rocwright.system.workflow import tell_summary
@@ -22,7 +23,7 @@ def pipeline_test_summary(
     index_subdir: Text = "",
     device_extras: Text = "",
     python_version: Text = "",
-    platform: Literal["linux", "windows"] | None = None,
+    platform: Platform | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Say what a workflow tests, with lines that set the same up on another machine.
@@ -49,7 +50,7 @@ def pipeline_test_summary(
     platform
         linux or windows, for the spelling of the lines (default: this machine's).
     """
-    here: Literal["linux", "windows"] = "windows" if sys.platform == "win32" else "linux"
+    here: Platform = this_platform()
     about = tested(
         torch=torch_version,
         python=python_version or f"{sys.version_info[0]}.{sys.version_info[1]}",

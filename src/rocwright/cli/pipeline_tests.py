@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.pipeline_options import Text
 from rocwright.data.overlay import read_overlay
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.define.known import known
 from rocwright.pipeline.setup.matrix import matrix_of_tests
-from rocwright.store.runs.run import this_platform
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
@@ -23,7 +22,7 @@ def pipeline_tests(
     *,
     build_amdgpu_families: str,
     test_amdgpu_families: Text = "auto",
-    platform: Literal["linux", "windows"] | None = None,
+    platform: Platform | None = None,
     run_id: Annotated[str, Parameter(env_var="GITHUB_RUN_ID", show_default=False)] = "",
     config: Path | None = None,
     json: Annotated[bool, Parameter(name="--json")] = False,
@@ -52,7 +51,7 @@ def pipeline_tests(
         known(read_overlay(config), os.environ),
         built=[build_amdgpu_families],
         tested=test_amdgpu_families,
-        platform=platform or this_platform(sys.platform),
+        platform=platform or this_platform(),
         seed=run_id,
     )
     for note in notes:

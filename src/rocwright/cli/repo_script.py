@@ -16,9 +16,10 @@ from rocwright.cli.bring import Places, Run, Wanted
 from rocwright.cli.hipify import hipified
 from rocwright.cli.numbers import Count
 from rocwright.cli.parse import parsed
-from rocwright.cli.source_options import Cache, Head, How, Leave, What, host_platform, project_table
+from rocwright.cli.source_options import Cache, Head, How, Leave, What, project_table
 from rocwright.cli.sources import save_patches_of
 from rocwright.errors import UsageError
+from rocwright.model.platforms import this_platform
 from rocwright.model.project import CommitFilePin, Project, RelatedCommitsPin
 from rocwright.system import console
 
@@ -86,7 +87,7 @@ class Script:
         wanted = Wanted(
             (self.project.name,),
             what,
-            host_platform(),
+            this_platform(),
             torch_dir=torch_dir,
             require_related_commit=require_related_commit,
             release=release,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.run import external_repo, this_platform
+from rocwright.store.runs.run import external_repo
 
 
 @Parameter(name="*")
@@ -34,7 +34,7 @@ class RunOptions:
     release_type: Literal["dev", "nightly", "prerelease", "release"] | None = None
     """Of a release rather than of CI: the channels table has buckets for those, too."""
 
-    platform: Literal["linux", "windows"] | None = None
+    platform: Platform | None = None
     """The platform that it was built for (default: this one)."""
 
     repository: Annotated[
@@ -59,7 +59,7 @@ class RunOptions:
 
     def on(self) -> str:
         """The platform."""
-        return self.platform or this_platform(sys.platform)
+        return self.platform or this_platform()
 
     def address(self, output_dir: Path | None = None) -> str:
         """Where the store is; a directory or a bucket that is named comes before $ROCWRIGHT_STORE."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
-from rocwright.cli.gputest_options import Gpus, Tested, this_platform, wanted
+from rocwright.cli.gputest_options import Gpus, Tested, wanted
 from rocwright.cli.numbers import Amount, Count, OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -19,6 +19,7 @@ from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.setting import gather
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.rerun import Bench, environment_of
+from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,8 +18,6 @@ from rocwright.sources.decide.resolve import Request
 from rocwright.sources.fetch.mirror import Mirrors, default_root
 from rocwright.sources.lock import SourceLock
 from rocwright.sources.work.aside import Work
-
-Platform = Literal["linux", "windows"]
 
 
 @Parameter(name="*")
@@ -172,11 +169,6 @@ class How:
 def project_table(config: Path | None = None) -> ProjectTable:
     """The projects with those of a `rocwright.toml`: the given one, else the one in the current directory."""
     return load_table("projects", ProjectTable, read_overlay(config))
-
-
-def host_platform() -> Platform:
-    """The platform that sources are taken for where nothing else is said."""
-    return "windows" if sys.platform == "win32" else "linux"
 
 
 def canonical(names: tuple[str, ...], table: ProjectTable) -> tuple[str, ...]:

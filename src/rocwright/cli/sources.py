@@ -11,12 +11,11 @@ from rocwright.cli import show_sources
 from rocwright.cli.bring import Places, Wanted, record_lock
 from rocwright.cli.source_options import (
     Cache,
-    Platform,
     What,
-    host_platform,
     project_table,
 )
 from rocwright.errors import UsageError
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock
 from rocwright.sources.patch.files import save_patches
@@ -74,7 +73,7 @@ def lock(
     wanted = Wanted(
         projects or ("all",),
         what,
-        platform or host_platform(),
+        platform or this_platform(),
         line=pytorch_version,
         torch_dir=torch_dir,
         require_related_commit=require_related_commit,

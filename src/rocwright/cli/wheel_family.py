@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -17,6 +17,7 @@ from rocwright.cli.targets import given_targets
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
+from rocwright.model.platforms import Platform, this_platform
 from rocwright.model.project import ProjectTable
 from rocwright.system import console
 from rocwright.system.cores import available_cores
@@ -25,7 +26,6 @@ from rocwright.wheel.tags import cp_version as cp_of
 from rocwright.wheel.versions import family_versions
 
 Json = Annotated[bool, Parameter(name="--json")]
-Platform = Literal["linux", "windows"]
 
 
 def sanity_check(
@@ -61,7 +61,7 @@ def sanity_check(
         Threads (default: this machine's cores).
     """
     projects = load_table("projects", ProjectTable).projects
-    chosen = platform or _this_platform()
+    chosen = platform or this_platform()
     report = check_folder(
         wheel_dir,
         projects=[project.name for project in projects],
@@ -105,7 +105,7 @@ def torch_versions(
     found = family_versions(
         (path.name for path in folder.iterdir() if path.suffix == ".whl"),
         load_table("projects", ProjectTable).projects,
-        platform or _this_platform(),
+        platform or this_platform(),
     )
     for name in found.missing:
         console.say(f"note: no wheel of {name} is there, which may be so on {found.platform}")
@@ -139,7 +139,3 @@ def _tell(named: dict[str, str], variable: str | None, *, json: bool) -> None:
         console.out_json(named)
     else:
         console.out("\n".join(lines))
-
-
-def _this_platform() -> Platform:
-    return "windows" if sys.platform == "win32" else "linux"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -13,6 +13,7 @@ from rocwright.build.fat.values import FatPlan
 from rocwright.build.fat.write import write_fat
 from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
+from rocwright.model.platforms import Platform
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 
@@ -24,7 +25,7 @@ def fat(
     *,
     output_path: Path | None = None,
     also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
-    platform: Literal["linux", "windows"] | None = None,
+    platform: Platform | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     jobs: OptionalCount = None,
     json: Annotated[bool, Parameter(name="--json")] = False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
+from rocwright.model.platforms import Platform
 from rocwright.model.suites import SuiteTable
 
 # Read by the plugin that applies skip entries: run what they are for, and nothing else.
@@ -37,7 +38,7 @@ def child_environment(
     *,
     tests_dir: PurePath,
     miopen_cache: PurePath,
-    platform: Literal["linux", "windows"],
+    platform: Platform,
     inherited: Mapping[str, str],
     device: Literal["cuda", "cpu"] = "cuda",
     rocm: bool = True,

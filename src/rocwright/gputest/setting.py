@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -18,12 +17,12 @@ from rocwright.gputest.environment import ChildEnvironment
 from rocwright.gputest.skips.entries import generic_targets
 from rocwright.gputest.skips.hold import Place, place_of, state_of
 from rocwright.gputest.upstream.checkout import Checkout, read_checkout, require_match
+from rocwright.model.platforms import Platform
 from rocwright.model.skips import Here, SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import TorchFacts
 from rocwright.model.version import InvalidVersion, parse_version
 
-PlatformName = Literal["linux", "windows"]
 # The version that stands for the entries of every version.
 ALL = "all"
 _ROCM = re.compile(r"rocm(?P<version>[0-9]+(?:\.[0-9a-z]+)*)")
@@ -59,7 +58,7 @@ class Setting:
     facts: TorchFacts
     checkout: Checkout
     by_target: Mapping[str, tuple[DeviceGroup, ...]]
-    platform: PlatformName
+    platform: Platform
     pytorch_version: str = ""
     notes: tuple[str, ...] = field(default=())
 
@@ -117,7 +116,7 @@ def gather(
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
     *,
-    platform: PlatformName,
+    platform: Platform,
     log: Path | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Setting:

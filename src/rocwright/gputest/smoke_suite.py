@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Literal
 
 from rocwright.errors import InvalidInput
 from rocwright.gputest.devices.select import DeviceGroup, device_env
@@ -15,6 +14,7 @@ from rocwright.gputest.devices.wheel import rocm_of
 from rocwright.gputest.environment import child_environment
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.skips.hold import entries_that_hold
+from rocwright.model.platforms import Platform
 from rocwright.model.skips import Here, SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import Ran, RunRecord, TorchFacts
@@ -44,7 +44,7 @@ class SmokeSetting:
 
     python: Path
     facts: TorchFacts
-    platform: Literal["linux", "windows"]
+    platform: Platform
     test_s: float
     reports: Path
     miopen_cache: Path

@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 
 from rocwright.model.compat_text import need_specifiers, need_targets, need_versions
+from rocwright.model.platforms import Platform
 
 Level = Literal["official", "experimental", "preview"]
-OnePlatform = Literal["linux", "windows"]
 
 
 class FeatureList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
     torch: str = ""
     rocm: str = ""
-    platforms: tuple[OnePlatform, ...] = ()
+    platforms: tuple[Platform, ...] = ()
     needs: str = ""
 
     def __post_init__(self) -> None:

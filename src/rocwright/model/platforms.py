@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import msgspec
 
 from rocwright.model.patterns import fits
 
+# What wheels are built for.
+Platform = Literal["linux", "windows"]
 _MANYLINUX = re.compile(r"manylinux(?:_(?P<glibc>[0-9]+_[0-9]+)|(?P<year>[0-9]+))_(?P<machine>.+)")
 _SYMBOL = re.compile(r"(?P<prefix>[A-Z]+)_(?P<number>[0-9]+(?:\.[0-9]+)*)")
+
+
+def platform_named(text: str) -> Platform:
+    """What `sys.platform` says, or people write: `win32` and `windows`; everything else is Linux."""
+    return "windows" if text.startswith("win") else "linux"
+
+
+def this_platform() -> Platform:
+    """The platform of this machine."""
+    return platform_named(sys.platform)
 
 
 class LinuxRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

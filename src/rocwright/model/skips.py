@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from rocwright.model.platforms import Platform
+
 # `skip` is never run; `xfail` is run and has to fail; `flaky` may fail as long as it passes when run again;
 # `hang` is never run but in an audit, which gives it a short time.
 SkipKind = Literal["skip", "xfail", "flaky", "hang"]
@@ -20,7 +22,7 @@ class SkipWhere(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
     """
 
     targets: tuple[str, ...] = ()
-    platforms: tuple[Literal["linux", "windows"], ...] = ()
+    platforms: tuple[Platform, ...] = ()
     torch: str = ""
     rocm: str = ""
     python: str = ""
@@ -54,7 +56,7 @@ class Here(msgspec.Struct, frozen=True):
     """The place that entries are judged for; versions as their wheels give them, empty where unknown."""
 
     target: str
-    platform: Literal["linux", "windows"]
+    platform: Platform
     torch: str
     python: str
     rocm: str = ""

@@ -87,7 +87,7 @@ def look_at_host(
     `interpreters` are those that were found, by any names; `unpacking` is handed on. Facts about tools are
     not looked for when the plan is for another platform than this one.
     """
-    platform = this_platform()
+    platform = this_system()
     facts = HostFacts(
         platform=platform,
         output=look_at_place(output_dir),
@@ -123,7 +123,7 @@ def look_at_host(
     )
 
 
-def this_platform() -> str:
+def this_system() -> str:
     """`linux`, `windows` or `darwin`."""
     return "windows" if sys.platform == "win32" else sys.platform
 

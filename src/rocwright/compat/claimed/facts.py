@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from packaging.version import Version
@@ -19,6 +19,7 @@ from rocwright.model.compat_libraries import Distributions, LibraryTable, Produc
 from rocwright.model.gpu import Families
 from rocwright.model.gpus import Chip, GpuTable
 from rocwright.model.landing import LandingTable
+from rocwright.model.platforms import Platform
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version
 
@@ -93,7 +94,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         """What the table of built features says of a topic, for the versions of PyTorch on each platform."""
         row = next(row for row in self.page.status if row.topic == topic)
 
-        def said(platform: Literal["linux", "windows"]) -> Statement:
+        def said(platform: Platform) -> Statement:
             word = row.on(platform)
             built = [one for one in self.page.torch if one.on(platform) == "supported" or word != "supported"]
             versions = sorted({Version(one.name.split()[0]) for one in built})

@@ -17,6 +17,7 @@ import msgspec
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.gpu import parse_target
 from rocwright.model.manifest import canonical_json
+from rocwright.model.platforms import Platform, platform_named
 from rocwright.model.testing import CaseResult, Ran
 from rocwright.model.version import parse_version
 from rocwright.system.files import atomic_write
@@ -35,7 +36,7 @@ class Place(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True)
 
     target: str
     torch: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+$")]
-    platform: Literal["linux", "windows"] = "linux"
+    platform: Platform = "linux"
     config: str = "default"
 
     def __str__(self) -> str:
@@ -92,7 +93,7 @@ def place_of(ran: Ran) -> Place:
             f"the run {ran.key} does not say which torch it tested",
             next_step="say it with --torch",
         )
-    return Place(target_name(ran.target), minor_of(ran.torch), _platform(ran.platform), ran.config)
+    return Place(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
 
 
 def target_name(text: str) -> str:
@@ -101,10 +102,6 @@ def target_name(text: str) -> str:
         return "cpu"
     # Other makers' GPUs have other names.
     return parse_target(text).base if text.startswith("gfx") else text
-
-
-def _platform(text: str) -> Literal["linux", "windows"]:
-    return "windows" if text.startswith("win") else "linux"
 
 
 def merge(

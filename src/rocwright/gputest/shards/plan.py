@@ -23,6 +23,7 @@ from rocwright.gputest.skips.hold import FamilyMembers, near_names, state_of, ta
 from rocwright.gputest.skips.hold import Place as Where
 from rocwright.gputest.upstream.calls import Full, call_environment, find_config
 from rocwright.model.gpu import InvalidTarget, in_order
+from rocwright.model.platforms import Platform
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import ConfigRow, SuiteTable
 from rocwright.model.testing import Ran
@@ -51,7 +52,7 @@ class Job(msgspec.Struct, frozen=True):
     config: str
     target: str
     torch: str
-    platform: Literal["linux", "windows"]
+    platform: Platform
     shard: int
     shards: int
     gpus: Literal["none", "one", "several"]
@@ -85,7 +86,7 @@ class Asked:
     torch: str
     suites: tuple[Suite, ...] = ("units",)
     configs: tuple[str, ...] = ("default",)
-    platform: Literal["linux", "windows"] = "linux"
+    platform: Platform = "linux"
     python: str = ""
     rocm: str = ""
     files: tuple[str, ...] = ()

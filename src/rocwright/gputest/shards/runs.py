@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -22,6 +21,7 @@ from rocwright.gputest.shards.durations import (
     place_of,
     target_name,
 )
+from rocwright.model.platforms import Platform
 from rocwright.model.testing import CaseResult
 from rocwright.system.files import walk_files
 
@@ -33,7 +33,7 @@ class Told:
     target: str = ""
     torch: str = ""
     config: str = "default"
-    platform: Literal["linux", "windows"] = "linux"
+    platform: Platform = "linux"
 
     def place(self, path: Path) -> Place:
         """The place of a report; raises `UsageError` where it is not told."""

@@ -13,6 +13,7 @@ from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.gputest.environment import ChildEnvironment, child_environment
 from rocwright.gputest.skips.collected import Collected, collect, files_named
+from rocwright.model.platforms import this_platform
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 
@@ -48,7 +49,7 @@ class Tree:
             table,
             tests_dir=root.resolve(),
             miopen_cache=(scratch or Path(tempfile.gettempdir())).resolve() / "rocwright-miopen",
-            platform="windows" if os.name == "nt" else "linux",
+            platform=this_platform(),
             inherited=os.environ,
             rocm=rocm,
         )

@@ -21,6 +21,7 @@ from rocwright.gputest.smoke import Verdicts
 from rocwright.gputest.smoke_suite import SmokeSetting, plan_smoke, smoke_tests
 from rocwright.gputest.tell import Teller
 from rocwright.model.gpu import base_targets
+from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import RunRecord
 from rocwright.pipeline.options import RunOptions
@@ -170,7 +171,7 @@ def run_smoke(
         setting = SmokeSetting(
             python=python,
             facts=facts,
-            platform="linux",
+            platform=this_platform(),
             test_s=table.limits.smoke_s,
             reports=reports,
             miopen_cache=Path(cache),

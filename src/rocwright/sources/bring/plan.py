@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from rocwright.errors import UsageError
+from rocwright.model.platforms import this_platform
 from rocwright.sources.bring import build_env
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import state as states
@@ -18,7 +18,7 @@ from rocwright.sources.tree.whole import Surveys
 from rocwright.system import git
 from rocwright.system.git import Git
 
-PLATFORM = "windows" if sys.platform == "win32" else "linux"
+PLATFORM = this_platform()
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,6 @@ def external_repo(repository: str | None, own: str) -> str:
     return repository.replace("/", "-") + "/"
 
 
-def this_platform(system: str) -> str:
-    """The platform that runs are named after, of `sys.platform`."""
-    return "windows" if system == "win32" else "linux"
-
-
 def save_record(store: ObjectStore, run: Run, record: RunRecord) -> None:
     """Write a record, the last thing of an upload; one that is there is replaced."""
     store.put_bytes(run.record_key(record.kind, record.group), canonical_json(record), overwrite=True)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rocwright.build.before import headers
-from rocwright.build.before.host import HostFacts, look_at_host, this_platform
+from rocwright.build.before.host import HostFacts, look_at_host, this_system
 from rocwright.build.before.tree import look_at_place, look_at_tree
 from rocwright.build.before.unpacking import look_at_packages
 from rocwright.build.decide.family import FamilyPlan
@@ -191,7 +191,7 @@ def test_programs_are_looked_for_on_the_path_of_the_build(source: Path, tmp_path
     }
     assert facts.ninja == "1.13.1"
     assert facts.misnamed == {}
-    assert facts.platform == this_platform() == "linux"
+    assert facts.platform == this_system() == "linux"
 
 
 def test_compilers_that_variables_name(source: Path, tmp_path: Path) -> None:

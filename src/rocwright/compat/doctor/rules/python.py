@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.compat.doctor.values import Finding
 from rocwright.errors import InvalidInput
+from rocwright.model.platforms import platform_named
 from rocwright.wheel.tags import serves
 
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(.+)")
@@ -60,13 +61,9 @@ def _python_of(wheel: str) -> str:
 
 def _serves(tags: list[str], environment: Environment) -> bool:
     try:
-        return serves(tags, environment.version, _system(environment))
+        return serves(tags, environment.version, platform_named(environment.markers.get("sys_platform", "")))
     except InvalidInput:
         return True  # a Python that has no tags of its own: the rule about Python tells
-
-
-def _system(environment: Environment) -> str:
-    return "windows" if environment.markers.get("sys_platform") == "win32" else "linux"
 
 
 def tags(case: Case) -> Iterator[Finding]:
@@ -86,11 +83,9 @@ def _misfit(one: Distribution, environment: Environment) -> str:
     if not tags_ or environment.implementation != "cpython":
         return ""
     if not _serves(tags_, environment):
-        return (
-            f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {_system(environment)}"
-        )
+        return f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {platform_named(environment.markers.get('sys_platform', ''))}"
     platforms = [tag.rpartition("-")[2] for tag in tags_]
-    if "any" in platforms or _system(environment) == "windows":
+    if "any" in platforms or platform_named(environment.markers.get("sys_platform", "")) == "windows":
         return ""
     machines = [platform for platform in platforms if platform.endswith(f"_{environment.machine}")]
     if not machines:
