@@ -61,9 +61,13 @@ def _python_of(wheel: str) -> str:
 
 def _serves(tags: list[str], environment: Environment) -> bool:
     try:
-        return serves(tags, environment.version, platform_named(environment.markers.get("sys_platform", "")))
+        return serves(tags, environment.version, _system(environment))
     except InvalidInput:
         return True  # a Python that has no tags of its own: the rule about Python tells
+
+
+def _system(environment: Environment) -> str:
+    return platform_named(environment.markers.get("sys_platform", ""))
 
 
 def tags(case: Case) -> Iterator[Finding]:
@@ -85,7 +89,7 @@ def _misfit(one: Distribution, environment: Environment) -> str:
     if not _serves(tags_, environment):
         return f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {platform_named(environment.markers.get('sys_platform', ''))}"
     platforms = [tag.rpartition("-")[2] for tag in tags_]
-    if "any" in platforms or platform_named(environment.markers.get("sys_platform", "")) == "windows":
+    if "any" in platforms or _system(environment) == "windows":
         return ""
     machines = [platform for platform in platforms if platform.endswith(f"_{environment.machine}")]
     if not machines:
