@@ -87,7 +87,9 @@ def _misfit(one: Distribution, environment: Environment) -> str:
     if not tags_ or environment.implementation != "cpython":
         return ""
     if not _serves(tags_, environment):
-        return f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {platform_named(environment.markers.get('sys_platform', ''))}"
+        return (
+            f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {_system(environment)}"
+        )
     platforms = [tag.rpartition("-")[2] for tag in tags_]
     if "any" in platforms or _system(environment) == "windows":
         return ""
