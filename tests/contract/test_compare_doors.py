@@ -1,4 +1,4 @@
-"""What compares two commits at every door sees each planted difference; only a written reason lets it pass."""
+"""What compares two commits at every door sees each planted difference; only a reason lets it pass."""
 
 from __future__ import annotations
 

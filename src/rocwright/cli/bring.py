@@ -7,20 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from rocwright.cli import show_sources
-from rocwright.cli.source_options import Head, How, What, canonical, torch_directory, with_outcomes
+from rocwright.cli.source_options import Head, How, What
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.platforms import Platform
 from rocwright.model.project import ProjectTable
 from rocwright.sources.bring.plan import plan_checkout
 from rocwright.sources.decide.resolve import Request, requests_for, resolve
 from rocwright.sources.fetch.mirror import Mirrors
-from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, write_lock
+from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, record_lock
 from rocwright.sources.prepare import FamilyFailed, prepare_family
 from rocwright.sources.work.aside import Work
-from rocwright.system import console, files, locks
+from rocwright.system import console
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Wanted:
 
     def requests(self, table: ProjectTable) -> tuple[Request, ...]:
         """The requests; raises `UsageError` where options for one project meet several."""
-        names = canonical(self.names, table)
+        names = table.canonical(self.names)
         requests = requests_for(names, table, line=self.line, platform=self.platform)
         if len(requests) > 1:
             self._require_no_single_option()
@@ -98,54 +96,12 @@ class Wanted:
             return resolve(
                 requests,
                 projects=table,
-                torch_dir=self.torch_dir or torch_directory(places.base, table),
+                torch_dir=self.torch_dir or places.base / table.get("torch").directory,
                 require_related_commit=self.require_related_commit,
                 platform=self.platform,
                 mirrors=mirrors,
                 watch=progress,
             )
-
-
-def replayed(names: tuple[str, ...], table: ProjectTable, path: Path, platform: str) -> SourceLock:
-    """The named projects of a lock, exactly as it says.
-
-    Raises `UsageError` for a project that it does not hold, and for a lock of another platform.
-    """
-    lock = read_lock(path).for_platform(platform)
-    wanted = canonical(names, table)
-    if wanted == ("all",):
-        return lock
-    return msgspec.structs.replace(lock, sources=tuple(lock.get(name) for name in wanted))
-
-
-def updated(path: Path, lock: SourceLock) -> SourceLock:
-    """The lock at `path` with these projects in it, or this lock where there is none yet.
-
-    Raises `InvalidData` for one that cannot be read, `UsageError` for one of another platform.
-    """
-    if not path.exists():
-        return lock
-    earlier = read_lock(path)
-    projects = {source.project for source in lock.sources}
-    if earlier.platform != lock.platform and {source.project for source in earlier.sources} <= projects:
-        # Every word of it is being said anew.
-        return lock
-    return earlier.updated(lock)
-
-
-def record_lock(lock: SourceLock, path: Path) -> SourceLock:
-    """Write these projects into the lock at `path`, beside those it holds already; returns the whole.
-
-    A project of which the same is said as before keeps what an earlier checkout made of it, until another
-    result is there.
-    """
-    files.make_directory(path.parent)
-    with locks.turn_in(path.parent):
-        whole = updated(path, lock)
-        if path.exists():
-            whole = with_outcomes(whole, read_lock(path))
-        write_lock(whole, path)
-    return whole
 
 
 def _record_what_came(lock: SourceLock, path: Path) -> None:

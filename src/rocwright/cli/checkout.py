@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Run, Wanted, replayed
+from rocwright.cli.bring import Places, Run, Wanted
 from rocwright.cli.source_options import (
     Cache,
     Head,
@@ -19,6 +19,7 @@ from rocwright.cli.source_options import (
 )
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
+from rocwright.sources.lock import read_lock
 
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
@@ -92,9 +93,11 @@ def checkout(
                 **dict.fromkeys(what.fixed(), True),
             }
         )
-        lock = what.less(replayed(names, table, run.places.lock, platform or this_platform()))
+        lock = read_lock(run.places.lock).for_platform(platform or this_platform())
+        wanted = table.canonical(names)
+        lock = what.less(lock if wanted == ("all",) else lock.only(wanted))
     else:
-        wanted = Wanted(
+        asked = Wanted(
             names,
             what,
             platform or this_platform(),
@@ -103,7 +106,7 @@ def checkout(
             require_related_commit=require_related_commit,
             release=release,
         )
-        lock = wanted.resolved(table, run.places, None if how.dry_run else run.mirrors)
+        lock = asked.resolved(table, run.places, None if how.dry_run else run.mirrors)
     if how.dry_run:
         run.plan(lock)
         return

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from rocwright.cli.numbers import Count, OptionalCount
@@ -53,20 +52,7 @@ class What:
 
     def less(self, lock: SourceLock) -> SourceLock:
         """The lock without what `--no-hipify` and `--no-submodules` leave out: tests need the bare commit."""
-        hipify, submodules = self.hipify is not False, self.submodules is not False
-        if hipify and submodules:
-            return lock
-        sources = tuple(
-            msgspec.structs.replace(
-                source,
-                hipify=source.hipify and hipify,
-                submodules=source.submodules and submodules,
-                # It became this with all of its parts.
-                outcome=None,
-            )
-            for source in lock.sources
-        )
-        return msgspec.structs.replace(lock, sources=sources)
+        return lock.bare(hipify=self.hipify is not False, submodules=self.submodules is not False)
 
     def of(self, request: Request, *, release: bool = False) -> Request:
         """The request with these options; what is not given stays. Raises `UsageError` for empty ones."""
@@ -169,29 +155,3 @@ class How:
 def project_table(config: Path | None = None) -> ProjectTable:
     """The projects with those of a `rocwright.toml`: the given one, else the one in the current directory."""
     return load_table("projects", ProjectTable, read_overlay(config))
-
-
-def canonical(names: tuple[str, ...], table: ProjectTable) -> tuple[str, ...]:
-    """Names of projects as locks spell them; `all` stays. Raises `UsageError` for unknown and double ones."""
-    found = tuple(name if name == "all" else table.get(name).name for name in names)
-    double = next((name for name in found if found.count(name) > 1), None)
-    if double is not None:
-        raise UsageError(f"{double} is given twice", next_step="give each project once")
-    if "all" in found and len(found) > 1:
-        raise UsageError("`all` stands for every project", next_step="leave the other names out")
-    return found
-
-
-def torch_directory(base: Path, table: ProjectTable) -> Path:
-    """Where torch's pins are looked for when no place is given: torch's checkout beside the others."""
-    return base / table.get("torch").directory
-
-
-def with_outcomes(lock: SourceLock, earlier: SourceLock) -> SourceLock:
-    """The lock with outcomes of an earlier one where that says the same of a project otherwise."""
-    bare = {each.project: (msgspec.structs.replace(each, outcome=None), each) for each in earlier.sources}
-    kept = []
-    for source in lock.sources:
-        said, before = bare.get(source.project, (None, source))
-        kept.append(before if said == source else source)
-    return msgspec.structs.replace(lock, sources=tuple(kept))

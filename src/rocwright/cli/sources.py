@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Wanted, record_lock
+from rocwright.cli.bring import Places, Wanted
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -17,7 +17,7 @@ from rocwright.cli.source_options import (
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
-from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock
+from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
 from rocwright.sources.patch.files import save_patches
 from rocwright.system import console
 from rocwright.system.git import Git

@@ -219,6 +219,16 @@ class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         known = [project.name for project in self.projects]
         raise UsageError(f"unknown project {name!r}", next_step=f"choose one of: {_listed(name, known)}")
 
+    def canonical(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Names as locks spell them; `all` stays. Raises `UsageError` for unknown and double ones."""
+        found = tuple(name if name == "all" else self.get(name).name for name in names)
+        double = next((name for name in found if found.count(name) > 1), None)
+        if double is not None:
+            raise UsageError(f"{double} is given twice", next_step="give each project once")
+        if "all" in found and len(found) > 1:
+            raise UsageError("`all` stands for every project", next_step="leave the other names out")
+        return found
+
     def get_line(self, name: str) -> Line:
         """The version of PyTorch called `name` (`2.9`, also `release/2.9`); raises `UnknownRelease`."""
         for line in (*(line for line in self.lines if line.name == name), *self.lines):

@@ -14,7 +14,7 @@ from rocwright.errors import InvalidData, UsageError
 from rocwright.model.origin import folder_problem, origin_problem, ref_problem
 from rocwright.model.project import PLATFORMS, TORCH
 from rocwright.sources.decide.pins import is_commit_id
-from rocwright.system import files
+from rocwright.system import files, locks
 
 SCHEMA = 1
 LOCK_NAME = "sources.lock.json"
@@ -98,6 +98,55 @@ class SourceLock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         self.for_platform(other.platform)
         newer = {source.project: source for source in (*self.sources, *other.sources)}
         return SourceLock(SCHEMA, self.platform, tuple(newer.values())).in_order()
+
+    def only(self, projects: tuple[str, ...]) -> SourceLock:
+        """The named projects, in this order; raises `UsageError` for one that the lock does not hold."""
+        return msgspec.structs.replace(self, sources=tuple(map(self.get, projects)))
+
+    def bare(self, *, hipify: bool, submodules: bool) -> SourceLock:
+        """The lock without hipifying or without submodules where these are not wanted."""
+        if hipify and submodules:
+            return self
+        sources = tuple(
+            msgspec.structs.replace(
+                source,
+                hipify=source.hipify and hipify,
+                submodules=source.submodules and submodules,
+                # It became this with all of its parts.
+                outcome=None,
+            )
+            for source in self.sources
+        )
+        return msgspec.structs.replace(self, sources=sources)
+
+    def with_outcomes_of(self, earlier: SourceLock) -> SourceLock:
+        """This lock with outcomes of an earlier one where that says the same of a project otherwise."""
+        bare = {each.project: (msgspec.structs.replace(each, outcome=None), each) for each in earlier.sources}
+        kept = []
+        for source in self.sources:
+            said, before = bare.get(source.project, (None, source))
+            kept.append(before if said == source else source)
+        return msgspec.structs.replace(self, sources=tuple(kept))
+
+
+def record_lock(lock: SourceLock, path: Path) -> SourceLock:
+    """Write these projects into the lock at `path`, beside those it holds already; returns the whole.
+
+    A project of which the same is said as before keeps what an earlier checkout made of it, until another
+    result is there. Raises `InvalidData` for a lock that cannot be read, `UsageError` for one of another
+    platform that holds other projects, too.
+    """
+    files.make_directory(path.parent)
+    with locks.turn_in(path.parent):
+        whole = lock
+        if path.exists():
+            earlier = read_lock(path)
+            replaced = {source.project for source in earlier.sources} <= {one.project for one in lock.sources}
+            if earlier.platform == lock.platform or not replaced:
+                whole = earlier.updated(lock)
+            whole = whole.with_outcomes_of(earlier)
+        write_lock(whole, path)
+    return whole
 
 
 def write_lock(lock: SourceLock, path: Path) -> None:
