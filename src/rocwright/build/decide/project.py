@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 
 import msgspec
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from rocwright.build.decide.environment import common_environment, sysdeps_environment
 from rocwright.build.decide.plan import BuildPlan, version_of
 from rocwright.build.decide.recipe import Recipe, RecipeTable
-from rocwright.build.decide.requirements import build_requirements, names
-from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
 from rocwright.build.decide.tree import SourceFacts
 from rocwright.build.decide.versions import (
     joined_suffix,
@@ -206,3 +206,64 @@ def _copied(recipe: Recipe, run: Circumstances) -> dict[str, str]:
 
     filled = {to: re.sub(r"\$\{(\w+)\}", value, text) for to, text in recipe.copied_windows.items()}
     return {to: str(PureWindowsPath(text)) for to, text in filled.items()}
+
+
+# -- what the environment of a build needs: pinned build tools and what the tree's pyproject.toml asks for
+
+
+def build_requirements(tools: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+    """The tools' pins, and what the tree asks for besides; builds run without isolation, so it must be there.
+
+    Where both name a package, the pin stands if the tree accepts it, else the tree's own requirement.
+    """
+    pins = {canonicalize_name(Requirement(text).name): Requirement(text) for text in tools}
+    refused: set[str] = set()
+    others: list[str] = []
+    for text in asked:
+        wanted = Requirement(text)
+        pin = pins.get(canonicalize_name(wanted.name))
+        if pin is None:
+            others.append(text)
+        elif not _accepts(wanted, pin) or wanted.extras:
+            refused.add(canonicalize_name(wanted.name))
+            others.append(text)
+    kept = [str(pin) for name, pin in pins.items() if name not in refused]
+    return tuple(dict.fromkeys([*kept, *others]))
+
+
+def _accepts(wanted: Requirement, pin: Requirement) -> bool:
+    version = next(iter(pin.specifier)).version
+    return wanted.url is None and wanted.specifier.contains(version, prereleases=True)
+
+
+def names(requirements: Sequence[str]) -> frozenset[str]:
+    """The canonical names of requirements."""
+    return frozenset(canonicalize_name(Requirement(text).name) for text in requirements)
+
+
+# -- `torch/_rocm_init.py`: the module through which a framework wheel finds its ROCm
+
+
+def preload_list(wanted: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The wanted short names that the installed ROCm has, in order.
+
+    A name that the ROCm at hand does not know would make `import torch` fail on every machine.
+    """
+    available = frozenset(known)
+    return tuple(name for name in wanted if name in available)
+
+
+def render_rocm_init(preload: Sequence[str], check_version: str) -> str:
+    """The module's text: one function `initialize()`, importing `rocm_sdk` only when called."""
+    names = "".join(f"            {name!r},\n" for name in preload)
+    return (
+        '"""Generated at build time: loads ROCm from its Python packages before any extension needs it."""\n'
+        "\n\n"
+        "def initialize():\n"
+        "    import rocm_sdk\n"
+        "\n"
+        "    rocm_sdk.initialize_process(\n"
+        f"        preload_shortnames=[\n{names}        ],\n"
+        f"        check_version={check_version!r},\n"
+        "    )\n"
+    )

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import sysconfig
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from packaging.tags import platform_tags
+
 from rocwright.check.context import Context
 from rocwright.check.environments import Environment
+from rocwright.check.facts import Facts
 from rocwright.check.install.act import INSTALLERS, Index, install, missing_tool
 from rocwright.check.install.facts import Installation
-from rocwright.check.install.interpreters import (
-    interpreter_of,
-    this_environment,
-    this_platform,
-    too_new,
-)
-from rocwright.check.install.plan import InstallPlan, plan_install
-from rocwright.check.install.stand_ins import write_stand_in
-from rocwright.errors import InvalidInput
+from rocwright.check.install.plan import InstallPlan, StandIn, plan_install
+from rocwright.errors import CommandFailed, InvalidInput, MissingTool
+from rocwright.system import process
 from rocwright.system.files import remove_tree, require_space
 from rocwright.system.structs import ready_for_threads
+from rocwright.wheel.metadata import (
+    Metadata,
+    render_metadata,
+    render_wheel_file,
+    wheel_filename,
+    wheel_stem,
+)
 
 # Files of an index, where to lay it out → the index, for as long as the block runs.
 Serve = Callable[[Sequence[Path], Path], AbstractContextManager[Index]]
@@ -110,3 +118,80 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
             return list(pool.map(try_it, INSTALLERS))
     finally:
         remove_tree(folder)
+
+
+# -- find the interpreters that a set's wheels are for, and what can be installed on this machine
+
+
+_TELL = (
+    "import sys, sysconfig; print('cp%d%d' % sys.version_info[:2] + "
+    "('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))"
+)
+
+
+def this_platform() -> str:
+    """The platform of this machine as tags spell it: `linux_x86_64`."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def this_environment() -> Environment:
+    """The Python that runs here."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    unlocked = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
+    return Environment(python, python + unlocked, this_platform())
+
+
+def interpreter_of(environment: Environment) -> Path | None:
+    """An interpreter of this kind, the running one or `python3.X` on PATH; None when there is none."""
+    if environment.abi == this_environment().abi:
+        return Path(sys.executable)
+    name = (
+        f"python3.{environment.python.removeprefix('cp3')}{environment.abi.removeprefix(environment.python)}"
+    )
+    found = shutil.which(name)
+    if found is None:
+        return None
+    try:
+        # A version manager's name for an interpreter that is not there fails only when it is run.
+        said = process.run([found, "-I", "-c", _TELL]).stdout.strip()
+    except (CommandFailed, MissingTool):
+        return None
+    return Path(found) if said == environment.abi else None
+
+
+def too_new(files: list[Facts]) -> list[str]:
+    """Wheels that ask for a newer C library than this machine has."""
+    known = {"any", *platform_tags()}
+    return [
+        facts.name
+        for facts in files
+        if facts.kind == "wheel" and not any(tag.rpartition("-")[2] in known for tag in facts.tags)
+    ]
+
+
+# -- write empty wheels that stand for packages from elsewhere while a set's installation is tried
+
+
+_TAG = "py3-none-any"
+
+
+def write_stand_in(folder: Path, stand_in: StandIn) -> Path:
+    """The wheel of a stand-in: metadata and nothing else."""
+    info = f"{wheel_stem(stand_in.project, stand_in.version)}.dist-info"
+    metadata = Metadata(
+        stand_in.project,
+        stand_in.version,
+        summary="Stands for the package of this name while an installation is tried.",
+        provides_extra=stand_in.extras,
+    )
+    members = {
+        f"{info}/METADATA": render_metadata(metadata),
+        f"{info}/WHEEL": render_wheel_file(_TAG, root_is_purelib=True, generator="rocwright"),
+    }
+    record = "".join(f"{name},,\n" for name in (*members, f"{info}/RECORD"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / wheel_filename(stand_in.project, stand_in.version, _TAG)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {**members, f"{info}/RECORD": record.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return path

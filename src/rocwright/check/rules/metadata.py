@@ -18,7 +18,6 @@ from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.names import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
 from rocwright.check.rules.base import Problem, Rule
-from rocwright.check.rules.pythons import foreign_extensions, serves_none
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
@@ -194,3 +193,47 @@ RULES = (
     Rule("tags", "The tags in the file name are those in WHEEL; extensions are for their Python.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),
 )
+
+
+# -- which Pythons a wheel is for: what its tags, its extensions and Requires-Python say must be one thing
+
+
+_INTERPRETER = re.compile(r"cp3([0-9]+)")
+_ABI = re.compile(r"cp3[0-9]+t?")
+# `_C.cpython-312-x86_64-linux-gnu.so`, `_C.cp312-win_amd64.pyd`; without a Python in its name it fits any.
+_EXTENSION = re.compile(
+    r"(?P<stem>.+)\.(cpython-(?P<unix>3[0-9]+t?)-[^./]+\.so|cp(?P<windows>3[0-9]+t?)-[^./]+\.pyd)"
+)
+
+
+def foreign_extensions(facts: Facts) -> Iterator[Problem]:
+    """Extensions that no Python which the wheel is for looks at."""
+    abis = {tag.split("-")[1] for tag in facts.tags}
+    if not abis or not all(map(_ABI.fullmatch, abis)):
+        return
+    found = [match for member in facts.members if (match := _EXTENSION.fullmatch(member.name)) is not None]
+    built = [(match["stem"], f"cp{match['unix'] or match['windows']}", match.string) for match in found]
+    # Of one that is there for several Pythons each takes its own.
+    served = {stem for stem, abi, _ in built if abi in abis}
+    for stem, abi, member in built:
+        if stem not in served:
+            yield Problem(
+                f"it is an extension for {abi}, and the wheel is for {' and '.join(sorted(abis))}",
+                "build it again from a clean tree, with the Python that the tag names",
+                member,
+            )
+
+
+def serves_none(facts: Facts) -> bool:
+    """Whether Requires-Python excludes every Python that the tags name."""
+    try:
+        wanted = SpecifierSet(facts.headers.requires_python or "")
+    except InvalidSpecifier:
+        return False
+    parts = [tag.split("-") for tag in facts.tags]
+    named = [_INTERPRETER.fullmatch(python) for python, *_ in parts]
+    if not parts or any(abi in ("abi3", "none") for _, abi, *_ in parts):
+        return False  # those are for later ones as well
+    # A specifier may ask for a certain bugfix release.
+    releases = [f"3.{match[1]}.{patch}" for match in named if match is not None for patch in (0, 99)]
+    return bool(releases) and all(named) and not any(wanted.contains(each) for each in releases)

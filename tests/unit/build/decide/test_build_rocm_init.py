@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from rocwright.build.decide.rocm_init import preload_list, render_rocm_init
+from rocwright.build.decide.project import preload_list, render_rocm_init
 
 
 class Sdk(types.ModuleType):

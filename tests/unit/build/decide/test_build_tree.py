@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from plans_by_hand import one, trees
 
+from rocwright.build.decide.project import build_requirements
 from rocwright.build.decide.recipe import recipes
-from rocwright.build.decide.requirements import build_requirements
 from rocwright.build.decide.targets import parse_build_targets
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
 from rocwright.build.rocm.described import Rocm, unknown_rocm
