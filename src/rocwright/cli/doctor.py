@@ -8,12 +8,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.doctor_set import chosen_set
-from rocwright.cli.show_doctor import show_diagnosis
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.compat.doctor.environment import active_python, find_python
+from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.run import diagnose, import_failed
-from rocwright.errors import MissingTool, TorchBroken
+from rocwright.compat.doctor.values import Diagnosis
+from rocwright.errors import InvalidInput, MissingTool, TorchBroken, UsageError
+from rocwright.model.manifest import SetManifest, parse_set
+from rocwright.store.sets.find import resolve_set
+from rocwright.store.sets.records import read_set
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()
@@ -84,3 +87,49 @@ def doctor(
     if found.missing:
         what = "thing is" if found.missing == 1 else "things are"
         raise MissingTool(f"{found.missing} {what} missing or wrong", next_step="see the table")
+
+
+# -- the set that an environment is compared with, from a store or a file
+
+
+def chosen_set(text: str, manifest: Path | None, options: StoreOptions) -> SetManifest | None:
+    """The manifest that was named; None where none was. Raises `UsageError` for two of them."""
+    if text and manifest is not None:
+        raise UsageError("--set and --manifest both name a set", next_step="give one of them")
+    if text:
+        store = options.opened()
+        return read_set(store, resolve_set(store, options.channels(), text))
+    if manifest is None:
+        return None
+    try:
+        return parse_set(manifest.read_bytes(), where=str(manifest))
+    except OSError as error:
+        raise InvalidInput(
+            f"{manifest} cannot be read: {error.strerror}",
+            where=manifest,
+            next_step="give the manifest.json of a set",
+        ) from error
+
+
+# -- how the doctor's findings look
+
+
+_HEAD = ("what", "verdict", "detail", "next")
+
+
+def show_diagnosis(found: Diagnosis) -> None:
+    """A table of the machine, and one of the environment where there was one."""
+    for section, title in (("machine", "This machine"), ("environment", "The environment")):
+        rows = [
+            (item.id, item.verdict, item.detail, item.next_step)
+            for item in found.findings
+            if item.section == section
+        ]
+        if rows:
+            if section == "environment" and found.environment is not None:
+                title = f"{title} {found.environment.python}"
+            console.table(title, _HEAD, rows)
+    if any(f" {INDEX} " in item.next_step for item in found.findings):
+        console.say(
+            f"{INDEX} stands for the index that has packages for your GPUs: name it with --index-url."
+        )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.gputest.isolate import state, watch
+from rocwright.gputest.isolate import state
+from rocwright.gputest.isolate import state as watch
 from rocwright.gputest.isolate.plan import Isolated, Isolation
 from rocwright.gputest.isolate.run import run_isolated
 from rocwright.gputest.isolate.worker import Worker

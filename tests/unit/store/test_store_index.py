@@ -12,9 +12,8 @@ import pytest
 from rocwright.errors import IntegrityError, InvalidData
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
 from rocwright.store.index.html import flat_page, project_page, root_page
-from rocwright.store.index.json import project_json, root_json
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files
-from rocwright.store.index.pages import dependency_order, page_keys, view_pages
+from rocwright.store.index.pages import dependency_order, page_keys, project_json, root_json, view_pages
 
 TORCH = FileEntry(
     "torch-2.9.0+rocm7.1-cp311-cp311-linux_x86_64.whl",

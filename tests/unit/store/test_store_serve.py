@@ -14,10 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.store.objects.accept import prefers_json
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.serve import make_server, serving
+from rocwright.store.objects.serve import make_server, prefers_json, serving
 from rocwright.store.objects.served import served_indexes
 
 PIP = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"

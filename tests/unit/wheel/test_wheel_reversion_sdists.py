@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidWheel
-from rocwright.sdk.selector import write_selector_sdist
+from rocwright.sdk.build import write_selector_sdist
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.versions import parse_rule
 from rocwright.wheel.reversion.write import write_reversion

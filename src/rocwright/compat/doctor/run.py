@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from rocwright.binary.elf import Elf, is_elf, read_elf
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.building import building
 from rocwright.compat.doctor.environment import gather_environment, import_torch
-from rocwright.compat.doctor.facts import Case, Environment, Imported, Machine
+from rocwright.compat.doctor.facts import Case, Environment, Imported, Machine, Need
 from rocwright.compat.doctor.machine import gather_machine, this_user
-from rocwright.compat.doctor.needed import unmet_needs
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.compat.doctor.rules.origin import whose
 from rocwright.compat.doctor.rules.torch import kind_of
 from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
+from rocwright.errors import InvalidElf
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.doctor import DoctorTable
 from rocwright.model.gpu import Families, base_targets, is_target
@@ -138,3 +139,55 @@ def _looked(case: Case) -> Looked:
 def import_failed(found: Diagnosis) -> Finding | None:
     """The finding that torch cannot be imported, if that was tried and failed."""
     return next((item for item in found.findings if item.id == "import" and item.bad), None)
+
+
+# -- gather which libraries the libraries of an environment need and nobody has; read from their headers
+
+
+_SYSTEM = ("lib", "usr/lib", "lib64", "usr/lib64", "lib/*-linux-*", "usr/lib/*-linux-*", "usr/local/lib")
+
+
+def unmet_needs(
+    environment: Environment, machine: Machine, platforms: Platforms, root: Path = Path("/")
+) -> tuple[Need, ...]:
+    """Each library that is needed and is neither in the environment nor on the system, with who needs it.
+
+    Where a library is looked for is not followed, only whether there is one of the name: what loads it may
+    have loaded it before. A torch that is not for ROCm is no concern of ours: its libraries are in other
+    packages.
+    """
+    if environment.torch is not None and not environment.torch.hip:
+        return ()
+    found = list(_headers(environment))
+    have = {PurePosixPath(path).name for _, path, _ in found}
+    have |= {elf.soname for _, _, elf in found if elf.soname}
+    have |= {name for place in machine.places for name in place.libraries}
+    have |= _names(Path(environment.prefix) / "lib")
+    for pattern in _SYSTEM:
+        for directory in root.glob(pattern):
+            have |= _names(directory)
+    first: dict[str, Need] = {}
+    for distribution, path, elf in found:
+        for name in elf.needed:
+            if name not in have and not platforms.on_every(name):
+                first.setdefault(name, Need(name, distribution, path))
+    return tuple(first[name] for name in sorted(first))
+
+
+def _headers(environment: Environment) -> Iterator[tuple[str, str, Elf]]:
+    """Distribution, path and headers of each library; damaged ones are told of by RECORD."""
+    for one in environment.family:
+        for path in one.libraries:
+            place = Path(one.directory, path)
+            try:
+                if is_elf(place):
+                    yield one.name, path, read_elf(place)
+            except (InvalidElf, OSError):
+                continue
+
+
+def _names(directory: Path) -> set[str]:
+    try:
+        return {entry.name for entry in directory.iterdir() if ".so" in entry.name}
+    except OSError:
+        return set()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
 
 from rocwright.errors import RocwrightError
-from rocwright.gputest.isolate.outcome import Outcomes
 from rocwright.gputest.isolate.plan import Isolation, grouped, memory_limit
 from rocwright.gputest.isolate.schedule import Schedule
-from rocwright.gputest.isolate.watch import Watch
 from rocwright.gputest.isolate.worker import Worker
-from rocwright.model.testing import CaseResult
-from rocwright.system.child import Guard
+from rocwright.gputest.report.merge import of_attempts, worse_of
+from rocwright.model.testing import CaseResult, Verdict
+from rocwright.system.cgroup import find_groups, read_table
+from rocwright.system.child import Child, Guard, processes_below, shared_out
+from rocwright.system.files import atomic_write
 from rocwright.system.memory import available_memory
 from rocwright.system.redact import secrets_in
 
@@ -128,3 +134,160 @@ def _with_entries(plan: Isolation) -> tuple[tuple[str, ...], dict[str, str]]:
     path = plan.log_dir.resolve() / "entries.json"
     write_entries(plan.entries, path, plan.root)
     return ("rocwright_skips",), {**plan.env, "ROCWRIGHT_SKIPS": str(path)}
+
+
+# -- keeps what tests showed: attempts become one result, secrets are left out, the order is the files'
+
+
+class Outcomes:
+    """The results of a run, one for each test and for each file that gave none.
+
+    `bad` counts those that are settled and speak against the wheels; `reason` is why tests were not run.
+    """
+
+    def __init__(
+        self,
+        plan: Isolation,
+        files: Sequence[str],
+        tell: Callable[[CaseResult], None] | None,
+        secrets: Sequence[str],
+    ) -> None:
+        self._reruns = plan.reruns
+        # A test that is known to vary has at least one more attempt.
+        self._flaky = {entry.id for entry in plan.entries if entry.kind == "flaky"}
+        self._files = {name: number for number, name in enumerate(files)}
+        self._tell = tell
+        self._secrets = secrets
+        self._attempts: dict[tuple[str, int], list[CaseResult]] = {}
+        self._results: dict[str, CaseResult] = {}
+        self.bad = 0
+        self.reason = ""
+
+    def attempt(self, file: str, index: int, case: CaseResult) -> bool:
+        """Note an attempt; whether the test is to be run again."""
+        earlier = self._attempts.setdefault((file, index), [])
+        earlier.append(case)
+        entry = next((one.entry for one in earlier if one.entry), "")
+        allowed = max(self._reruns, 1 if entry in self._flaky else 0)
+        if case.bad and len(earlier) <= allowed:
+            return True
+        self.add(of_attempts(earlier))
+        del self._attempts[file, index]
+        return False
+
+    def settle(self) -> None:
+        """What was to run again and was not, counts as it is."""
+        for attempts in self._attempts.values():
+            self.add(of_attempts(attempts))
+        self._attempts.clear()
+
+    def of_file(self, file: str, verdict: Verdict, message: str, detail: str, seconds: float) -> None:
+        """A file that could not be collected, or not whole."""
+        self.add(CaseResult(file, verdict, round(seconds, 3), message, detail))
+
+    def late(self, file: str, index: int, ids: Sequence[str], message: str, detail: str) -> None:
+        """What belongs to the session failed to end: an error of the last test."""
+        del file
+        self.add(CaseResult(ids[index], "error", message=f"teardown: {message}", detail=detail))
+
+    def add(self, case: CaseResult) -> None:
+        """Note a result; of several for one id the worst counts."""
+        case = msgspec.structs.replace(
+            case, message=self._clean(case.message), detail=self._clean(case.detail)
+        )
+        before = self._results.get(case.id)
+        if before is not None:
+            case = worse_of(before, case)
+        self.bad += case.bad - (before is not None and before.bad)
+        self._results[case.id] = case
+        if self._tell is not None:
+            self._tell(case)
+
+    def _clean(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def sorted(self, schedule: Schedule) -> tuple[CaseResult, ...]:
+        """In the order of the files, a file's own result first, then its tests as they were collected."""
+        order: dict[str, tuple[int, int]] = {}
+        for file, number in self._files.items():
+            order[file] = (number, -1)
+            order |= {name: (number, index) for index, name in enumerate(schedule.ids(file))}
+        behind = len(order)
+        return tuple(
+            sorted(
+                self._results.values(),
+                key=lambda case: (order.get(case.id, (self._files.get(case.file, behind), behind)), case.id),
+            )
+        )
+
+    def hide_secrets(self, logs: Path) -> None:
+        """Leave secrets out of the workers' logs, which nobody else reads."""
+        if not self._secrets:
+            return
+        for log in sorted(logs.glob("worker-*.log")):
+            with contextlib.suppress(OSError):
+                before = data = log.read_bytes()
+                for secret in self._secrets:
+                    data = data.replace(secret.encode(), b"***")
+                if data != before:
+                    with atomic_write(log) as stream:
+                        stream.write(data)
+
+
+# -- watches the memory and the number of the processes of workers
+
+
+# Looking at every process of the machine takes some milliseconds.
+_ALL_S = 0.5
+_MOST_PROCESSES = 1000
+
+
+class Watch:
+    """`limit` in bytes for a worker with its children; None where nobody tells how much there is."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._looked = 0.0
+        self._kills = _system_kills()
+
+    def over(self, children: Sequence[tuple[int, Child]], now: float) -> dict[int, tuple[Verdict, str]]:
+        """By worker: verdict and message for those that are to be ended."""
+        found: dict[int, tuple[Verdict, str]] = {}
+        if self._limit is not None:
+            for number, child in children:
+                if (held := child.memory()) > self._limit:
+                    found[number] = "memory", self._message(held)
+        if now - self._looked >= _ALL_S:
+            self._looked = now
+            below = processes_below([child.pid for _, child in children])
+            for number, child in children:
+                if number not in found and (reason := self._of_all(below[child.pid])) is not None:
+                    found[number] = reason
+        return found
+
+    def _of_all(self, below: dict[int, int]) -> tuple[Verdict, str] | None:
+        if len(below) > _MOST_PROCESSES:
+            return "crashed", f"started more than {_MOST_PROCESSES} processes"
+        # What forked processes share is counted in each of them: only where that sum is too much, exactly.
+        if self._limit is None or sum(below.values()) <= self._limit:
+            return None
+        held = shared_out(below)
+        return ("memory", self._message(held)) if held > self._limit else None
+
+    def _message(self, held: int) -> str:
+        assert self._limit is not None
+        return f"its processes held {held / 1e9:.2f} GB; the limit is {self._limit / 1e9:.2f} GB"
+
+    def killed_by_system(self, code: int | None) -> bool:
+        """Whether a process that ended with this code was ended because memory ran out."""
+        kills, self._kills = self._kills, _system_kills()
+        return code == -int(getattr(signal, "SIGKILL", 9)) and self._kills > kills
+
+
+def _system_kills() -> int:
+    """How many processes Linux has ended for memory, in this group or on the machine."""
+    groups = find_groups("memory")
+    tables = [read_table(path / "memory.events") for path in groups.directories] if groups else []
+    return sum(table.get("oom_kill", 0) for table in (*tables, read_table(Path("/proc/vmstat"))))

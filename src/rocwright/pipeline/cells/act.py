@@ -17,7 +17,6 @@ from rocwright.engine.record import digest
 from rocwright.errors import Interrupted, InvalidInput, RocwrightError
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.claim import claimed
-from rocwright.pipeline.cells.dry import dry_record
 from rocwright.pipeline.cells.inputs import StepsOf, given, inputs_digest
 from rocwright.pipeline.cells.outputs import get_outputs, lost_outputs, put_outputs
 from rocwright.pipeline.cells.portable import portable
@@ -31,6 +30,7 @@ from rocwright.pipeline.records.written import (
     write_record,
 )
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
+from rocwright.store.layout import run_folder
 from rocwright.system.console import Progress
 from rocwright.system.redact import secrets_in, without_login
 
@@ -242,3 +242,51 @@ def _record(
         by=f"{platform.node()}, process {os.getpid()}",
         why=why,
     )
+
+
+# -- what a cell would do and change, without doing it
+
+
+def dry_record(
+    plan: Plan, cell: Cell, machine: Machine, steps: Sequence[Step], needs: Mapping[str, Record]
+) -> Record:
+    """A record that goes nowhere: `summary` says what would be done, `why` why it was not."""
+    why = "only shown (--dry-run)" if machine.dry_run else plan.publication.why
+    inputs = _inputs(plan, cell, machine, steps, needs)
+    known = bool(inputs) and machine.store.exists(done_key(plan.run_id, cell.id, inputs))
+    return Record(
+        schema=SCHEMA,
+        cell=cell.id,
+        inputs=inputs,
+        state="dry",
+        value=msgspec.Raw(b"null"),
+        outputs=(),
+        summary="nothing: its result is there" if known else would(plan, cell, machine, steps),
+        wall_s=0.0,
+        by=f"{platform.node()}, process {os.getpid()}",
+        why=why,
+    )
+
+
+def would(plan: Plan, cell: Cell, machine: Machine, steps: Sequence[Step]) -> str:
+    """In a line: its steps, and what it would change outside of this machine."""
+    line = f"would run {', '.join(step.id for step in steps)}"
+    if cell.changes == "run":
+        kind = "python" if cell.kind == "upload-rocm" else "pytorch"
+        folder = run_folder(plan.run_id, cell.platform or "linux")
+        line += f"; would upload to {machine.store.url(f'{folder}{kind}/{cell.group}/')}"
+    elif cell.changes == "channel":
+        channel = cell.settings.get("channel", "")
+        allowed = plan.publication.channels
+        line += f"; would list in the channel {channel}" if allowed else f"; not in the channel {channel}"
+        line += "" if allowed else f" ({plan.publication.why})"
+    return line
+
+
+def _inputs(
+    plan: Plan, cell: Cell, machine: Machine, steps: Sequence[Step], needs: Mapping[str, Record]
+) -> str:
+    """The digest of what decides the result, where that is known; else empty."""
+    if not cell.last and any(id_ not in needs or needs[id_].state != "done" for id_ in cell.needs):
+        return ""
+    return inputs_digest(cell, plan, steps, needs, machine)

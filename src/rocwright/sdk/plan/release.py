@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,7 +17,6 @@ from rocwright.model.version import parse_version
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.devel import DevelPayload, plan_devel
 from rocwright.sdk.plan.expected import Expected, device_platforms, family_platforms, family_targets
-from rocwright.sdk.plan.installable import require_installable
 from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
 from rocwright.sdk.plan.runtime import RuntimePlan, plan_runtime
 from rocwright.sdk.plan.terms import Legal
@@ -248,3 +248,49 @@ def choose_family(tree: RocmTree, family: str | None) -> str:
             next_step="name one with --family NAME; it becomes part of rocm-sdk-libraries-NAME",
         )
     return known
+
+
+# -- whether all packages of a ROCm can be installed together, as Linux and as Windows sees it
+
+
+# An environment's path comes in front, and Windows stops at 260 characters where long paths are not enabled.
+_LONGEST = 160
+_FORBIDDEN = re.compile(r'[<>:"|?*\x00-\x1f]')
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?", re.IGNORECASE)
+
+
+def require_installable(wheels: Sequence[WheelPlan], expanded: Iterable[str], *, windows: bool) -> None:
+    """Refuse paths with two owners and, for Windows, what cannot be a path there.
+
+    `expanded` are the paths of the devel tree in site-packages. Uninstalling one of two owners would take
+    the other's file away. Raises `InvalidPrefix` naming the path.
+    """
+    owners: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for wheel in wheels:
+        for member in wheel.members:
+            owner = owners.setdefault(member.name, wheel.name)
+            if owner != wheel.name:
+                raise InvalidPrefix(f"{member.name} would be owned by {owner} and by {wheel.name}")
+    for name in (*owners, *expanded) if windows else ():
+        _require_windows_name(name)
+        other = spelled.setdefault(name.casefold(), name)
+        if other != name:
+            raise InvalidPrefix(
+                f"{other} and {name} differ only by case, and Windows can hold only one of them",
+                next_step="rename one of the two",
+            )
+
+
+def _require_windows_name(name: str) -> None:
+    if len(name) > _LONGEST:
+        raise InvalidPrefix(
+            f"{name} is {len(name)} characters long; packages for Windows have at most {_LONGEST}",
+            next_step="shorten the path: an installation below a user's directory could not hold it",
+        )
+    for part in name.split("/"):
+        if _FORBIDDEN.search(part) or _RESERVED.fullmatch(part) or part.endswith((".", " ")):
+            raise InvalidPrefix(
+                f"{name} cannot be on Windows: {part!r} is no file name there",
+                next_step="rename the file; archives for target features need another name on Windows",
+            )

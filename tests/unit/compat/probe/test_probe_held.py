@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from oracle.fat_library import DEVICE, build_library, bundle, code_object
-from rocwright.compat.probe.held import look
+from rocwright.compat.probe.run import look
 
 
 def library(path: Path, *words: str) -> Path:

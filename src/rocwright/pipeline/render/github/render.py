@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
+import msgspec
+
+from rocwright.errors import MissingTool
 from rocwright.model.profile import Profile, ProfileTable
 from rocwright.model.project import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
@@ -15,8 +18,7 @@ from rocwright.pipeline.render.github.graph import every_kind, job_kinds
 from rocwright.pipeline.render.github.jobs import tells
 from rocwright.pipeline.render.github.names import FILES
 from rocwright.pipeline.render.github.steps import ACTION, step_action
-from rocwright.pipeline.render.github.text import workflow_text
-from rocwright.pipeline.render.github.values import Workflow
+from rocwright.pipeline.render.github.values import CompositeAction, Workflow
 
 DIRECTORY = PurePosixPath(".github/workflows")
 ACTION_FILE = PurePosixPath(ACTION.removeprefix("$/")) / "action.yml"
@@ -59,3 +61,29 @@ def _releases(profiles: ProfileTable) -> tuple[Profile, ...]:
     """Those that may publish when asked to, and the one for tries; nightly first."""
     wanted = [p for p in profiles.profile if p.publish == "asked" or p.release_type == "dev"]
     return tuple(sorted(wanted, key=lambda profile: profile.release_type != "nightly"))
+
+
+# -- the text of a workflow, or of an action
+
+
+# What a reader of permissions asks.
+_PERMITTED = "a role is assumed with it, to write to the store"
+HEAD = "# Rendered by `rocwright pipeline render` from src/rocwright/pipeline/define; do not edit.\n"
+
+
+def workflow_text(workflow: Workflow | CompositeAction, table: WorkflowTable) -> str:
+    """As YAML, with the version of each action beside its commit. Raises `MissingTool` without PyYAML."""
+    try:
+        import yaml
+    except ImportError as error:
+        raise MissingTool(
+            "workflows are written with PyYAML, which is not installed",
+            next_step="pip install 'rocwright[pipeline]'",
+        ) from error
+    text: str = yaml.safe_dump(msgspec.to_builtins(workflow), sort_keys=False, width=110, allow_unicode=True)
+    # A word that YAML 1.1 takes for true; GitHub reads 1.2.
+    text = text.replace("'on':\n", "on:\n", 1)
+    text = text.replace("id-token: write\n", f"id-token: write # {_PERMITTED}\n")
+    for action in table.action:
+        text = text.replace(f"{action.pinned}\n", f"{action.pinned} # {action.version}\n")
+    return HEAD + text
