@@ -57,6 +57,17 @@ def test_what_is_left_out_of_a_text_is_only_what_a_row_names() -> None:
     assert plain("took 1.2 s for 12 files") == "took <time> for 12 files"
 
 
+def test_of_the_documents_commands_what_the_moment_decides_says_nothing_and_all_else_does() -> None:
+    noise = Plain(msgspec.toml.decode(compare.CASES.read_bytes())["noise"])
+    old = {f"scene 1: checkout {'a' * 40}": Seen(0, f"at {'a' * 40}\ntook\n", "")}
+    new = {f"scene 1: checkout {'b' * 40}": Seen(0, f"took\nat {'b' * 40}\n", "")}
+    assert compare.without_noise(old, noise) == compare.without_noise(new, noise)
+    for planted in PLANTED.values():
+        seen = compare.without_noise({"scene 1: x": planted}, noise)
+        same = planted in (PLANTED["the order of lines"], GOOD)
+        assert (seen == compare.without_noise({"scene 1: x": GOOD}, noise)) is same
+
+
 @pytest.mark.parametrize(("planted", "code"), [(GOOD, 0), (PLANTED["exit code"], 1)])
 def test_its_exit_code_says_whether_a_difference_has_no_reason(
     tmp_path: Path, planted: Seen, code: int
