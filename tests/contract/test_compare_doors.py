@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from real.doors import compare
