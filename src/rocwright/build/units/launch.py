@@ -25,7 +25,7 @@ HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
 LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
 # Tells the launchers, and whoever compares builds, for which targets device code is compiled.
 PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
-# Not imported: it needs modules that Windows, where plans for others are made, too, does not have.
+# Not imported: its text becomes programs, which run on Linux alone.
 _RECORDER = Path(__file__).with_name("recorder.py")
 
 

@@ -12,119 +12,164 @@ import sys
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import resource
-if sys.platform != "win32":
-    import posix
-# Launchers are written where shells run them; types are those of these systems.
-assert not TYPE_CHECKING or sys.platform != "win32"
 
 # `signal` without its enumerations, which take longer to make than all that is done here.
 _signal = __import__("_signal")
 
 SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".hip", ".s", ".S", ".m", ".mm")
-FORWARDED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 OFFLOAD = ("--offload-arch=", "--cuda-gpu-arch=", "--amdgpu-target=")
 # A line is written by one `write`; far above what one file system call takes at once.
 MOST_BYTES = 60_000
 
+if sys.platform == "win32":
 
-def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
-    """Run `argv`, behind `cache` when there is one, and append a record below `directory`.
+    def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
+        """No shell starts launchers here, so none are written (`launch.py`)."""
+        raise NotImplementedError("compilers are recorded on Linux only: build without the launchers")
 
-    `kind` is what the launcher stands before: `hip`, `link`, or `host`, which looks at the command itself.
-    `extra` are variables for the compiler cache, unless the environment has them. Returns the exit code;
-    a compiler that died of a signal takes this process along.
-    """
-    if not argv:
-        return 2
-    env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
-    if env.get("HIP_DEVICE_PART"):
-        argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), env.get("HIP_DEVICE_PART_ROOT", ""))
-    if env.get("ROCWRIGHT_UNIT_RUNNING"):
-        # Below another launcher, as where a build puts one before a driver that has one itself.
-        return _call(argv, cache, env)[0]
-    source, output, kind = _look(argv, kind)
-    notes = f"{directory}/.notes-{posix.getpid()}-{time.time_ns()}"
-    for name, value in extra.items():
-        env.setdefault(name, value)
-    if cache and kind == "hip":
-        _name_device_libraries(env)
-    env["ROCWRIGHT_UNIT_RUNNING"] = "1"
-    if cache:
-        env["CCACHE_STATSLOG"] = notes + ".cache"
-    if kind == "hip":
-        # clang then writes every program that it runs, and what each took.
-        env |= {"CC_PRINT_OPTIONS": "1", "CC_PRINT_OPTIONS_FILE": notes + ".options"}
-        env |= {"CC_PRINT_PROC_STAT": "1", "CC_PRINT_PROC_STAT_FILE": notes + ".seconds"}
-    at, began = time.time(), time.monotonic()
-    status, used = _call(argv, cache, env)
-    wall = time.monotonic() - began
-    try:
-        fields = {
-            "at": _number(at),
-            "build": _text(env.get("ROCWRIGHT_BUILD", "")),
-            "kind": _text(kind),
-            "source": _text(source),
-            "output": _text(output),
-            "directory": _text(posix.getcwd()),
-            "wall_s": _number(wall),
-            "cpu_s": _number(used.ru_utime + used.ru_stime),
-            "peak_rss": str(used.ru_maxrss * 1024),
-            "exit": str(status),
-            "cache": _text(_cache_result(_take(notes + ".cache"))),
-            "devices": _devices(_take(notes + ".options"), _take(notes + ".seconds"))
-            if kind == "hip"
-            else "{}",
-        }
-        _append(directory, "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}\n")
-    except Exception:  # noqa: S110 - a record is never worth a failed build
-        pass
-    return status
+else:
+    if TYPE_CHECKING:
+        import resource
+    import posix
+
+    FORWARDED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+
+    def run(argv: list[str], kind: str, cache: list[str], directory: str, extra: dict[str, str]) -> int:
+        """Run `argv`, behind `cache` when there is one, and append a record below `directory`.
+
+        `kind` is what the launcher stands before: `hip`, `link`, or `host`, which looks at the command
+        itself. `extra` are variables for the compiler cache, unless the environment has them. Returns the
+        exit code; a compiler that died of a signal takes this process along.
+        """
+        if not argv:
+            return 2
+        env = {_decode(name): _decode(value) for name, value in posix.environ.items()}
+        if env.get("HIP_DEVICE_PART"):
+            argv = _for_part(argv, env["HIP_DEVICE_PART"].split(";"), env.get("HIP_DEVICE_PART_ROOT", ""))
+        if env.get("ROCWRIGHT_UNIT_RUNNING"):
+            # Below another launcher, as where a build puts one before a driver that has one itself.
+            return _call(argv, cache, env)[0]
+        source, output, kind = _look(argv, kind)
+        notes = f"{directory}/.notes-{posix.getpid()}-{time.time_ns()}"
+        for name, value in extra.items():
+            env.setdefault(name, value)
+        if cache and kind == "hip":
+            _name_device_libraries(env)
+        env["ROCWRIGHT_UNIT_RUNNING"] = "1"
+        if cache:
+            env["CCACHE_STATSLOG"] = notes + ".cache"
+        if kind == "hip":
+            # clang then writes every program that it runs, and what each took.
+            env |= {"CC_PRINT_OPTIONS": "1", "CC_PRINT_OPTIONS_FILE": notes + ".options"}
+            env |= {"CC_PRINT_PROC_STAT": "1", "CC_PRINT_PROC_STAT_FILE": notes + ".seconds"}
+        at, began = time.time(), time.monotonic()
+        status, used = _call(argv, cache, env)
+        wall = time.monotonic() - began
+        try:
+            fields = {
+                "at": _number(at),
+                "build": _text(env.get("ROCWRIGHT_BUILD", "")),
+                "kind": _text(kind),
+                "source": _text(source),
+                "output": _text(output),
+                "directory": _text(posix.getcwd()),
+                "wall_s": _number(wall),
+                "cpu_s": _number(used.ru_utime + used.ru_stime),
+                "peak_rss": str(used.ru_maxrss * 1024),
+                "exit": str(status),
+                "cache": _text(_cache_result(_take(notes + ".cache"))),
+                "devices": _devices(_take(notes + ".options"), _take(notes + ".seconds"))
+                if kind == "hip"
+                else "{}",
+            }
+            _append(directory, "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}\n")
+        except Exception:  # noqa: S110 - a record is never worth a failed build
+            pass
+        return status
+
+    def _spawn(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
+        for words in ([*cache, *argv], argv) if cache else (argv,):
+            try:
+                # Python ignores this signal, and what it starts would too.
+                return posix.posix_spawnp(words[0], words, env, setsigdef=[_signal.SIGPIPE])
+            except OSError as error:
+                failed = error
+        # As a shell says it.
+        posix.write(2, f"{argv[0]}: {failed.strerror}\n".encode("utf-8", "surrogateescape"))
+        posix._exit(127 if failed.errno == 2 else 126)
+
+    def _call(argv: list[str], cache: list[str], env: dict[str, str]) -> tuple[int, resource.struct_rusage]:
+        """Exit code and use of the compiler; ends this process by the signal that ended it."""
+        child, early = 0, []
+
+        def forward(number: int, _frame: object) -> None:
+            if not child:
+                early.append(number)
+                return
+            try:
+                posix.kill(child, number)
+            except OSError:
+                return
+
+        for number in FORWARDED:
+            if _signal.getsignal(number) != _signal.SIG_IGN:
+                _signal.signal(number, forward)
+        child = _spawn(argv, cache, env)
+        for number in early:
+            posix.kill(child, number)
+        _, status, used = posix.wait4(child, 0)
+        if posix.WIFSIGNALED(status):
+            number = posix.WTERMSIG(status)
+            if number != _signal.SIGKILL:
+                _signal.signal(number, _signal.SIG_DFL)
+            posix.kill(posix.getpid(), number)
+        return posix.WEXITSTATUS(status), used
+
+    def _name_device_libraries(env: dict[str, str]) -> None:
+        """ccache does not know that clang links these into the device code."""
+        folder = env.get("HIP_DEVICE_LIB_PATH", "")
+        names = [f"{folder}/{name}.bc" for name in ("ocml", "ockl")] if folder else []
+        found = [name for name in names if _exists(name)]
+        if found:
+            env.setdefault("CCACHE_EXTRAFILES", ":".join(found))
+
+    def _exists(path: str) -> bool:
+        try:
+            posix.stat(path)
+        except OSError:
+            return False
+        return True
+
+    def _take(path: str) -> str:
+        """Text of a file, which is removed; empty when there is none."""
+        try:
+            handle = posix.open(path, posix.O_RDONLY)
+        except OSError:
+            return ""
+        try:
+            parts = []
+            while part := posix.read(handle, 1 << 20):
+                parts.append(part)
+            return b"".join(parts).decode("utf-8", "replace")
+        finally:
+            posix.close(handle)
+            posix.unlink(path)
+
+    def _append(directory: str, line: str) -> None:
+        """One write at the end of the file: records of compilers that end together do not mix."""
+        data = line.encode()
+        if len(data) > MOST_BYTES:
+            return
+        flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT
+        handle = posix.open(f"{directory}/calls.jsonl", flags, 0o644)
+        try:
+            posix.write(handle, data)
+        finally:
+            posix.close(handle)
 
 
 def _decode(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
-
-
-def _spawn(argv: list[str], cache: list[str], env: dict[str, str]) -> int:
-    for words in ([*cache, *argv], argv) if cache else (argv,):
-        try:
-            # Python ignores this signal, and what it starts would too.
-            return posix.posix_spawnp(words[0], words, env, setsigdef=[_signal.SIGPIPE])
-        except OSError as error:
-            failed = error
-    # As a shell says it.
-    posix.write(2, f"{argv[0]}: {failed.strerror}\n".encode("utf-8", "surrogateescape"))
-    posix._exit(127 if failed.errno == 2 else 126)
-
-
-def _call(argv: list[str], cache: list[str], env: dict[str, str]) -> tuple[int, resource.struct_rusage]:
-    """Exit code and use of the compiler; ends this process by the signal that ended it."""
-    child, early = 0, []
-
-    def forward(number: int, _frame: object) -> None:
-        if not child:
-            early.append(number)
-            return
-        try:
-            posix.kill(child, number)
-        except OSError:
-            return
-
-    for number in FORWARDED:
-        if _signal.getsignal(number) != _signal.SIG_IGN:
-            _signal.signal(number, forward)
-    child = _spawn(argv, cache, env)
-    for number in early:
-        posix.kill(child, number)
-    _, status, used = posix.wait4(child, 0)
-    if posix.WIFSIGNALED(status):
-        number = posix.WTERMSIG(status)
-        if number != _signal.SIGKILL:
-            _signal.signal(number, _signal.SIG_DFL)
-        posix.kill(posix.getpid(), number)
-    return posix.WEXITSTATUS(status), used
 
 
 def _look(argv: list[str], kind: str) -> tuple[str, str, str]:
@@ -186,39 +231,6 @@ def _identity(name: str, root: str) -> str:
     return "".join(plain)
 
 
-def _name_device_libraries(env: dict[str, str]) -> None:
-    """ccache does not know that clang links these into the device code."""
-    folder = env.get("HIP_DEVICE_LIB_PATH", "")
-    names = [f"{folder}/{name}.bc" for name in ("ocml", "ockl")] if folder else []
-    found = [name for name in names if _exists(name)]
-    if found:
-        env.setdefault("CCACHE_EXTRAFILES", ":".join(found))
-
-
-def _exists(path: str) -> bool:
-    try:
-        posix.stat(path)
-    except OSError:
-        return False
-    return True
-
-
-def _take(path: str) -> str:
-    """Text of a file, which is removed; empty when there is none."""
-    try:
-        handle = posix.open(path, posix.O_RDONLY)
-    except OSError:
-        return ""
-    try:
-        parts = []
-        while part := posix.read(handle, 1 << 20):
-            parts.append(part)
-        return b"".join(parts).decode("utf-8", "replace")
-    finally:
-        posix.close(handle)
-        posix.unlink(path)
-
-
 def _cache_result(log: str) -> str:
     """`hit`, `miss`, another word of ccache's for a call that it does not cache, or nothing."""
     words = [line for line in log.splitlines() if line and not line.startswith("#")]
@@ -269,16 +281,3 @@ def _text(value: str) -> str:
     units = value.encode("utf-16-be", "surrogatepass")
     codes = [units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)]
     return '"' + "".join(f"\\u{code:04x}" for code in codes) + '"'
-
-
-def _append(directory: str, line: str) -> None:
-    """One write at the end of the file: records of compilers that end together do not mix."""
-    data = line.encode()
-    if len(data) > MOST_BYTES:
-        return
-    flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT
-    handle = posix.open(f"{directory}/calls.jsonl", flags, 0o644)
-    try:
-        posix.write(handle, data)
-    finally:
-        posix.close(handle)

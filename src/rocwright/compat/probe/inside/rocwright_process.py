@@ -9,10 +9,9 @@ import select
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-# `rocwright_try` says what is missing where nothing can be forked; types are those of the other systems.
-assert not TYPE_CHECKING or sys.platform != "win32"
+NO_FORK = "processes that may be lost are forked, which this system has not: use Linux, or WSL"
 # So much of what it printed last is kept, in bytes.
 _TAIL = 2000
 # A process in a driver's hands may not even be killed.
@@ -31,7 +30,7 @@ class Worker:
         parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
+        self.pid = _fork()
         if self.pid == 0:
             os.close(reader)
             _become_worker(writer, parent, todo, asked, profile, log)
@@ -51,6 +50,8 @@ class Worker:
 
     def end(self) -> str:
         """End it, if it did not end by itself; how it ended, in words."""
+        if sys.platform == "win32":
+            raise OSError(NO_FORK)
         if not self.closed:
             os.kill(self.pid, signal.SIGKILL)
         os.close(self._reader)
@@ -80,6 +81,12 @@ class Worker:
         with open(self.log, "rb") as stream:  # noqa: PTH123
             stream.seek(max(start, self.size() - _TAIL))
             return stream.read().decode("utf-8", "replace").strip()
+
+
+def _fork() -> int:
+    if sys.platform == "win32":
+        raise OSError(NO_FORK)
+    return os.fork()
 
 
 def _become_worker(

@@ -24,7 +24,7 @@ if INSIDE not in sys.path:
     # PYTHONSAFEPATH leaves the directory of the program out.
     sys.path.insert(0, INSIDE)
 
-from rocwright_process import Worker  # noqa: E402
+from rocwright_process import NO_FORK, Worker  # noqa: E402
 
 # Of the version of what is written below.
 SCHEMA = 1
@@ -229,7 +229,7 @@ def main(argv: list[str]) -> int:
     if options.timeout < 0:
         parser.error(f"an exercise cannot end within {options.timeout:g} seconds")
     if not hasattr(os, "fork"):
-        sys.exit("processes that may be lost are forked, which this system has not: use Linux, or WSL")
+        sys.exit(NO_FORK)
     table = read_table(options.table)
     limits = table["limits"]
     answers = Answers(options.device, os.path.abspath(options.out) if options.out else "")  # noqa: PTH100
