@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 Started = subprocess.Popen[bytes]
 
@@ -30,13 +30,12 @@ class Usage:
 
 
 if sys.platform == "win32":
-    # For `os.kill`: there everything but two console events ends a process at once.
-    FORCE = signal.SIGTERM
-    # For `Popen`: a group of its own.
-    OF_ITS_OWN: dict[str, Any] = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    _UNHEARD_S = 0.5
+    # What `Popen` is told as `creationflags` and `start_new_session`.
+    OWN_GROUP, OWN_SESSION = subprocess.CREATE_NEW_PROCESS_GROUP, False
 
     def end_group(pid: int, *, force: bool) -> None:
-        """Ask a process of `OF_ITS_OWN` and those below it to end, or end them by force."""
+        """Ask a process with a group of its own and those below it to end, or end them by force."""
         if not force:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.CTRL_BREAK_EVENT)
@@ -49,16 +48,18 @@ if sys.platform == "win32":
 
     def wait(child: Started) -> Usage:
         """Wait for the end of a process: its exit code is then set."""
-        child.wait()
+        # Ctrl-C ends no wait on Windows: it is heard between short ones.
+        while not has_ended(child):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_UNHEARD_S)
         return Usage()
 
 else:
-    FORCE = signal.SIGKILL
     # A group of its own, so that stopping the run also stops compilers below make or ninja.
-    OF_ITS_OWN: dict[str, Any] = {"start_new_session": True}
+    OWN_GROUP, OWN_SESSION = 0, True
 
     def end_group(pid: int, *, force: bool) -> None:
-        """Ask a process of `OF_ITS_OWN` and those below it to end, or end them by force."""
+        """Ask a process with a group of its own and those below it to end, or end them by force."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
 from rocwright.system.files import disk_error
-from rocwright.system.group import OF_ITS_OWN, Started, end_group, pieces, wait
+from rocwright.system.group import OWN_GROUP, OWN_SESSION, Started, end_group, pieces, wait
 from rocwright.system.marked import MARK
 from rocwright.system.output import Output
 from rocwright.system.redact import redact, secrets_in, without_login, without_secret
@@ -174,7 +174,8 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> S
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            **OF_ITS_OWN,
+            creationflags=OWN_GROUP,
+            start_new_session=OWN_SESSION,
         )
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
@@ -223,7 +224,8 @@ def start(
             stdout=sink,
             stderr=sink,
             pass_fds=tuple(inherit),
-            **OF_ITS_OWN,
+            creationflags=OWN_GROUP,
+            start_new_session=OWN_SESSION,
         )
     except FileNotFoundError as error:
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error

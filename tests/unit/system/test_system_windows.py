@@ -1,10 +1,20 @@
-"""Every module can be imported on Windows: what only POSIX has is hidden here, in a process of its own."""
+"""What of Windows can be held here: what only POSIX has is hidden, in a process of its own.
+
+Every module is imported so, and commands are run by the code for Windows, with stand-ins for its two ways to
+end them: a signal for the console's event, a script for `taskkill`.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import rocwright
 
@@ -16,7 +26,7 @@ INSIDE = ("gputest/inside", "compat/probe/inside", "compat/doctor/inside")
 
 # Imported twice: what others bring (the standard library, msgspec) is loaded the first time, as it is here.
 PROGRAM = """
-import importlib, sys, types
+import _signal, importlib, os, signal, subprocess, sys, types
 names, inside = sys.argv[1].split(), sys.argv[2].split()
 sys.path[:0] = inside
 for name in names:
@@ -27,12 +37,11 @@ for name in list(sys.modules):
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "posix"):
     sys.modules[name] = None
 sys.modules["msvcrt"] = types.ModuleType("msvcrt")
-import os, signal, subprocess
-for module, missing in ((os, sys.argv[3]), (signal, "SIGKILL SIGHUP SIGRTMAX")):
+for module, missing in ((os, sys.argv[3]), *((one, "SIGKILL SIGHUP SIGRTMAX") for one in (signal, _signal))):
     for name in missing.split():
         delattr(module, name)
-# What Windows has instead.
-os.O_BINARY, subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT = 0x8000, 0x200, 1
+# What Windows has instead, with values that this system takes.
+os.O_BINARY, subprocess.CREATE_NEW_PROCESS_GROUP, signal.CTRL_BREAK_EVENT = 0, 0, signal.SIGTERM
 sys.platform = "win32"
 for name in names:
     try:
@@ -41,14 +50,157 @@ for name in names:
         print(name, error, sep=": ")
 """
 
+# Ends a process and those below it, and notes its own arguments.
+TASKKILL = """#!/bin/sh
+tree() { for below in $(cat "/proc/$1/task/$1/children"); do tree "$below"; done; kill -9 "$1"; }
+echo "$*" >> "${0%/*}/taskkill.log"
+tree "$4"
+"""
+# Notes the polite end in a file and goes on; so does what it starts, whose number is in another file.
+STUBBORN = """
+import pathlib, signal, subprocess, sys, time
+here = pathlib.Path(sys.argv[1])
+signal.signal(signal.SIGTERM, lambda *_: here.joinpath("asked").touch())
+below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+here.joinpath("partial").write_text(str(below.pid))
+here.joinpath("partial").rename(here / "below")
+time.sleep(60)
+"""
+
+
+def as_on_windows(names: str, program: str = "", *args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Import modules as there, then run a program that uses them; `sys.argv[4:]` are its arguments."""
+    inside = " ".join(str(PACKAGE / name) for name in INSIDE)
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM + program, names, inside, MISSING, *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def printed(program: str, *args: str | Path) -> Any:
+    """What a program that uses `process` prints as JSON."""
+    done = as_on_windows("rocwright.system.process", program, *args)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended within a minute; one that nobody waits for counts, too."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a stand-in for `taskkill`, which is found first, and a stubborn program."""
+    (tmp_path / "taskkill").write_text(TASKKILL)
+    (tmp_path / "taskkill").chmod(0o755)
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
 
 def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None:
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
     assert len(names) > 500
-    inside = " ".join(str(PACKAGE / name) for name in INSIDE)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, " ".join(names), inside, MISSING], capture_output=True, text=True
-    )
+    done = as_on_windows(" ".join(names))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "expected"),
+    [
+        (
+            "rocwright.build.units.recorder",
+            "run(['cc'], 'host', [], '/nowhere', {})",
+            "NotImplementedError: compilers are recorded on Linux only: build without the launchers\n",
+        ),
+        (
+            "rocwright_try",
+            "main(['table.json'])",
+            "processes that may be lost are forked, which this system has not: use Linux, or WSL\n",
+        ),
+        (
+            "rocwright_process",
+            "Worker([], 'auto', False, os.devnull)",
+            "OSError: processes that may be lost are forked, which this system has not: use Linux, or WSL\n",
+        ),
+    ],
+    ids=["recorder", "program of the probe", "process of the probe"],
+)
+def test_what_only_linux_has_says_so_when_it_is_used(module: str, call: str, expected: str) -> None:
+    done = as_on_windows(module, f"sys.modules[{module!r}].{call}\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith(expected)
+
+
+def test_a_command_is_read_and_waited_for_there() -> None:
+    program = """
+import json, sys
+from rocwright.system import group, process
+lines = []
+words = "import sys; print('out', 'x' * 300_000); print('err', file=sys.stderr); sys.exit(3)"
+done = process.run([sys.executable, "-c", words], ok=[3], watch=lines.append)
+# It ends its output long before it ends.
+slow = "import os, time; os.close(1); os.close(2); time.sleep(1.2); os._exit(4)"
+try:
+    process.run([sys.executable, "-c", slow])
+except process.CommandFailed as error:
+    slowly = error.status
+print(json.dumps([group.OWN_SESSION, done.stdout, lines, done.cpu_s, done.peak_rss, slowly]))
+"""
+    assert printed(program) == [False, "out " + "x" * 300_000 + "\n", ["err"], 0.0, 0, 4]
+
+
+def test_a_command_that_is_ended_there_takes_along_what_it_started(bench: Path) -> None:
+    program = """
+import json, pathlib, sys
+from rocwright.system import process
+here = pathlib.Path(sys.argv[4])
+def until():
+    return "late" if (here / "below").exists() else None
+try:
+    process.run([sys.executable, here / "stubborn.py", here], until=until)
+except process.CommandFailed as error:
+    print(json.dumps(str(error)))
+"""
+    assert "ended by force: late" in printed(program, bench)
+    (line,) = (bench / "taskkill.log").read_text().splitlines()
+    assert line.split()[:3] == ["/T", "/F", "/PID"]
+    assert not (bench / "asked").exists()
+    assert is_gone(int((bench / "below").read_text()))
+
+
+def test_a_run_that_is_stopped_there_asks_its_commands_and_then_ends_them(bench: Path) -> None:
+    program = """
+import json, pathlib, sys, threading, time
+from rocwright.errors import Interrupted
+from rocwright.system import process
+here = pathlib.Path(sys.argv[4])
+def stop():
+    while not (here / "below").exists():
+        time.sleep(0.01)
+    process.stop_all(grace_s=0.5)
+threading.Thread(target=stop).start()
+try:
+    process.run([sys.executable, here / "stubborn.py", here])
+except Interrupted as error:
+    print(json.dumps(str(error)))
+"""
+    assert "stopped while running" in printed(program, bench)
+    assert (bench / "asked").exists()
+    (line,) = (bench / "taskkill.log").read_text().splitlines()
+    assert line.split()[:3] == ["/T", "/F", "/PID"]
+    assert is_gone(int((bench / "below").read_text()))
