@@ -7,7 +7,7 @@ import os
 import pytest
 
 from real import corpus, false_alarms
-from rocwright.check.run import Asked, check_paths, gather_paths
+from rocwright.check.run import CheckRequest, check_paths, gather_paths
 
 TABLE = false_alarms.load()
 EVERYTHING = os.environ.get("ROCWRIGHT_TEST_CORPUS") == "all"
@@ -29,7 +29,7 @@ def test_check_and_create_find_the_same_in_a_published_wheel():
     assert alone.findings == as_set.findings
     assert (alone.errors, alone.warnings) == (15, 2)
     # As others built it, it may go on: all of it is told, none of it is an error.
-    adopted = gather_paths(Asked((path,), closed=True, adopted=True)).judged()
+    adopted = gather_paths(CheckRequest((path,), closed=True, adopted=True)).judged()
     assert (adopted.errors, adopted.warnings) == (0, 17)
     assert [one.cause for one in adopted.findings] == [one.cause for one in alone.findings]
 

@@ -171,7 +171,7 @@ def read_elf(source: Path | View) -> Elf:
     """
     view = PatchedFile(source) if isinstance(source, Path) else source
     try:
-        reader = _Reader(view)
+        reader = _ElfReader(view)
     except OSError as error:
         raise InvalidElf(f"cannot read {view.path.name}: {error.strerror}", where=view.path) from error
     return reader.elf()
@@ -184,7 +184,7 @@ def _offset_of(segments: tuple[Segment, ...], vaddr: int, path: Path) -> int:
     raise InvalidElf(f"address {vaddr:#x} lies in no load segment of {path.name}", where=path)
 
 
-class _Reader:
+class _ElfReader:
     """Reads pieces of one file with bounds checked."""
 
     def __init__(self, view: View) -> None:
@@ -290,7 +290,9 @@ class _Reader:
 class _DynamicStrings:
     """Strings and version requirements that the dynamic table points to."""
 
-    def __init__(self, reader: _Reader, segments: tuple[Segment, ...], dynamic: tuple[Dynamic, ...]) -> None:
+    def __init__(
+        self, reader: _ElfReader, segments: tuple[Segment, ...], dynamic: tuple[Dynamic, ...]
+    ) -> None:
         self.reader, self.segments, self.dynamic = reader, segments, dynamic
         table = next((entry.value for entry in dynamic if entry.tag == DT_STRTAB), None)
         self.base = None if table is None else _offset_of(segments, table, reader.path)

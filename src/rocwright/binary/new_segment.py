@@ -39,7 +39,7 @@ def in_new_segment(tables: NewTables, dropped: Segment | None) -> BytePatch:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Placement:
     """Where the new segment starts, in the file and in memory, and its alignment."""
 
     offset: int
@@ -60,7 +60,7 @@ class _NewSegment:
         self.length = self.headers + tables.length
         self.place = self._find_place()
 
-    def _find_place(self) -> _Place:
+    def _find_place(self) -> _Placement:
         loads = self.elf.segments_of(fmt.PT_LOAD)
         align = max(_PAGE, *(load.align for load in loads))
         memory_end = max(load.vaddr + load.memsz for load in loads)
@@ -69,9 +69,9 @@ class _NewSegment:
             # true where address and file offset differ as they do in the first load segment.
             shift = loads[0].vaddr - loads[0].offset
             vaddr = up(max(memory_end, self.elf.size + shift), align)
-            return _Place(vaddr - shift, vaddr, align)
+            return _Placement(vaddr - shift, vaddr, align)
         offset = up(self.elf.size, _PAGE)
-        return _Place(offset, up(memory_end, align) + offset % align, align)
+        return _Placement(offset, up(memory_end, align) + offset % align, align)
 
     def patch(self) -> BytePatch:
         strings_vaddr = self.place.vaddr + self.headers

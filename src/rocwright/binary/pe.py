@@ -87,12 +87,12 @@ def read_pe(source: Path | View) -> Pe:
     """
     view = PatchedFile(source) if isinstance(source, Path) else source
     try:
-        return _Reader(view).pe()
+        return _PeReader(view).pe()
     except OSError as error:
         raise InvalidPe(f"cannot read {view.path.name}: {error.strerror}", where=view.path) from error
 
 
-class _Reader:
+class _PeReader:
     """Reads pieces of one image with bounds checked; addresses are relative to the image."""
 
     def __init__(self, view: View) -> None:

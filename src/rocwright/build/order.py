@@ -13,7 +13,7 @@ from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.targets import parse_build_targets, require_part
 from rocwright.build.decide.tree import SourceFacts, read_tree
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.locate import present_rocm
 from rocwright.build.rocm.place import RocmPlace
@@ -41,7 +41,7 @@ class Order(msgspec.Struct, frozen=True):
     """
 
     place: RocmPlace
-    wanted: Wanted
+    wanted: BuildRequest
     output_dir: str
     work_dir: str
     targets: str | None = None

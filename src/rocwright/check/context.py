@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rocwright.check.contract import ContractTable, Terms, terms_of
-from rocwright.check.environments import Environment, environments_of
+from rocwright.check.environments import PythonPlatform, environments_of
 from rocwright.check.facts import Facts
 from rocwright.check.install.facts import Installation
 from rocwright.check.libraries import Libraries
@@ -98,7 +98,7 @@ class Context:
         return Libraries(self.files, self.platforms.provider)
 
     @cached_property
-    def environments(self) -> tuple[Environment, ...]:
+    def environments(self) -> tuple[PythonPlatform, ...]:
         """Where files of the set can be installed."""
         return environments_of(self.files)
 

@@ -25,7 +25,7 @@ _ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
 
 
 @dataclass(frozen=True, order=True)
-class Environment:
+class PythonPlatform:
     """One Python on one platform, as tags spell them: `cp311`, `cp311` or `cp313t`, `linux_x86_64`."""
 
     python: str
@@ -74,7 +74,7 @@ class Environment:
         return marker is None or marker.evaluate({**self.markers(), "extra": extra})
 
 
-def environments_of(files: Iterable[Facts]) -> tuple[Environment, ...]:
+def environments_of(files: Iterable[Facts]) -> tuple[PythonPlatform, ...]:
     """Every Python on every platform that some wheel is for; one of each kind where none says so."""
     parts = [_parts(tag) for facts in files if facts.kind == "wheel" for tag in facts.tags]
     platforms = sorted({platform for _, _, platform in parts} - {"any"}) or [_ANY_PLATFORM]
@@ -84,7 +84,7 @@ def environments_of(files: Iterable[Facts]) -> tuple[Environment, ...]:
         if _INTERPRETER.fullmatch(python) and abi != "abi3"
     }
     found = {
-        Environment(python, abi, each)
+        PythonPlatform(python, abi, each)
         for python, abi, platform in bound
         for each in (platforms if platform == "any" else [platform])
     }
@@ -94,11 +94,11 @@ def environments_of(files: Iterable[Facts]) -> tuple[Environment, ...]:
     newest = max([_ANY_PYTHON, *limited], key=_minor)
     pythons = sorted({(one.python, one.abi) for one in found}) or [(newest, newest)]
     # Platforms that only wheels for every Python are for.
-    found |= {Environment(*pythons[-1], platform) for platform in platforms if platform not in served}
+    found |= {PythonPlatform(*pythons[-1], platform) for platform in platforms if platform not in served}
     return tuple(sorted(found))
 
 
-def may_meet(first: Facts, second: Facts, environments: Iterable[Environment]) -> bool:
+def may_meet(first: Facts, second: Facts, environments: Iterable[PythonPlatform]) -> bool:
     """Whether two files can be installed together: of two projects, in one of the environments."""
     return first.project != second.project and any(
         environment.takes(first) and environment.takes(second) for environment in environments

@@ -125,7 +125,7 @@ class CodeFile:
 
 
 @dataclass(frozen=True)
-class Archive:
+class KpackFacts:
     """A kpack archive: the libraries it has code of, by the name in it, and for which targets."""
 
     member: str
@@ -167,7 +167,7 @@ class Facts:
     elf: tuple[ElfFacts, ...] = ()
     pe: tuple[PeFacts, ...] = ()
     code: tuple[CodeFile, ...] = ()
-    archives: tuple[Archive, ...] = ()
+    archives: tuple[KpackFacts, ...] = ()
 
     @property
     def name(self) -> str:

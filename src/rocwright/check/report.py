@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rocwright.check.sizes import SizeChange, SizeTable
-from rocwright.model.findings import Finding, Found, Waiver, Weighed, refusal, weigh
+from rocwright.model.findings import Finding, HasFindings, Waiver, Weighed, refusal, weigh
 
 REPORT_SCHEMA = "rocwright.report/2"
 
@@ -22,7 +22,7 @@ class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
 
 
-class Report(Found, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Report(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All findings over some files; holds file names, no folders, so it is the same on every machine.
 
     `targets` are those that were asked for, None where none were. `unwaivable` are the rules that no waiver

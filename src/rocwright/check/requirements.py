@@ -9,10 +9,10 @@ from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion
 
-from rocwright.check.environments import Environment
+from rocwright.check.environments import PythonPlatform
 
 # Whether a marker compares what can be compared does not depend on where it is asked.
-_SOMEWHERE = Environment("cp312", "cp312", "linux_x86_64")
+_SOMEWHERE = PythonPlatform("cp312", "cp312", "linux_x86_64")
 _MOST_KEPT = 1 << 14
 
 

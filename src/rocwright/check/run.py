@@ -66,7 +66,7 @@ class Gathered:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CheckRequest:
     """What to check, and what is known of it besides.
 
     A folder stands for the wheels and sdists directly in it. `beside` are further files of the set: the rules
@@ -100,13 +100,13 @@ def check_paths(
     contract: ContractTable | None = None,
     jobs: int = 2,
 ) -> Report:
-    """Check wheels and sdists, and all of them together as one set; the options are those of `Asked`."""
+    """Check wheels and sdists, and all of them together as one set; options as in `CheckRequest`."""
     wanted = None if targets is None else tuple(targets)
-    asked = Asked(tuple(paths), tuple(beside), wanted, closed, tuple(expect), previous, contract, jobs)
+    asked = CheckRequest(tuple(paths), tuple(beside), wanted, closed, tuple(expect), previous, contract, jobs)
     return gather_paths(asked).judged()
 
 
-def gather_paths(asked: Asked) -> Gathered:
+def gather_paths(asked: CheckRequest) -> Gathered:
     """Read wheels and sdists, so that the rules can be applied to them.
 
     Never raises for a bad wheel; raises `InvalidTarget` for text that names no GPU target, `InvalidInput` and

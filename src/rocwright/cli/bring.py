@@ -54,7 +54,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SourceRequest:
     """Which commits are asked for, before anything is resolved."""
 
     names: tuple[str, ...]

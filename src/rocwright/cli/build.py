@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.build.decide.recipe import load_recipes
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.family import build_family, last_report
 from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.rocm.place import RocmPlace, decide_place
@@ -83,7 +83,7 @@ class Asked:
         output = self.output_dir.expanduser().absolute()
         work_dir = work.work_dir.expanduser().absolute() if work.work_dir else _work_dir(output)
         cache = work.cache()
-        wanted = Wanted(
+        wanted = BuildRequest(
             sources=self._sources(door, load_table("projects", ProjectTable, overlay)),
             platform=platform,
             targets=(),

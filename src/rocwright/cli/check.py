@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
-from rocwright.check.run import Asked, expand
+from rocwright.check.run import CheckRequest, expand
 from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
@@ -87,7 +87,7 @@ def check(
     everything = (*paths, *((set_dir,) if set_dir else ()))
     _require(everything, previous)
     _require_set(set_dir, paths, install)
-    asked = Asked(
+    asked = CheckRequest(
         # What is stated of a set must hold for all of it.
         everything if statements is not None or not paths else paths,
         beside=everything,

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Run, Wanted
+from rocwright.cli.bring import Places, Run, SourceRequest
 from rocwright.cli.source_options import (
     Cache,
     Head,
@@ -97,7 +97,7 @@ def checkout(
         wanted = table.canonical(names)
         lock = what.less(lock if wanted == ("all",) else lock.only(wanted))
     else:
-        asked = Wanted(
+        asked = SourceRequest(
             names,
             what,
             platform or this_platform(),

@@ -17,7 +17,7 @@ from rocwright.gputest.shards.durations import (
     target_name,
     write_durations,
 )
-from rocwright.gputest.shards.runs import Told, take
+from rocwright.gputest.shards.runs import PlaceFacts, take
 from rocwright.gputest.shards.summary import Summary, summaries
 from rocwright.gputest.shards.upstream import upstream_times, write_upstream
 from rocwright.gputest.skips.entries import families_table
@@ -76,7 +76,7 @@ def gputest_durations(
             "--upstream writes the times of one GPU and torch", next_step="say which: --target, --torch"
         )
     if reports:
-        taken = take(held, reports, Told(target, torch, test_config, platform), kept=table.shards.kept)
+        taken = take(held, reports, PlaceFacts(target, torch, test_config, platform), kept=table.shards.kept)
         for line in taken.unread:
             console.say(f"not read: {line}")
         held = taken.durations

@@ -17,7 +17,7 @@ from rocwright.cli.gputest_options import (
     GpusOfConfig,
     Number,
     Output,
-    Tested,
+    TestedTorch,
     gathered,
     of_environment,
     require_both,
@@ -46,7 +46,7 @@ _Included = Annotated[
 
 def gputest_full(
     *pytest_args: str,
-    tested: Tested = SOURCE,
+    tested: TestedTorch = SOURCE,
     gpus: GpusOfConfig = GPUS_OF_CONFIG,
     choice: Choice = CHOICE,
     test_config: Annotated[str, Parameter(env_var="TEST_CONFIG")] = "default",

@@ -17,7 +17,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.devices.select import Policy, Query
-from rocwright.gputest.setting import Setting, Wanted, gather, shown_facts
+from rocwright.gputest.setting import Setting, TestRequest, gather, shown_facts
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.model.platforms import this_platform
 from rocwright.model.skips import SkipEntry
@@ -54,7 +54,7 @@ Number = Annotated[int | None, Parameter(converter=_number)]
 
 @Parameter(name="*", group=_SOURCES)
 @dataclass(frozen=True)
-class Tested:
+class TestedTorch:
     """The torch under test, and the sources that its tests come from."""
 
     python: Place = None
@@ -171,12 +171,12 @@ class Output:
         return dict(generic_targets(read_overlay(self.config)))
 
 
-SOURCE, CHOICE, GPUS, GPUS_OF_CONFIG, OUTPUT = Tested(), Choice(), Gpus(), GpusOfConfig(), Output()
+SOURCE, CHOICE, GPUS, GPUS_OF_CONFIG, OUTPUT = TestedTorch(), Choice(), Gpus(), GpusOfConfig(), Output()
 
 
-def wanted(tested: Tested, gpus: Gpus) -> Wanted:
+def wanted(tested: TestedTorch, gpus: Gpus) -> TestRequest:
     """What the options ask for; the interpreter by its path."""
-    return Wanted(
+    return TestRequest(
         pytorch_dir=Path(os.path.abspath(tested.pytorch_dir)),  # noqa: PTH100 - links stay as they are named
         python=find_python(tested.python, sys.executable),
         family=gpus.amdgpu_family,
@@ -189,7 +189,7 @@ def wanted(tested: Tested, gpus: Gpus) -> Wanted:
     )
 
 
-def gathered(want: Wanted, table: SuiteTable, families: dict[str, tuple[str, ...]]) -> Setting:
+def gathered(want: TestRequest, table: SuiteTable, families: dict[str, tuple[str, ...]]) -> Setting:
     """What the tests run with, said aloud; raises what `gather` raises."""
     setting = gather(want, table, families, platform=this_platform(), note=console.say)
     for text in (shown_facts(setting.facts), *setting.notes):

@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.shards.durations import load_durations
 from rocwright.gputest.shards.matrix import config_names, parse_counts
-from rocwright.gputest.shards.plan import Asked, Job, parse_places, parse_suites, plan_jobs
+from rocwright.gputest.shards.plan import ShardJob, ShardRequest, parse_places, parse_suites, plan_jobs
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.gputest.units import unit_files
 from rocwright.gputest.upstream.checkout import read_checkout
@@ -86,7 +86,7 @@ def gputest_plan(
     files = suite_files or table.units.files
     if pytorch_dir is not None:
         files = unit_files(suite_files, (), table.units.files, read_checkout(pytorch_dir).tests)
-    asked = Asked(
+    asked = ShardRequest(
         targets=parse_places(_words(targets), families),
         torch=torch,
         suites=parse_suites(_words(suites)),
@@ -117,7 +117,7 @@ def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for text in texts for word in re.split(r"[\s,;]+", text) if word)
 
 
-def _row(job: Job) -> tuple[str, ...]:
+def _row(job: ShardJob) -> tuple[str, ...]:
     runs = " ".join(job.files) if job.files else "what the suite selects"
     runs += " (in part)" if job.only is not None else ""
     seconds = "" if job.seconds is None else f"{job.seconds:.0f} s"

@@ -13,7 +13,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
-from rocwright.gputest.setup_venv import Made, Wanted, activate_in_steps, index_of
+from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps, index_of
 from rocwright.gputest.setup_venv import setup_venv as setup
 from rocwright.model.gpu import Families
 from rocwright.model.indexes import IndexTable
@@ -99,7 +99,7 @@ def gputest_setup_venv(
         )
     table = load_table("indexes", IndexTable, read_overlay(config))
     index = index_of(table, index_url, index_name.strip(), index_subdir.strip())
-    wanted = Wanted(
+    wanted = VenvRequest(
         venv_dir.expanduser().absolute(),
         Install(
             package_words(packages),

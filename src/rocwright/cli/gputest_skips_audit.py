@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.gputest_options import Gpus, Tested
+from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
 from rocwright.errors import UsageError
@@ -18,12 +18,12 @@ from rocwright.system import console
 from rocwright.system.days import today
 from rocwright.system.files import write_text
 
-_ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), Tested(), Gpus()
+_ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), TestedTorch(), Gpus()
 
 
 def gputest_skips_audit(
     *,
-    tested: Tested = _TESTED,
+    tested: TestedTorch = _TESTED,
     gpus: Gpus = _GPUS,
     entries: EntryOptions = _ENTRIES,
     rerun: RerunOptions = _RERUN,

@@ -11,7 +11,7 @@ from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_li
 from rocwright.errors import ContractBroken
 from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.lint import lint
-from rocwright.gputest.skips.tree import Tree
+from rocwright.gputest.skips.tree import TestTree
 from rocwright.system import console
 from rocwright.system.days import today
 
@@ -49,7 +49,7 @@ def gputest_skips_lint(
     judged = tuple(entry for entry in chosen if where_fits(entry.where, asked, families))
     tests = collected_list(collected)
     if pytorch_dir is not None:
-        tests = Tree.opened(pytorch_dir, python).collected(judged)
+        tests = TestTree.opened(pytorch_dir, python).collected(judged)
     found = lint(chosen, families, today(), place=asked, collected=tests)
     if json:
         console.out_json(found)

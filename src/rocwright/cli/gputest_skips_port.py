@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.gputest_options import Gpus, Tested
+from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
 from rocwright.gputest.skips.audited import port, port_plan
@@ -15,7 +15,7 @@ from rocwright.gputest.skips.toml_text import rendered, write_new
 from rocwright.system import console
 from rocwright.system.days import today
 
-_ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), Tested(), Gpus()
+_ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), TestedTorch(), Gpus()
 
 
 def gputest_skips_port(
@@ -23,7 +23,7 @@ def gputest_skips_port(
     new: str,
     /,
     *,
-    tested: Tested = _TESTED,
+    tested: TestedTorch = _TESTED,
     gpus: Gpus = _GPUS,
     entries: EntryOptions = _ENTRIES,
     rerun: RerunOptions = _RERUN,

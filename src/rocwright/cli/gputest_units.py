@@ -18,7 +18,7 @@ from rocwright.cli.gputest_options import (
     Number,
     Output,
     Several,
-    Tested,
+    TestedTorch,
     gathered,
     require_both,
     skip_entries,
@@ -44,7 +44,7 @@ from rocwright.system.days import today
 
 def gputest_units(
     *pytest_args: str,
-    tested: Tested = SOURCE,
+    tested: TestedTorch = SOURCE,
     gpus: Gpus = GPUS,
     choice: Choice = CHOICE,
     suite_files: Several = (),

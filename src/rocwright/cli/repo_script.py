@@ -12,7 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Run, Wanted
+from rocwright.cli.bring import Places, Run, SourceRequest
 from rocwright.cli.hipify import hipified
 from rocwright.cli.numbers import Count
 from rocwright.cli.parse import parsed
@@ -28,7 +28,7 @@ _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Place:
+class CheckoutPlace:
     """Where the checkout lies."""
 
     checkout_dir: Path | None = None
@@ -54,7 +54,7 @@ class Place:
         return directory
 
 
-_PLACE = Place()
+_PLACE = CheckoutPlace()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Script:
 
     def checkout(
         self,
-        place: Place,
+        place: CheckoutPlace,
         what: What,
         how: How,
         head: Head,
@@ -84,7 +84,7 @@ class Script:
         run.places.require_outside()
         # triton's --no-hipify has always meant: no build_env.json.
         bare = what.hipify is False and bool(self.project.build_env)
-        wanted = Wanted(
+        wanted = SourceRequest(
             (self.project.name,),
             what,
             this_platform(),
@@ -105,7 +105,7 @@ class Script:
     def hipify(
         self,
         *,
-        place: Place = _PLACE,
+        place: CheckoutPlace = _PLACE,
         head: Head = _HEAD,
         hip_clang: bool = False,
         jobs: Count = 10,
@@ -136,7 +136,7 @@ class Script:
     def save_patches(
         self,
         *,
-        place: Place = _PLACE,
+        place: CheckoutPlace = _PLACE,
         output_dir: Annotated[Path | None, Parameter(name=["--output-dir", "--patch-dir"])] = None,
         json: Annotated[bool, Parameter(name="--json")] = False,
     ) -> None:
@@ -159,7 +159,7 @@ def _plain(script: Script) -> Callable[..., None]:
 
     def checkout(
         *,
-        place: Place = _PLACE,
+        place: CheckoutPlace = _PLACE,
         what: What = _WHAT,
         how: How = _HOW,
         head: Head = _HEAD,
@@ -184,7 +184,7 @@ def _related(script: Script) -> Callable[..., None]:
 
     def checkout(
         *,
-        place: Place = _PLACE,
+        place: CheckoutPlace = _PLACE,
         what: What = _WHAT,
         require_related_commit: bool = False,
         torch_dir: Path | None = None,
@@ -225,7 +225,7 @@ def _following(script: Script) -> Callable[..., None]:
 
     def checkout(
         *,
-        place: Place = _PLACE,
+        place: CheckoutPlace = _PLACE,
         what: What = _WHAT,
         release: bool = False,
         torch_dir: Path | None = None,

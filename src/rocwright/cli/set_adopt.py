@@ -25,7 +25,7 @@ from rocwright.pipeline.adopt.run import How, adopt
 from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
 from rocwright.store.adopt.read import Reading, read_flat, read_folder, read_index
-from rocwright.store.adopt.select import Wanted
+from rocwright.store.adopt.select import SetChoice
 from rocwright.store.sets.consider import consider
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.served import verify_listed
@@ -143,7 +143,7 @@ def _finder(
     platform: str | None,
 ) -> Finder:
     """What looks for the set that is asked for."""
-    wanted = Wanted(
+    wanted = SetChoice(
         asked.project,
         asked.version,
         asked.date,

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
-from rocwright.check.run import Asked
+from rocwright.check.run import CheckRequest
 from rocwright.check.waivers import ask_waivers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.set_adopt import AdoptOptions, adopt_set
@@ -113,7 +113,7 @@ def set_create(
     store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     waivers = ask_waivers(allow, reason, expires, now.date())
-    asked = Asked(
+    asked = CheckRequest(
         paths,
         targets=targets or None,
         closed=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cyclopts import Parameter
 
-from rocwright.cli.gputest_options import Gpus, Tested, wanted
+from rocwright.cli.gputest_options import Gpus, TestedTorch, wanted
 from rocwright.cli.numbers import Amount, Count, OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -43,7 +43,7 @@ class RerunOptions:
 
 
 @contextmanager
-def opened_bench(tested: Tested, gpus: Gpus, rerun: RerunOptions) -> Iterator[Bench]:
+def opened_bench(tested: TestedTorch, gpus: Gpus, rerun: RerunOptions) -> Iterator[Bench]:
     """The place to run tests again in. Raises `UsageError`, `MissingTool`, `NoGpu` as `test units`."""
     overlay = read_overlay()
     table, families = load_table("tests", SuiteTable, overlay), families_table(overlay)

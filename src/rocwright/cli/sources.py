@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Wanted
+from rocwright.cli.bring import Places, SourceRequest
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -70,7 +70,7 @@ def lock(
         Print the lock as JSON.
     """
     places = Places(directory, None, output)
-    wanted = Wanted(
+    wanted = SourceRequest(
         projects or ("all",),
         what,
         platform or this_platform(),

@@ -12,8 +12,8 @@ from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_options import Text
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
-from rocwright.store.runs.artifacts import Wanted, words
-from rocwright.store.runs.find import Found
+from rocwright.store.runs.artifacts import ArtifactChoice, words
+from rocwright.store.runs.find import RunArtifacts
 from rocwright.store.runs.latest import find_run
 from rocwright.system import console
 
@@ -63,7 +63,7 @@ def store_fetch(
     json
         Print the result as JSON.
     """
-    wanted = Wanted(words([artifact_group]), words([amdgpu_targets]), words(include), words(exclude))
+    wanted = ArtifactChoice(words([artifact_group]), words([amdgpu_targets]), words(include), words(exclude))
     store = whose.opened(reading=True)
     found = find_run(
         store,
@@ -83,7 +83,7 @@ def store_fetch(
     _show(done, json=json)
 
 
-def _show_found(found: Found, *, json: bool) -> None:
+def _show_found(found: RunArtifacts, *, json: bool) -> None:
     if json:
         console.out_json({"run_id": found.run.run_id, "archives": found.archives, "size": found.size})
         return

@@ -97,7 +97,7 @@ class Lines(msgspec.Struct, frozen=True):
     pyproject: str
 
 
-class Asked(msgspec.Struct, frozen=True):
+class IndexReply(msgspec.Struct, frozen=True):
     """What an index said: how many requests that took, what it has; `problem` says why it cannot be asked."""
 
     index: str
@@ -119,7 +119,7 @@ class Answer(msgspec.Struct, frozen=True):
     targets: tuple[str, ...]
     unserved: tuple[Unserved, ...]
     install: tuple[Lines, ...]
-    asked: Asked | None
+    asked: IndexReply | None
     exit_status: int
 
 

@@ -23,7 +23,7 @@ from rocwright.device_code.unpack import (
     HEADER_LIMIT,
     MOST_ENTRIES,
     RAW_MAGIC,
-    Packed,
+    PackedStream,
     header_complete,
     invalid_bundle,
     unpack,
@@ -69,7 +69,7 @@ class Bundle:
 
     offset: int
     size: int
-    packed: Packed | None
+    packed: PackedStream | None
     entries: tuple[CodeObject, ...]
 
     @property
@@ -247,7 +247,7 @@ def _target(text: str) -> str:
     return last if is_target(last) else last.partition("-")[2] or last
 
 
-def _claims(file: View, place: int, end: int) -> tuple[Packed, bool]:
+def _claims(file: View, place: int, end: int) -> tuple[PackedStream, bool]:
     """What the header of a compressed bundle claims, and whether it tells where the bundle ends."""
     path = file.path
     head = file.read_at(place, min(PREFIX.size, end - place))
@@ -265,7 +265,7 @@ def _claims(file: View, place: int, end: int) -> tuple[Packed, bool]:
     stop = place + total[0] if total else None
     if stop is not None and not body < stop <= end:
         raise invalid_bundle(path, place, f"its {stop - place} bytes do not fit into the data")
-    return Packed(place, body, stop or end, method, unpacked, digest), stop is not None
+    return PackedStream(place, body, stop or end, method, unpacked, digest), stop is not None
 
 
 def _packed(file: View, place: int, end: int, head: bytes | None) -> Bundle:

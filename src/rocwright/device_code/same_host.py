@@ -96,7 +96,7 @@ def _first(one_file: Mapped, mine: Section, other_file: Mapped, theirs: Section)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ShiftedRange:
     """Addresses of the one library that are `shift` higher in the other."""
 
     start: int
@@ -225,9 +225,9 @@ def _quoted(text: bytes) -> str:
     return text.hex(" ") or "its end"
 
 
-def _runs(one: Elf, other: Elf) -> list[_Run]:
+def _runs(one: Elf, other: Elf) -> list[_ShiftedRange]:
     """Neighbouring sections that moved by the same length, as one; thread-local zeros have no room."""
-    runs: list[_Run] = []
+    runs: list[_ShiftedRange] = []
     pairs = sorted(zip(one.section_table, other.section_table, strict=True), key=lambda pair: pair[0].addr)
     for mine, theirs in pairs:
         zeros_of_threads = mine.type == fmt.SHT_NOBITS and mine.flags & fmt.SHF_TLS
@@ -235,9 +235,9 @@ def _runs(one: Elf, other: Elf) -> list[_Run]:
             continue
         shift, end = theirs.addr - mine.addr, mine.addr + mine.size
         if runs and runs[-1].shift == shift:
-            runs[-1] = _Run(runs[-1].start, max(runs[-1].end, end), shift)
+            runs[-1] = _ShiftedRange(runs[-1].start, max(runs[-1].end, end), shift)
         else:
-            runs.append(_Run(mine.addr, end, shift))
+            runs.append(_ShiftedRange(mine.addr, end, shift))
     return runs
 
 

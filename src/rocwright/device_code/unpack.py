@@ -32,7 +32,7 @@ _MOST_WINDOW = 1 << 27
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedStream:
     """Where a compressed bundle's stream lies in the file and what its header claims.
 
     `place` is the bundle's offset, `start` and `stop` bound the stream, `unpacked` is in bytes, `digest` the
@@ -47,7 +47,7 @@ class Packed:
     digest: int
 
 
-def unpack_head(file: View, packed: Packed, open_end: bool) -> tuple[Packed, bytes]:
+def unpack_head(file: View, packed: PackedStream, open_end: bool) -> tuple[PackedStream, bytes]:
     """The first unpacked bytes, as far as the entries reach, and `packed` with its true end.
 
     With `open_end` (header version 1) the stream is unpacked piece by piece to find where it ends.
@@ -72,7 +72,7 @@ def unpack_head(file: View, packed: Packed, open_end: bool) -> tuple[Packed, byt
     return (replace(packed, stop=_end_of_stream(file, packed)) if open_end else packed), head
 
 
-def unpacked_at(file: View, packed: Packed, offsets: Iterable[int], length: int) -> dict[int, bytes]:
+def unpacked_at(file: View, packed: PackedStream, offsets: Iterable[int], length: int) -> dict[int, bytes]:
     """`length` bytes from each of these offsets of the unpacked bundle, by offset; holds nothing else of it.
 
     Unpacks no further than the last one needs, and leaves out what lies behind the bundle's end.
@@ -92,7 +92,7 @@ def unpacked_at(file: View, packed: Packed, offsets: Iterable[int], length: int)
     return found
 
 
-def unpack(file: Mapped, packed: Packed) -> bytes:
+def unpack(file: Mapped, packed: PackedStream) -> bytes:
     """The whole bundle; raises `InvalidBundle` when size or hash differ from the claims."""
     stream = file.slice(packed.start, packed.stop - packed.start)
     try:
@@ -138,18 +138,18 @@ def invalid_bundle(path: Path, offset: int, what: str) -> InvalidBundle:
     )
 
 
-def _invalid(file: View, packed: Packed, what: str) -> InvalidBundle:
+def _invalid(file: View, packed: PackedStream, what: str) -> InvalidBundle:
     return invalid_bundle(file.path, packed.place, what)
 
 
-def _check_frame(file: Mapped, packed: Packed, stream: memoryview) -> None:
+def _check_frame(file: Mapped, packed: PackedStream, stream: memoryview) -> None:
     """The frame's own size is what gets allocated, so it must be the one that was bounded."""
     told = zstandard.frame_content_size(stream)
     if told not in (-1, packed.unpacked):
         raise _invalid(file, packed, f"it does not unpack to the {packed.unpacked} bytes it claims")
 
 
-def _end_of_stream(file: View, packed: Packed) -> int:
+def _end_of_stream(file: View, packed: PackedStream) -> int:
     """File offset behind the compressed stream, found by unpacking all of it piece by piece."""
     size = 0
     for piece, unused in _pieces(file, packed):
@@ -163,7 +163,7 @@ def _end_of_stream(file: View, packed: Packed) -> int:
     raise _invalid(file, packed, f"it does not unpack to the {packed.unpacked} bytes it claims")
 
 
-def _pieces(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _pieces(file: View, packed: PackedStream) -> Iterator[tuple[bytes, int | None]]:
     """Unpacked pieces of bounded size; with the last one the file offset behind the stream."""
     try:
         yield from _zlib(file, packed) if packed.method == _ZLIB else _zstd(file, packed)
@@ -171,7 +171,7 @@ def _pieces(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
         raise _invalid(file, packed, f"it cannot be unpacked: {error}") from error
 
 
-def _zlib(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _zlib(file: View, packed: PackedStream) -> Iterator[tuple[bytes, int | None]]:
     stream = zlib.decompressobj()
     for at in range(packed.start, packed.stop, _PIECE):
         waiting = file.read_at(at, min(_PIECE, packed.stop - at))
@@ -184,7 +184,7 @@ def _zlib(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
             return
 
 
-def _zstd(file: View, packed: Packed) -> Iterator[tuple[bytes, int | None]]:
+def _zstd(file: View, packed: PackedStream) -> Iterator[tuple[bytes, int | None]]:
     # A quarter of a kilobyte at a time bounds what one call can unpack to about 32 MiB (a block of
     # zstd is at most 128 KiB and needs at least 4 bytes), in a stream made to explode.
     stream = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW).decompressobj()

@@ -24,7 +24,7 @@ class Left(msgspec.Struct, frozen=True):
     sha256: str | None
 
 
-class Looked(msgspec.Struct, frozen=True):
+class InputLook(msgspec.Struct, frozen=True):
     """How an input looked: digest of the facts of all its files, and content digests of the racy ones."""
 
     facts: str

@@ -11,12 +11,12 @@ from types import MappingProxyType
 import msgspec
 
 from rocwright.engine.graph import Step
-from rocwright.engine.left import CLOCK_TICK_S, Left, Looked, leave, room_digest, still_left
+from rocwright.engine.left import CLOCK_TICK_S, InputLook, Left, leave, room_digest, still_left
 from rocwright.errors import RocwrightError
 from rocwright.system.files import write_text
 
 SCHEMA = 3
-NOTHING: Mapping[str, Looked] = MappingProxyType({})
+NOTHING: Mapping[str, InputLook] = MappingProxyType({})
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,7 +33,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     value: msgspec.Raw
     outputs: dict[str, Left]
     wall_s: float = 0.0
-    looked: dict[str, Looked] = {}
+    looked: dict[str, InputLook] = {}
 
 
 def read_record(path: Path) -> Record | None:
@@ -53,7 +53,7 @@ def write_record(
     outputs: Mapping[Path, str | None],
     *,
     wall_s: float = 0.0,
-    looked: Mapping[str, Looked] = NOTHING,
+    looked: Mapping[str, InputLook] = NOTHING,
 ) -> None:
     """Remember finished work, last of all; `outputs` maps its files to their sha256, None where unknown."""
     # Past the clock tick of the last write, so that a later one shows in the times.

@@ -29,7 +29,7 @@ _ROCM = re.compile(r"rocm(?P<version>[0-9]+(?:\.[0-9a-z]+)*)")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TestRequest:
     """What a user asks for: see the options of the same names.
 
     `locked` are the commits that a lock gives for torch. `cpu` is a run on no GPU at all.
@@ -112,7 +112,7 @@ class Setting:
 
 
 def gather(
-    wanted: Wanted,
+    wanted: TestRequest,
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
     *,
@@ -139,7 +139,7 @@ def gather(
 
 
 def _select(
-    wanted: Wanted, facts: TorchFacts, families: Mapping[str, tuple[str, ...]]
+    wanted: TestRequest, facts: TorchFacts, families: Mapping[str, tuple[str, ...]]
 ) -> tuple[DeviceGroup, ...]:
     return select(
         facts, wanted.family, families, query=wanted.query, policy=wanted.policy, generic=generic_targets()

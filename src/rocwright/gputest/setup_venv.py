@@ -42,7 +42,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class VenvRequest:
     """An environment at `root`; `python` as `find_interpreter` takes it, `clean` replaces what is there."""
 
     root: Path
@@ -93,7 +93,7 @@ def _below(url: str, subdir: str) -> str:
     return f"{url.rstrip('/')}/{'/'.join(parts)}/"
 
 
-def setup_venv(wanted: Wanted, *, log: Path, note: Note) -> Made:
+def setup_venv(wanted: VenvRequest, *, log: Path, note: Note) -> Made:
     """Make the environment, or use it, and install into it.
 
     Raises `UsageError` for a directory that is no environment: nothing of it is touched.
@@ -115,7 +115,7 @@ def setup_venv(wanted: Wanted, *, log: Path, note: Note) -> Made:
     )
 
 
-def _environment(wanted: Wanted, *, log: Path, note: Note) -> tuple[Environment, bool]:
+def _environment(wanted: VenvRequest, *, log: Path, note: Note) -> tuple[Environment, bool]:
     root = wanted.root
     _require_name(root)
     there = root.exists() or root.is_symlink()
@@ -179,7 +179,7 @@ def require_removable(root: Path) -> None:
         )
 
 
-def _reused(wanted: Wanted) -> Environment:
+def _reused(wanted: VenvRequest) -> Environment:
     environment = Environment(wanted.root)
     try:
         there = ask_interpreter(environment.python)

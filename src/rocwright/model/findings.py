@@ -83,7 +83,7 @@ class Clause:
         return Finding(self.id, self.severity, file, cause, next_step or self.next_step)
 
 
-class Found:
+class HasFindings:
     """What every report is that holds findings: their counts."""
 
     findings: tuple[Finding, ...]

@@ -12,7 +12,7 @@ import msgspec
 _WORD = re.compile(r"[\w.,:;|&*()\[\]+@/=%-]+")
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What cells whose id matches one of `ids` ask for; a later row goes over an earlier one, field by field.
 
     `gpus` is the `--gres` of a cell that needs a GPU; other cells ask for none. `memory_gb` is per machine.
@@ -56,14 +56,14 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     each: Literal["cell", "job"]
     work: str
-    request: tuple[Request, ...]
+    request: tuple[SlurmRequest, ...]
     setup: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.work or re.search(r'["\n`]', self.work):
             raise ValueError(f"work = {self.work!r} is no directory: write it without quotes")
 
-    def asked(self, ids: Iterable[str]) -> Request:
+    def asked(self, ids: Iterable[str]) -> SlurmRequest:
         """What cells together ask for that one machine does in turn: their minutes are added up."""
         each = [self._one(id_) for id_ in ids]
         fields = {
@@ -72,7 +72,7 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for name, value in msgspec.structs.asdict(request).items()
             if value
         }
-        return Request(
+        return SlurmRequest(
             **{
                 **fields,
                 "ids": tuple(id_ for request in each for id_ in request.ids),
@@ -82,9 +82,9 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             }
         )
 
-    def _one(self, id_: str) -> Request:
+    def _one(self, id_: str) -> SlurmRequest:
         found: dict[str, object] = {}
         for row in self.request:
             if any(fnmatchcase(id_, pattern) for pattern in row.ids):
                 found |= {name: value for name, value in msgspec.structs.asdict(row).items() if value}
-        return msgspec.convert({**found, "ids": (id_,)}, Request)
+        return msgspec.convert({**found, "ids": (id_,)}, SlurmRequest)

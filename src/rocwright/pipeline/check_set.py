@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from rocwright.check.install.prove import prove
 from rocwright.check.report import Report
-from rocwright.check.run import Asked, gather_paths
+from rocwright.check.run import CheckRequest, gather_paths
 from rocwright.store.index.listed import ListedFile
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
@@ -22,14 +22,14 @@ _METADATA = ".metadata"
 
 
 def check_set(
-    asked: Asked,
+    asked: CheckRequest,
     *,
     install: bool = False,
     work_dir: Path | None = None,
     note: Callable[[str], None] = lambda _: None,
     log: Path | None = None,
 ) -> Report:
-    """Check files as `Asked` describes; with `install`, try to install all of them, too.
+    """Check files as `CheckRequest` describes; with `install`, try to install all of them, too.
 
     The installation needs room for the set, unpacked, twice, below `work_dir` (by default the directory for
     temporary files); nothing stays there. Raises `NoSpace` when there is less.

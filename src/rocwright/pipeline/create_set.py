@@ -76,7 +76,7 @@ class Planned:
         return set_id(self.manifest)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class NeededObject(msgspec.Struct, frozen=True):
     """An object that a set needs in the store, its size in bytes, and whether it is there."""
 
     key: str
@@ -146,14 +146,14 @@ def described_set(entries: Sequence[FileEntry], report: Report, about: About = A
     )
 
 
-def wanted_by(store: ObjectStore, planned: Planned) -> tuple[Wanted, ...]:
+def wanted_by(store: ObjectStore, planned: Planned) -> tuple[NeededObject, ...]:
     """Every object of the set's files, and whether the store has it; for `--dry-run`."""
     found = []
     for entry in planned.manifest.files:
         for key in wanted_objects(entry):
             whole = key == file_key(entry.sha256, entry.name)
             size = entry.size if whole else len(read_metadata(planned.files[entry.name]))
-            found.append(Wanted(key, size, store.exists(key)))
+            found.append(NeededObject(key, size, store.exists(key)))
     return tuple(found)
 
 

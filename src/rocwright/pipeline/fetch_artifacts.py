@@ -13,7 +13,7 @@ from rocwright.sdk.intake.archives import unpack_artifacts
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.artifacts import SIDECAR
 from rocwright.store.runs.download import download
-from rocwright.store.runs.find import Archive, Found
+from rocwright.store.runs.find import ArtifactArchive, RunArtifacts
 from rocwright.system.files import atomic_write, make_directory, remove_tree, require_space, write_text
 from rocwright.system.parallel import in_order
 
@@ -43,7 +43,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 def fetch_artifacts(
     store: ObjectStore,
-    found: Found,
+    found: RunArtifacts,
     dest: Path,
     *,
     unpack: bool = True,
@@ -65,7 +65,7 @@ def fetch_artifacts(
     work = dest / _WORK
     lock = Lock()
 
-    def one(archive: Archive) -> None:
+    def one(archive: ArtifactArchive) -> None:
         name = archive.key.rpartition("/")[2]
         path = work / name
         digest = download(store, archive.key, path, archive.sha256)
@@ -99,13 +99,13 @@ def fetch_artifacts(
     )
 
 
-def _stamp(archive: Archive, unpack: bool) -> str:
+def _stamp(archive: ArtifactArchive, unpack: bool) -> str:
     return archive.artifact if unpack else archive.key.rpartition("/")[2]
 
 
 def _missing(
-    found: Found, dest: Path, state: FetchState, *, unpack: bool
-) -> tuple[list[Archive], tuple[str, ...]]:
+    found: RunArtifacts, dest: Path, state: FetchState, *, unpack: bool
+) -> tuple[list[ArtifactArchive], tuple[str, ...]]:
     wanted, kept, foreign = [], [], []
     for archive in found.archives:
         name = _stamp(archive, unpack)

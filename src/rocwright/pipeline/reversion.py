@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rocwright.check.contract import ContractTable
 from rocwright.check.report import Report
-from rocwright.check.run import Asked
+from rocwright.check.run import CheckRequest
 from rocwright.errors import ContractBroken
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import set_id
@@ -79,7 +79,7 @@ def reversion_set(
         note(f"writing them for ROCm {plan.new}")
         written = write_reversion(plan, new, verify=True, threads=jobs)
         paths = [file.path for file in written]
-        asked = Asked(
+        asked = CheckRequest(
             tuple(paths), targets=manifest.targets or None, closed=True, contract=contract, jobs=jobs
         )
         report = check_set(asked, install=install, work_dir=Path(scratch, "proof"), note=note)

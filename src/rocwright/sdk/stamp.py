@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 
 from rocwright import __version__
-from rocwright.engine.left import Looked, room_digest
+from rocwright.engine.left import InputLook, room_digest
 from rocwright.engine.record import digest, read_record, still_there, write_record
 from rocwright.errors import RocwrightError
 from rocwright.system.files import (
@@ -49,7 +49,7 @@ class Begun:
 
     record: Path
     decided: str
-    inputs: Mapping[str, Looked]
+    inputs: Mapping[str, InputLook]
 
 
 def unchanged(path: Path, options: object, roots: Sequence[Path], result: type[_T]) -> _T | None:
@@ -141,23 +141,23 @@ def _end_of_link(link: Path) -> bytes:
     return fact_line("", facts) if stat.S_ISREG(facts.st_mode) else b"no file\n"
 
 
-def _look(root: Path) -> Looked:
+def _look(root: Path) -> InputLook:
     seen = _see(root)
     wait = seen.newest_ns + _RACY_NS - time.time_ns()
     if seen.racy_bytes > _MOST_RACY_BYTES and wait <= _RACY_NS:
         time.sleep(max(0, wait) / 1e9)
         seen = _see(root)
-    return Looked(seen.facts, {name: _content(root, name) for name in seen.racy})
+    return InputLook(seen.facts, {name: _content(root, name) for name in seen.racy})
 
 
-def _still(root: Path, looked: Looked) -> Looked | None:
+def _still(root: Path, looked: InputLook) -> InputLook | None:
     """`looked`, with fewer racy files if time has passed, when the input is what it was."""
     seen = _see(root)
     if seen.facts != looked.facts:
         return None
     if any(_content(root, name) != content for name, content in looked.racy.items()):
         return None
-    return Looked(looked.facts, {name: looked.racy[name] for name in seen.racy if name in looked.racy})
+    return InputLook(looked.facts, {name: looked.racy[name] for name in seen.racy if name in looked.racy})
 
 
 def _content(root: Path, name: str) -> str:

@@ -16,7 +16,7 @@ DEVEL = "devel"
 RUNTIME_PACKAGES = ("core", "libraries", "profiler")
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
+class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"exclude": "except"}):
     """Paths that go to one package: any of `paths`, none of `exclude`."""
 
     package: str
@@ -68,7 +68,7 @@ class PackageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
 
     artifact: tuple[ArtifactRow, ...]
     artifacts: Artifacts
-    rule: tuple[Rule, ...]
+    rule: tuple[PathRule, ...]
     compiler: CompilerRow
     library: tuple[LibraryRow, ...]
     commands: Commands

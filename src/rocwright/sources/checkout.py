@@ -19,7 +19,7 @@ from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -46,7 +46,7 @@ class Checkout(msgspec.Struct, frozen=True):
     tree: str
     submodules: tuple[PinnedSubmodule, ...]
     changed: bool
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptWork, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git, process
 from rocwright.system.git import Git
 
@@ -57,7 +57,7 @@ class HipifiedTree(msgspec.Struct, frozen=True):
     hip_clang: bool = False
     python: str | None = None
     cached: bool = False
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptWork, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _cleared(
     place: Path,
     watch: Watch,
     jobs: int,
-) -> tuple[Surveys, tuple[Kept, ...]]:
+) -> tuple[Surveys, tuple[KeptWork, ...]]:
     """See that the outputs overwrite nothing untracked, ignored files included."""
     ahead = repos.parallel(
         lambda node: look_ahead(node.git, surveys[node.path][1], afters[node.path].tip or ""), nodes, jobs

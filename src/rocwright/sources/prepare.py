@@ -20,7 +20,7 @@ from rocwright.sources.patch.files import Patch, read_patches
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import Head
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, Kept, Work
+from rocwright.sources.work.aside import REFUSE, KeptWork, Work
 from rocwright.system.git import Git
 from rocwright.system.structs import ready_for_threads
 
@@ -36,7 +36,7 @@ class Prepared(msgspec.Struct, frozen=True):
     hipified: HipifiedTree | None
     patched: PatchedTree | None
     outcome: Outcome
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptWork, ...]
 
 
 class FamilyFailed(RocwrightError):

@@ -23,7 +23,7 @@ from rocwright.system.files import atomic_write
 from rocwright.system.http_send import Passing, Refused, Sender, shown
 from rocwright.system.remote import PAUSES_S
 
-__all__ = ["Answer", "NoRanges", "Part", "Refused", "Web"]
+__all__ = ["FileRange", "NoRanges", "Refused", "Response", "Web"]
 
 _T = TypeVar("_T")
 _CHUNK = 1 << 18
@@ -38,7 +38,7 @@ class NoRanges(Unreachable):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What a server sent: `url` is where it came from in the end, header names are in lower case."""
 
     url: str
@@ -53,7 +53,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Part:
+class FileRange:
     """Bytes of a file from `start` on, and how long all of it is."""
 
     data: bytes
@@ -93,7 +93,7 @@ class Web:
         """The address without login and fragment; the login is kept for that server, and never shown."""
         return self._sender.enter(url)
 
-    def get(self, url: str, *, limit: int, accept: str = "*/*", packed: bool = False) -> Answer:
+    def get(self, url: str, *, limit: int, accept: str = "*/*", packed: bool = False) -> Response:
         """The content of an address, at most `limit` bytes; `packed` lets the server compress it.
 
         Raises `Unreachable` when it cannot be had (`Refused` with the server's status), `InvalidInput` when
@@ -114,7 +114,7 @@ class Web:
                 raise
         return self.part(url, "0-0", most_whole=0).total
 
-    def part(self, url: str, wanted: str, *, most_whole: int, into: Path | None = None) -> Part:
+    def part(self, url: str, wanted: str, *, most_whole: int, into: Path | None = None) -> FileRange:
         """A part of a file: `wanted` is `first-last`, or `-length` for its end.
 
         A server that ignores the wish sends the whole file: it is written to `into`, and the part is empty.
@@ -126,12 +126,12 @@ class Web:
         answer = self._tried("GET", url, headers, length, most_whole=most_whole, into=into)
         if answer.status != 206:
             size = len(answer.body) if into is None else into.stat().st_size
-            return Part(answer.body, 0, size)
+            return FileRange(answer.body, 0, size)
         found = _RANGE.fullmatch(answer.headers.get("content-range", ""))
         where = shown(url)
         if found is None or len(answer.body) != int(found["last"]) - int(found["first"]) + 1:
             raise Unreachable(f"{where} sent another part of the file than was asked for", where=where)
-        return Part(answer.body, int(found["first"]), int(found["total"]))
+        return FileRange(answer.body, int(found["first"]), int(found["total"]))
 
     def save(self, url: str, path: Path, *, sha256: str | None = None) -> str:
         """Download a file to `path`, which is there whole or not at all; returns its hex sha256.
@@ -165,14 +165,14 @@ class Web:
         *,
         most_whole: int | None = None,
         into: Path | None = None,
-    ) -> Answer:
-        def act() -> Answer:
+    ) -> Response:
+        def act() -> Response:
             with self._sender.answered(method, url, headers) as (where, response):
                 said = {name.lower(): value for name, value in response.getheaders()}
                 if into is not None and response.status == 200:
                     with atomic_write(into) as stream:
                         stream.writelines(self._pieces(response))
-                    return Answer(where, response.status, said)
+                    return Response(where, response.status, said)
                 most = limit
                 if most_whole is not None and response.status == 200:
                     most = most_whole
@@ -186,7 +186,7 @@ class Web:
                     raise _too_large(where, most)
                 pieces = self._pieces(response, end=time.monotonic() + self._deadline)
                 body = _unpacked(pieces, said.get("content-encoding", ""), most, where)
-                return Answer(where, response.status, said, body)
+                return Response(where, response.status, said, body)
 
         return self._again(act, url)
 

@@ -13,7 +13,7 @@ from one_build import run_build
 from rocwright.build.decide.family import plan_family
 from rocwright.build.decide.recipe import recipes
 from rocwright.build.decide.tree import read_tree
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import Rocm
 from rocwright.system import venv
 
@@ -54,7 +54,7 @@ def checkout(root: Path) -> Path:
 
 def test_scikit_build_core_packs_the_module_that_git_ignores(tmp_path: Path) -> None:
     root = checkout(tmp_path / "pytorch")
-    wanted = Wanted(sources={"torch": str(root)}, platform="linux", targets=("gfx942",))
+    wanted = BuildRequest(sources={"torch": str(root)}, platform="linux", targets=("gfx942",))
     rocm = Rocm("7.10.0", "/sdk", "/sdk/bin", "/sdk/lib/cmake", libraries=("amdhip64",))
     trees = {"torch": read_tree(recipes().get("torch"), root)}
     (plan,) = plan_family(wanted, rocm, recipes(), trees, caller={}, jobs=1).builds

@@ -17,7 +17,7 @@ from rocwright.cli import main
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.records.plans import record_plan
-from rocwright.pipeline.records.values import Output, Record
+from rocwright.pipeline.records.values import CellOutput, Record
 from rocwright.pipeline.records.written import write_record
 from rocwright.store.objects.local import LocalStore
 
@@ -39,7 +39,7 @@ def told(cell: Cell, number: int) -> Record:
     value = msgspec.Raw(msgspec.json.encode(values.get(cell.kind, {})))
     chance = random.Random(number)
     seconds = round(chance.uniform(2, 20) * (60 if cell.kind == "build-torch" else 1), 1)
-    output = Output(f"dist/{cell.kind}", "key", "0" * 64, chance.randrange(1 << 20, 1 << 29))
+    output = CellOutput(f"dist/{cell.kind}", "key", "0" * 64, chance.randrange(1 << 20, 1 << 29))
     return Record(1, cell.id, "1" * 64, "done", value, (output,), cell.kind, seconds, f"node{number % 3}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.check.run import Asked, gather_paths
+from rocwright.check.run import CheckRequest, gather_paths
 from rocwright.pipeline.check_set import serve_files
 from rocwright.system.venv import pip_command, uv_command
 from rocwright.wheel.reversion.plan import plan_reversion
@@ -79,7 +79,7 @@ def test_every_other_byte_is_the_same(candidate: Path, release: Path) -> None:
 
 def test_the_wheel_contract_finds_what_it_found_before(candidate: Path, release: Path) -> None:
     found = [
-        {(one.rule, one.severity) for one in gather_paths(Asked((path,))).judged().findings}
+        {(one.rule, one.severity) for one in gather_paths(CheckRequest((path,))).judged().findings}
         for path in (candidate, release)
     ]
     assert found[0] == found[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.family import _install_wheels
 from rocwright.build.order import Order
 from rocwright.build.rocm.place import RocmPlace
@@ -31,7 +31,9 @@ def wheel(directory: Path, name: str, content: str) -> str:
 
 
 def test_where_no_wheel_was_made_there_is_nothing_to_say(tmp_path: Path) -> None:
-    order = Order(RocmPlace("environment"), Wanted({}, "linux", ()), str(tmp_path / "out"), str(tmp_path))
+    order = Order(
+        RocmPlace("environment"), BuildRequest({}, "linux", ()), str(tmp_path / "out"), str(tmp_path)
+    )
     said: list[str] = []
     editable = BuiltWheel("torch", "1.0", str(tmp_path), "", 0, 0, 0, 0)
     _install_wheels(
@@ -48,7 +50,7 @@ def test_split_wheels_of_the_same_version_are_both_replaced(
     target = venv.create(tmp_path / "env")
     order = Order(
         place=RocmPlace("environment", str(target.root)),
-        wanted=Wanted(sources={}, platform="linux", targets=("gfx942",)),
+        wanted=BuildRequest(sources={}, platform="linux", targets=("gfx942",)),
         output_dir=str(tmp_path / "out"),
         work_dir=str(tmp_path / "work"),
     )

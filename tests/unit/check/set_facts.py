@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts, Headers, Member
+from rocwright.check.facts import CodeFile, ElfFacts, Facts, Headers, KpackFacts, Member
 from rocwright.check.install.facts import Installation
 from rocwright.check.report import Report
 from rocwright.check.rules import SET_RULES
@@ -30,7 +30,7 @@ def wheel(
     size: int = 1000,
     unreadable: str | None = None,
     elf: Sequence[ElfFacts] = (),
-    archives: Sequence[Archive] = (),
+    archives: Sequence[KpackFacts] = (),
     code: Sequence[CodeFile] = (),
 ) -> Facts:
     sizes = members if isinstance(members, Mapping) else dict.fromkeys(members, 10)

@@ -6,11 +6,11 @@ import pytest
 from packaging.requirements import Requirement
 from set_facts import sdist, wheel
 
-from rocwright.check.environments import Environment, environments_of, may_meet
+from rocwright.check.environments import PythonPlatform, environments_of, may_meet
 
-LINUX = Environment("cp311", "cp311", "linux_x86_64")
-WINDOWS = Environment("cp311", "cp311", "win_amd64")
-UNLOCKED = Environment("cp313", "cp313t", "linux_x86_64")
+LINUX = PythonPlatform("cp311", "cp311", "linux_x86_64")
+WINDOWS = PythonPlatform("cp311", "cp311", "win_amd64")
+UNLOCKED = PythonPlatform("cp313", "cp313t", "linux_x86_64")
 
 
 def environments(*tags: str) -> list[str]:

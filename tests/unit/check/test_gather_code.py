@@ -17,7 +17,7 @@ from kpack_cases import code, with_plain_archive, write_archive
 
 from oracle.fat_library import build_library, bundle, ccob
 from rocwright.binary.view import Mapped
-from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts, WrongCode
+from rocwright.check.facts import CodeFile, ElfFacts, Facts, KpackFacts, WrongCode
 from rocwright.check.gather import gather, members, skim
 from rocwright.check.gather.look import Found, Look
 from rocwright.check.gather.skim import PIECE, Skim
@@ -401,7 +401,7 @@ def test_an_archive(size: int, stored: bool, tmp_path: Path, monkeypatch: pytest
     assert (len(data) > members.WHOLE) == (size > 1000)
     kernels = frozenset(f"lib/{number}.so" for number in range(7))
     facts = gathered(tmp_path, name, data, stored=stored)
-    assert facts.archives == (Archive(name, kernels, frozenset({"gfx906"})),)
+    assert facts.archives == (KpackFacts(name, kernels, frozenset({"gfx906"})),)
     assert facts.code == facts.elf == ()
     data = archive_of(tmp_path, ["gfx906"] * 5 + ["gfx1100", "gfx906"], size)
     [found] = gathered(tmp_path, name, data, stored=stored).archives
@@ -414,7 +414,7 @@ def test_an_archive_without_compression(tmp_path: Path) -> None:
     objects = {("a", 0): code("gfx906"), ("b", 0): code("gfx942")}
     with_plain_archive(tmp_path / "x.kpack", "gfx942", objects)
     [found] = gathered(tmp_path, "demo/x.kpack", (tmp_path / "x.kpack").read_bytes()).archives
-    assert found == Archive(
+    assert found == KpackFacts(
         "demo/x.kpack",
         frozenset({"a", "b"}),
         frozenset({"gfx942"}),

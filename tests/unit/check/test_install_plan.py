@@ -9,15 +9,15 @@ from packaging.specifiers import SpecifierSet
 from set_facts import LINUX, contract, sdist, wheel
 
 from rocwright.check.context import Context
-from rocwright.check.environments import Environment
+from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts
 from rocwright.check.install.plan import InstallPlan, StandIn, plan_install, version_for
 from rocwright.check.install.prove import interpreter_of, this_environment, too_new
 
-HERE = Environment("cp311", "cp311", "linux_x86_64")
+HERE = PythonPlatform("cp311", "cp311", "linux_x86_64")
 
 
-def plan(*files: Facts, where: Environment = HERE) -> InstallPlan:
+def plan(*files: Facts, where: PythonPlatform = HERE) -> InstallPlan:
     return plan_install(Context(contract(), files=files), where)
 
 
@@ -135,7 +135,7 @@ def test_specifiers_that_nothing_satisfies() -> None:
 
 def test_interpreters_are_those_that_are_there() -> None:
     assert interpreter_of(this_environment()) is not None
-    assert interpreter_of(Environment("cp399", "cp399", "linux_x86_64")) is None
+    assert interpreter_of(PythonPlatform("cp399", "cp399", "linux_x86_64")) is None
 
 
 def test_a_name_on_path_that_does_not_start_is_no_interpreter(tmp_path: Any, monkeypatch: Any) -> None:
@@ -144,11 +144,11 @@ def test_a_name_on_path_that_does_not_start_is_no_interpreter(tmp_path: Any, mon
     program = tmp_path / "python3.98"
     program.write_text("#!/bin/sh\necho 'python3.98: command not found' >&2\nexit 127\n")
     program.chmod(0o755)
-    assert interpreter_of(Environment("cp398", "cp398", "linux_x86_64")) is None
+    assert interpreter_of(PythonPlatform("cp398", "cp398", "linux_x86_64")) is None
     program.write_text("#!/bin/sh\necho cp397\n")
-    assert interpreter_of(Environment("cp398", "cp398", "linux_x86_64")) is None
+    assert interpreter_of(PythonPlatform("cp398", "cp398", "linux_x86_64")) is None
     program.write_text("#!/bin/sh\necho cp398\n")
-    assert interpreter_of(Environment("cp398", "cp398", "linux_x86_64")) == program
+    assert interpreter_of(PythonPlatform("cp398", "cp398", "linux_x86_64")) == program
 
 
 def test_a_wheel_for_a_newer_c_library_is_known() -> None:

@@ -6,7 +6,7 @@ import pytest
 from facts_by_hand import CONTRACT, dll, elf, members, said, wheel
 
 from rocwright.check.context import Context, Request
-from rocwright.check.facts import Archive, CodeFile, Facts, PeFacts, WrongCode
+from rocwright.check.facts import CodeFile, Facts, KpackFacts, PeFacts, WrongCode
 from rocwright.check.rules.device import RULES
 
 HOST = ("device-gfx942", "device-gfx1100", "device-all")
@@ -44,7 +44,7 @@ def test_features_answer_for_the_base_target() -> None:
 
 
 def test_archives_in_a_wheel_that_was_merged_for_a_family_count() -> None:
-    archive = Archive("torch/.kpack/torch_gfx942.kpack", targets=frozenset({"gfx942"}))
+    archive = KpackFacts("torch/.kpack/torch_gfx942.kpack", targets=frozenset({"gfx942"}))
     merged = wheel("torch", elf("torch/lib/libtorch_hip.so"), archives=(archive,))
     assert asked("device-missing", merged, "gfx942") == []
     assert asked("device-extra", merged, "gfx1100") != []
@@ -61,7 +61,7 @@ def test_a_torch_without_any_code_unless_device_wheels_bring_it() -> None:
 
 def test_code_that_is_not_what_its_container_says() -> None:
     wrong = (WrongCode("gfx942", "its header says gfx90a"),)
-    archive = Archive("torch/.kpack/x_gfx942.kpack", targets=frozenset({"gfx942"}), wrong_code=wrong)
+    archive = KpackFacts("torch/.kpack/x_gfx942.kpack", targets=frozenset({"gfx942"}), wrong_code=wrong)
     file = CodeFile("torch/k_gfx942.hsaco", said="gfx942", machine="gfx90a", wrong="its header says gfx90a")
     good = CodeFile("torch/k_gfx90a.hsaco", said="gfx90a", machine="gfx90a")
     facts = wheel("torch", elf("torch/a.so", wrong_code=wrong), archives=(archive,), code=(file, good))
@@ -86,7 +86,7 @@ def test_device_code_that_cannot_be_read_and_whose_path_says_nothing() -> None:
 
 
 def part(
-    project: str, *code: CodeFile, archives: tuple[Archive, ...] = (), targets: tuple[str, ...] = ()
+    project: str, *code: CodeFile, archives: tuple[KpackFacts, ...] = (), targets: tuple[str, ...] = ()
 ) -> Facts:
     library = elf("x/lib/libMIOpenCK.so", targets=frozenset(targets))
     return wheel(project, library, code=code, archives=archives)
@@ -115,7 +115,7 @@ def part(
     ],
 )
 def test_a_device_wheel_serves_its_own_target_only(project: str, target: str, told: bool) -> None:
-    archive = Archive("x/.kpack/a.kpack", targets=frozenset({target}))
+    archive = KpackFacts("x/.kpack/a.kpack", targets=frozenset({target}))
     file = CodeFile("x/a.dat", said=target)
     for facts, member in (
         (part(project, file), "x/a.dat"),
@@ -153,7 +153,7 @@ def code_of_every_kind() -> Facts:
         PeFacts("torch/lib/c10.dll"),
         extras=HOST,
         code=(CodeFile("torch/a_gfx942.dat", said="gfx942"), CodeFile("torch/shared.dat")),
-        archives=(Archive("torch/.kpack/torch_gfx942.kpack", targets=frozenset({"gfx942"})),),
+        archives=(KpackFacts("torch/.kpack/torch_gfx942.kpack", targets=frozenset({"gfx942"})),),
     )
 
 
@@ -196,7 +196,7 @@ def test_a_device_wheel_is_no_host() -> None:
 
 
 def test_an_archive_that_cannot_be_read_is_told_with_the_reason() -> None:
-    broken = Archive("torch/.kpack/a.kpack", problem="a.kpack: its table lies outside the file")
-    assert said("kpack-readable", wheel("torch", archives=(broken, Archive("torch/.kpack/b.kpack")))) == [
+    broken = KpackFacts("torch/.kpack/a.kpack", problem="a.kpack: its table lies outside the file")
+    assert said("kpack-readable", wheel("torch", archives=(broken, KpackFacts("torch/.kpack/b.kpack")))) == [
         ("torch/.kpack/a.kpack", "a.kpack: its table lies outside the file")
     ]

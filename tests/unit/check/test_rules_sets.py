@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from set_facts import LINUX, PURE, found, sdist, set_report, split, wheel
 
-from rocwright.check.facts import Archive, ElfFacts, Facts
+from rocwright.check.facts import ElfFacts, Facts, KpackFacts
 from rocwright.check.install.facts import Installation
 
 CP312 = "cp312-cp312-linux_x86_64"
@@ -300,14 +300,16 @@ def test_a_package_that_is_not_split_needs_no_device_package() -> None:
 # Archives.
 
 
-def archive(target: str, *kernels: str, where: str = "_rocm/.kpack", problem: str | None = None) -> Archive:
-    return Archive(f"{where}/x_{target}.kpack", frozenset(kernels), frozenset({target}), problem=problem)
+def archive(
+    target: str, *kernels: str, where: str = "_rocm/.kpack", problem: str | None = None
+) -> KpackFacts:
+    return KpackFacts(f"{where}/x_{target}.kpack", frozenset(kernels), frozenset({target}), problem=problem)
 
 
 BLAS = split("_rocm/lib/libblas.so", "../.kpack/x_@GFXARCH@.kpack", kernel="lib/libblas.so")
 
 
-def split_set(elf: ElfFacts, *archives: Archive) -> list[Facts]:
+def split_set(elf: ElfFacts, *archives: KpackFacts) -> list[Facts]:
     host = wheel("rocm-sdk-libraries", "7", ANY_LINUX, elf=[elf], members=[elf.member])
     return [offering("gfx942"), host, device("gfx942", archives=archives)]
 

@@ -12,7 +12,7 @@ from set_facts import LINUX, contract, sdist, split, wheel
 
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable, PackageRow
-from rocwright.check.facts import Archive, CodeFile, ElfFacts, Facts
+from rocwright.check.facts import CodeFile, ElfFacts, Facts, KpackFacts
 from rocwright.check.report import Report
 from rocwright.check.rules import RULES
 from rocwright.check.run import check_paths, judge
@@ -110,7 +110,7 @@ def test_code_is_counted_wherever_it_is() -> None:
         "rocm-sdk-device-gfx90a",
         tag="py3-none-linux_x86_64",
         members={"a/.kpack/x_gfx90a.kpack": 500, "a/lib/k_gfx90a.co": 30, "a/lib/k.dat": 7},
-        archives=[Archive("a/.kpack/x_gfx90a.kpack", frozenset({"x"}), frozenset({"gfx90a"}))],
+        archives=[KpackFacts("a/.kpack/x_gfx90a.kpack", frozenset({"x"}), frozenset({"gfx90a"}))],
         code=[CodeFile("a/lib/k_gfx90a.co", "gfx90a", "gfx90a"), CodeFile("a/lib/k.dat")],
         elf=[ElfFacts("a/lib/x.so", code_sizes={"gfx90a": 4, "gfx942": 6}), split("s.so", "p", kernel="k")],
     )

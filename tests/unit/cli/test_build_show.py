@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.order import Order
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult
@@ -54,7 +54,7 @@ def built(project: str, name: str, **more: object) -> BuiltWheel:
 
 
 def order(output: str = "/my out") -> Order:
-    return Order(RocmPlace("own"), Wanted({}, "linux", ()), output, "/my out-work")
+    return Order(RocmPlace("own"), BuildRequest({}, "linux", ()), output, "/my out-work")
 
 
 def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:

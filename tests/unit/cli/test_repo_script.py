@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.cli.repo_script import Place
+from rocwright.cli.repo_script import CheckoutPlace
 from rocwright.errors import UsageError
 
 BESIDE = Path("/scripts")
@@ -15,12 +15,20 @@ BESIDE = Path("/scripts")
 @pytest.mark.parametrize(
     ("place", "expected", "said"),
     [
-        (Place(), "/scripts/pytorch", ""),
-        (Place(checkout_dir=Path("/b/torch")), "/b/torch", ""),
-        (Place(repo=Path("/b")), "/b/pytorch", "--repo is deprecated; give --checkout-dir /b/pytorch"),
-        (Place(repo=Path("/b"), repo_name="t"), "/b/t", "--repo is deprecated; give --checkout-dir /b/t"),
+        (CheckoutPlace(), "/scripts/pytorch", ""),
+        (CheckoutPlace(checkout_dir=Path("/b/torch")), "/b/torch", ""),
         (
-            Place(repo_name="src"),
+            CheckoutPlace(repo=Path("/b")),
+            "/b/pytorch",
+            "--repo is deprecated; give --checkout-dir /b/pytorch",
+        ),
+        (
+            CheckoutPlace(repo=Path("/b"), repo_name="t"),
+            "/b/t",
+            "--repo is deprecated; give --checkout-dir /b/t",
+        ),
+        (
+            CheckoutPlace(repo_name="src"),
             "/scripts/src",
             "--repo-name is deprecated; give --checkout-dir /scripts/src",
         ),
@@ -28,7 +36,7 @@ BESIDE = Path("/scripts")
     ids=["beside the script", "checkout-dir", "repo", "repo and repo-name", "repo-name"],
 )
 def test_a_checkout_goes_where_either_spelling_says(
-    place: Place, expected: str, said: str, capsys: pytest.CaptureFixture[str]
+    place: CheckoutPlace, expected: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert place.directory(BESIDE, "pytorch") == Path(expected)
     assert capsys.readouterr().err == (f"warning: {said}\n" if said else "")
@@ -37,11 +45,11 @@ def test_a_checkout_goes_where_either_spelling_says(
 @pytest.mark.parametrize(
     ("place", "older"),
     [
-        (Place(checkout_dir=Path("a"), repo=Path("b")), "--repo"),
-        (Place(checkout_dir=Path("a"), repo_name="b"), "--repo-name"),
+        (CheckoutPlace(checkout_dir=Path("a"), repo=Path("b")), "--repo"),
+        (CheckoutPlace(checkout_dir=Path("a"), repo_name="b"), "--repo-name"),
     ],
     ids=["repo", "repo-name"],
 )
-def test_both_spellings_at_once_are_refused(place: Place, older: str) -> None:
+def test_both_spellings_at_once_are_refused(place: CheckoutPlace, older: str) -> None:
     with pytest.raises(UsageError, match=f"--checkout-dir and {older} contradict each other"):
         place.directory(BESIDE, "pytorch")

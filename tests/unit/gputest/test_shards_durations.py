@@ -13,7 +13,7 @@ from rocwright.gputest.record import write_record
 from rocwright.gputest.shards.choose import shards_of
 from rocwright.gputest.shards.durations import (
     Durations,
-    Place,
+    TimingPlace,
     joined,
     load_durations,
     merge,
@@ -22,25 +22,25 @@ from rocwright.gputest.shards.durations import (
     place_of,
     write_durations,
 )
-from rocwright.gputest.shards.runs import Told, take
+from rocwright.gputest.shards.runs import PlaceFacts, take
 from rocwright.gputest.shards.upstream import upstream_times
 from rocwright.model.gpu import Families
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
 
-HERE = Place("gfx942", "2.9")
+HERE = TimingPlace("gfx942", "2.9")
 
 
 def case(node_id: str, seconds: float, verdict: Verdict = "passed", *, attempts: int = 1) -> CaseResult:
     return CaseResult(node_id, verdict, seconds, attempts=attempts)
 
 
-def recorded(place: Place, seconds: dict[str, float], held: Durations | None = None) -> Durations:
+def recorded(place: TimingPlace, seconds: dict[str, float], held: Durations | None = None) -> Durations:
     results = [case(test, each) for test, each in seconds.items()]
     return merge(held or Durations(), place, results, kept=5)
 
 
-def times(durations: Durations, place: Place = HERE) -> dict[str, float]:
+def times(durations: Durations, place: TimingPlace = HERE) -> dict[str, float]:
     found = durations.at(place)
     return {} if found is None else found.seconds()
 
@@ -105,9 +105,9 @@ def test_a_nightly_is_of_the_line_it_leads_to(version: str, minor: str) -> None:
 
 def test_features_of_a_target_make_no_other_gpu() -> None:
     ran = Ran("units", target="gfx90a:sramecc+:xnack-", torch="2.9.0", platform="windows")
-    assert place_of(ran) == Place("gfx90a", "2.9", "windows")
-    assert place_of(Ran("units", torch="2.9.0")) == Place("cpu", "2.9")
-    assert place_of(Ran("units", target="sm_90", torch="2.9.0")) == Place("sm_90", "2.9")
+    assert place_of(ran) == TimingPlace("gfx90a", "2.9", "windows")
+    assert place_of(Ran("units", torch="2.9.0")) == TimingPlace("cpu", "2.9")
+    assert place_of(Ran("units", target="sm_90", torch="2.9.0")) == TimingPlace("sm_90", "2.9")
 
 
 def test_a_run_without_a_version_of_torch_has_no_place() -> None:
@@ -119,7 +119,7 @@ def test_a_run_without_a_version_of_torch_has_no_place() -> None:
 
 
 def test_the_file_is_the_same_whatever_order_runs_of_two_gpus_came_in(tmp_path: Path) -> None:
-    other = Place("gfx1151", "2.9")
+    other = TimingPlace("gfx1151", "2.9")
     one = recorded(other, {"b.py::t": 2.0, "a.py::t": 1.0}, recorded(HERE, {"a.py::t": 3.0}))
     two = recorded(HERE, {"a.py::t": 3.0}, recorded(other, {"b.py::t": 2.0, "a.py::t": 1.0}))
     assert one.timed == two.timed
@@ -176,11 +176,11 @@ def test_records_are_taken_with_their_place_and_their_junit_files_are_not_taken_
     write_record(record({"a.py::T::t": 1.5}), tmp_path / "one")
     write_record(record({"a.py::T::t": 2.5}, target=""), tmp_path / "two")
     assert list((tmp_path / "one").rglob("*.xml"))
-    taken = take(Durations(), [tmp_path], Told(), kept=5)
+    taken = take(Durations(), [tmp_path], PlaceFacts(), kept=5)
     assert (taken.runs, taken.unread) == (2, ())
     assert times(taken.durations) == {"a.py::T::t": 1.5}
-    assert times(taken.durations, Place("cpu", "2.9")) == {"a.py::T::t": 2.5}
-    assert take(taken.durations, [tmp_path], Told(), kept=5).durations == taken.durations
+    assert times(taken.durations, TimingPlace("cpu", "2.9")) == {"a.py::T::t": 2.5}
+    assert take(taken.durations, [tmp_path], PlaceFacts(), kept=5).durations == taken.durations
 
 
 _JUNIT = """<testsuites><testsuite name="pytest" tests="1" failures="0" errors="0">
@@ -190,10 +190,10 @@ _JUNIT = """<testsuites><testsuite name="pytest" tests="1" failures="0" errors="
 def test_junit_files_need_to_be_told_where_they_are_from(tmp_path: Path) -> None:
     (tmp_path / "r.xml").write_text(_JUNIT)
     with pytest.raises(UsageError, match="on which GPU") as raised:
-        take(Durations(), [tmp_path], Told(), kept=5)
+        take(Durations(), [tmp_path], PlaceFacts(), kept=5)
     assert "--target gfx942" in str(raised.value)
-    taken = take(Durations(), [tmp_path], Told("gfx942", "2.9.0", "inductor"), kept=5)
-    place = Place("gfx942", "2.9", "linux", "inductor")
+    taken = take(Durations(), [tmp_path], PlaceFacts("gfx942", "2.9.0", "inductor"), kept=5)
+    place = TimingPlace("gfx942", "2.9", "linux", "inductor")
     assert times(taken.durations, place) == {"test_nn.py::TestNN::test_x": 2.5}
 
 
@@ -202,15 +202,15 @@ def test_a_broken_report_among_others_is_said_and_alone_is_an_error(tmp_path: Pa
     broken = tmp_path / "two" / "results.json"
     broken.parent.mkdir()
     broken.write_text('{"ran": {"suite"')
-    taken = take(Durations(), [tmp_path], Told(), kept=5)
+    taken = take(Durations(), [tmp_path], PlaceFacts(), kept=5)
     assert taken.runs == 1
     assert [str(broken) in line for line in taken.unread] == [True]
     with pytest.raises(InvalidInput, match="no record"):
-        take(Durations(), [broken], Told(), kept=5)
+        take(Durations(), [broken], PlaceFacts(), kept=5)
     with pytest.raises(InvalidInput, match="no run could be read"):
-        take(Durations(), [broken.parent], Told(), kept=5)
+        take(Durations(), [broken.parent], PlaceFacts(), kept=5)
     with pytest.raises(UsageError, match="does not exist"):
-        take(Durations(), [tmp_path / "three"], Told(), kept=5)
+        take(Durations(), [tmp_path / "three"], PlaceFacts(), kept=5)
 
 
 # ---- which times shards are made by ----
@@ -219,7 +219,7 @@ _FILES = ("a.py", "b.py")
 _TIMES = {"a.py::T::t": 3.0, "a.py::T::u": 1.0, "b.py::T::t": 4.0}
 
 
-def said(place: Place, durations: Durations | None) -> tuple[bool, str]:
+def said(place: TimingPlace, durations: Durations | None) -> tuple[bool, str]:
     sharded = shards_of(_FILES, 2, place=place, spread=0.10, durations=durations)
     return sharded.timed, sharded.said[0]
 
@@ -229,27 +229,27 @@ def test_times_of_the_same_place_are_taken() -> None:
 
 
 def test_times_of_another_gpu_never_are() -> None:
-    timed, what = said(Place("gfx1151", "2.9"), recorded(HERE, _TIMES))
+    timed, what = said(TimingPlace("gfx1151", "2.9"), recorded(HERE, _TIMES))
     assert not timed
     assert what == ("durations: none for gfx1151, torch 2.9, by the number of files (the file has gfx942)")
     assert said(HERE, None) == (False, "durations: none given, by the number of files")
 
 
 def test_times_of_another_configuration_are_not_taken_either() -> None:
-    assert not said(Place("gfx942", "2.9", "linux", "inductor"), recorded(HERE, _TIMES))[0]
+    assert not said(TimingPlace("gfx942", "2.9", "linux", "inductor"), recorded(HERE, _TIMES))[0]
 
 
 def test_the_nearest_torch_of_the_same_gpu_is_taken_and_said() -> None:
     held = Durations()
     for torch in ("2.4", "2.7", "2.11", "1.9"):
-        held = recorded(Place("gfx942", torch), _TIMES, held)
+        held = recorded(TimingPlace("gfx942", torch), _TIMES, held)
     # Numbers, not text: 2.11 is two away from 2.9, as 2.7 is, and newer.
     assert said(HERE, held) == (True, "durations: gfx942, torch 2.11 (none for gfx942, torch 2.9)")
 
 
 def test_the_same_platform_goes_before_a_nearer_torch() -> None:
-    held = recorded(Place("gfx942", "2.9", "windows"), _TIMES)
-    held = recorded(Place("gfx942", "2.6"), _TIMES, held)
+    held = recorded(TimingPlace("gfx942", "2.9", "windows"), _TIMES)
+    held = recorded(TimingPlace("gfx942", "2.6"), _TIMES, held)
     assert said(HERE, held)[1] == "durations: gfx942, torch 2.6 (none for gfx942, torch 2.9)"
 
 
@@ -289,8 +289,8 @@ def test_more_shards_than_tests_are_refused_or_made_fewer() -> None:
 
 def test_upstream_reads_seconds_by_module_and_class() -> None:
     held = recorded(HERE, {"d/test_a.py::T::t": 1.0, "d/test_a.py::T::u": 2.0, "d/test_a.py::f": 0.5})
-    held = recorded(Place("gfx942", "2.9", "linux", "inductor"), {"test_b.py::T::t": 7.0}, held)
-    held = recorded(Place("gfx1151", "2.9"), {"test_b.py::T::t": 99.0}, held)
+    held = recorded(TimingPlace("gfx942", "2.9", "linux", "inductor"), {"test_b.py::T::t": 7.0}, held)
+    held = recorded(TimingPlace("gfx1151", "2.9"), {"test_b.py::T::t": 99.0}, held)
     table, families = load_table("tests", SuiteTable), load_table("families", Families).families
     files, classes = upstream_times(held, "gfx942", "2.9", table, families)
     mi300 = "linux-noble-rocm-py3.12-mi300"

@@ -10,7 +10,7 @@ import pytest
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.gputest.report.expect import parse_expected
-from rocwright.gputest.shards.durations import Durations, Place, merge
+from rocwright.gputest.shards.durations import Durations, TimingPlace, merge
 from rocwright.gputest.shards.matrix import (
     config_names,
     find_row,
@@ -18,7 +18,7 @@ from rocwright.gputest.shards.matrix import (
     parse_counts,
     sharding_matrix,
 )
-from rocwright.gputest.shards.plan import Asked, SuitePlan, parse_places, parse_suites, plan_jobs
+from rocwright.gputest.shards.plan import ShardRequest, SuitePlan, parse_places, parse_suites, plan_jobs
 from rocwright.model.gpu import Families, InvalidTarget
 from rocwright.model.skips import SkipEntry, SkipWhere
 from rocwright.model.suites import ConfigRow, SuiteTable
@@ -37,7 +37,7 @@ def entry(name: str, **where: object) -> SkipEntry:
     return SkipEntry(name, ("test_nn.py::TestNN::x",), "skip", "broken", day, SkipWhere(**where))
 
 
-def planned(asked: Asked, *entries: SkipEntry, durations: Durations | None = None) -> SuitePlan:
+def planned(asked: ShardRequest, *entries: SkipEntry, durations: Durations | None = None) -> SuitePlan:
     return plan_jobs(asked, TABLE, FAMILIES, entries, durations, TODAY)
 
 
@@ -49,7 +49,7 @@ def ids(plan: SuitePlan) -> list[str]:
 
 
 def test_each_job_has_the_id_of_the_run_that_it_is() -> None:
-    plan = planned(Asked(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 2}))
+    plan = planned(ShardRequest(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 2}))
     assert ids(plan) == [
         "units-default-gfx942-1of2",
         "units-default-gfx942-2of2",
@@ -67,7 +67,7 @@ def test_each_job_has_the_id_of_the_run_that_it_is() -> None:
 
 
 def test_variables_are_those_of_the_child_and_paths_of_the_run_are_left_to_it() -> None:
-    gpu, cpu = planned(Asked(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 1})).jobs
+    gpu, cpu = planned(ShardRequest(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 1})).jobs
     assert gpu.environment == {
         "PYTORCH_TEST_WITH_ROCM": "1",
         "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda",
@@ -84,7 +84,7 @@ def test_entries_are_those_that_hold_for_the_target_and_torch() -> None:
         entry("old", torch="<2.9"),
         entry("windows", platforms=("windows",)),
     )
-    asked = Asked(("gfx942", "gfx1151"), "2.9", files=FILES, counts={"default": 1})
+    asked = ShardRequest(("gfx942", "gfx1151"), "2.9", files=FILES, counts={"default": 1})
     plan = planned(asked, *entries)
     assert [job.entries for job in plan.jobs] == [("everywhere", "mi300"), ("everywhere",)]
 
@@ -92,8 +92,10 @@ def test_entries_are_those_that_hold_for_the_target_and_torch() -> None:
 def test_shards_are_made_by_the_times_of_each_gpu() -> None:
     times = {"test_nn.py::A::t": 30.0, "test_nn.py::B::t": 30.0, "test_torch.py::C::t": 3.0}
     results = [CaseResult(test, "passed", seconds) for test, seconds in times.items()]
-    durations = merge(Durations(), Place("gfx942", "2.9"), results, kept=5)
-    asked = Asked(("gfx942", "gfx1151"), "2.9.1", files=FILES, counts={"default": 2}, durations=("d.json",))
+    durations = merge(Durations(), TimingPlace("gfx942", "2.9"), results, kept=5)
+    asked = ShardRequest(
+        ("gfx942", "gfx1151"), "2.9.1", files=FILES, counts={"default": 2}, durations=("d.json",)
+    )
     plan = planned(asked, durations=durations)
     known, unknown = plan.jobs[:2], plan.jobs[2:]
     assert [job.seconds for job in known] == [33.0, 30.0]
@@ -108,13 +110,13 @@ def test_shards_are_made_by_the_times_of_each_gpu() -> None:
 
 
 def test_no_job_has_nothing_to_run() -> None:
-    plan = planned(Asked(("gfx942",), "2.9", files=FILES))
+    plan = planned(ShardRequest(("gfx942",), "2.9", files=FILES))
     assert ids(plan) == ["units-default-gfx942-1of2", "units-default-gfx942-2of2"]
     assert "6 shards asked for, 2 made" in plan.notes[1]
 
 
 def test_the_full_suite_has_its_configurations_and_their_machines() -> None:
-    asked = Asked(
+    asked = ShardRequest(
         ("gfx942",),
         "2.9",
         suites=("smoke", "full"),
@@ -145,7 +147,7 @@ def test_the_full_suite_has_its_configurations_and_their_machines() -> None:
 
 
 def test_a_report_can_expect_what_the_plan_lists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planned(Asked(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 2}))
+    plan = planned(ShardRequest(("gfx942", "cpu"), "2.9", files=FILES, counts={"default": 2}))
     console.out_json(plan)
     (tmp_path / "plan.json").write_text(capsys.readouterr().out)
     expected = parse_expected([str(tmp_path / "plan.json")])
@@ -161,7 +163,7 @@ def test_families_become_their_targets_once_and_the_cpu_stands_last() -> None:
 def test_a_torch_for_cuda_is_not_told_that_it_is_one_for_rocm() -> None:
     assert parse_places(("sm_90", "gfx942"), FAMILIES) == ("gfx942", "sm_90")
     for suite in ("units", "full"):
-        job = planned(Asked(("sm_90",), "2.9", suites=(suite,), files=FILES)).jobs[0]
+        job = planned(ShardRequest(("sm_90",), "2.9", suites=(suite,), files=FILES)).jobs[0]
         assert "PYTORCH_TEST_WITH_ROCM" not in job.environment
         assert job.environment["PYTORCH_TESTING_DEVICE_ONLY_FOR"] == "cuda"
 
@@ -183,12 +185,12 @@ def test_a_plan_for_nothing_is_refused() -> None:
 @pytest.mark.parametrize("fields", [{"torch": "two"}, {"torch": "2.9", "python": "py312"}])
 def test_a_version_that_is_none_is_refused(fields: dict[str, str]) -> None:
     with pytest.raises(InvalidVersion, match="is no version of"):
-        planned(Asked(("gfx942",), files=FILES, **fields))
+        planned(ShardRequest(("gfx942",), files=FILES, **fields))
 
 
 def test_a_configuration_that_upstream_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="'mine' is no test configuration"):
-        planned(Asked(("gfx942",), "2.9", suites=("full",), configs=("mine",), counts={"mine": 2}))
+        planned(ShardRequest(("gfx942",), "2.9", suites=("full",), configs=("mine",), counts={"mine": 2}))
 
 
 # ---- the matrix ----

@@ -10,7 +10,7 @@ import pytest
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.isolate.run import run_isolated
 from rocwright.gputest.shards.choose import shards_of
-from rocwright.gputest.shards.durations import Durations, Place, merge
+from rocwright.gputest.shards.durations import Durations, TimingPlace, merge
 from rocwright.model.testing import CaseResult
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ class TestNew:
 def test_function(): pass
 def test_function_2(): pass
 """
-PLACE = Place("cpu", "2.9")
+PLACE = TimingPlace("cpu", "2.9")
 
 
 def ran(root: Path, files: tuple[str, ...], **given: tuple[str, ...] | None) -> list[str]:

@@ -20,7 +20,7 @@ from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.tell import Teller, counts
 from rocwright.gputest.upstream.calls import Full, build_environment, call_environment, plan_calls
 from rocwright.gputest.upstream.checkout import Checkout
-from rocwright.gputest.upstream.watch import Told, Watch, read_said
+from rocwright.gputest.upstream.watch import RunTestOutcome, Watch, read_said
 from rocwright.gputest.verdict import exit_status
 from rocwright.model.skips import SkipEntry, SkipWhere
 from rocwright.model.suites import SuiteTable
@@ -49,7 +49,7 @@ def test_failures_are_read_from_what_it_says() -> None:
         "  a test failed!",
         "compilation failed!",
     ]
-    assert read_said(lines) == Told(
+    assert read_said(lines) == RunTestOutcome(
         (("test_nn", ""), ("inductor/test_torchinductor", "SIGSEGV"), ("test_ops", "SIGABRT")),
         ("test_nn.py::TestNN::test_a", "test_nn.py::f"),
         ("test_nn.py::TestNN::test_b[x::y]",),

@@ -16,7 +16,7 @@ import pytest
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.install.act import missing_tool
 from rocwright.check.report import Report
-from rocwright.check.run import Asked
+from rocwright.check.run import CheckRequest
 from rocwright.pipeline.check_set import check_set, serve_files
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def sdist(folder: Path, name: str, headers: str, files: Mapping[str, str]) -> Pa
 
 def check(folder: Path, tmp_path: Path, *, closed: bool = True) -> Report:
     work = tmp_path / "work"
-    asked = Asked((folder,), closed=closed, contract=CONTRACT)
+    asked = CheckRequest((folder,), closed=closed, contract=CONTRACT)
     report = check_set(asked, install=True, work_dir=work, log=tmp_path / "log.txt")
     assert list(work.iterdir()) == []
     return report
@@ -208,7 +208,7 @@ def test_bad_files_are_findings_and_nothing_is_installed(folder: Path, tmp_path:
 
 
 def test_a_folder_without_wheels_is_not_installed(folder: Path, tmp_path: Path) -> None:
-    report = check_set(Asked((folder,), contract=CONTRACT), install=True, work_dir=tmp_path / "work")
+    report = check_set(CheckRequest((folder,), contract=CONTRACT), install=True, work_dir=tmp_path / "work")
     assert [rule for rule, _ in causes(report)] == ["empty-folder"]
 
 

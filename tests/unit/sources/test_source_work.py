@@ -16,7 +16,7 @@ from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Head
-from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system.git import Git
 
 # Many processes, or many megabytes: `make real` and CI run them.
@@ -28,7 +28,7 @@ FMT, NEST, INNER = "third_party/fmt lib", "third_party/nest", "third_party/nest/
 KEPT = "Work in progress, kept by rocwright"
 
 
-def aside(place: Path, work: Work) -> tuple[Kept, ...]:
+def aside(place: Path, work: Work) -> tuple[KeptWork, ...]:
     return set_aside(whole.survey_tree(Node(Git(place / ".git", place), "", "", ""), jobs=1), work, place)
 
 
@@ -345,6 +345,6 @@ def test_the_branch_is_there_before_files_go(pristine: Path) -> None:
 
 
 def test_much_work_is_told_in_short() -> None:
-    kept = Kept("", "kept", "mine", "1" * 40, tuple(f"changed: {n}" for n in range(12)))
+    kept = KeptWork("", "kept", "mine", "1" * 40, tuple(f"changed: {n}" for n in range(12)))
     assert kept.said().startswith("kept on branch mine: changed: 0; changed: 1; ")
     assert kept.said().endswith("; changed: 9; and 2 more")

@@ -6,16 +6,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
-from rocwright.store.adopt.grouping import Asking, Found, Needs, grow, roots
+from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
 from rocwright.store.adopt.labels import date_of, label_of, label_order
-from rocwright.store.adopt.offered import Catalogue, Gathered, Link
-from rocwright.store.adopt.select import Wanted, select
+from rocwright.store.adopt.offered import Catalogue, Link, OfferedFiles
+from rocwright.store.adopt.select import SetChoice, select
 
 LINUX = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.12"}
 
 
 def catalogue(*names: str, yanked: Sequence[str] = (), listing: bool = True) -> Catalogue:
-    gathered = Gathered()
+    gathered = OfferedFiles()
     gathered.add(
         Link(name, f"https://x.example/{name}", yanked="bad" if name in yanked else None)
         for name in (one if one.endswith(".gz") else f"{one}-py3-none-linux_x86_64.whl" for one in names)
@@ -31,7 +31,7 @@ def grown(
     requires: Mapping[str, Sequence[str]],
     *,
     companions: Sequence[str] = (),
-) -> Found:
+) -> OfferedSet:
     """The whole set, with METADATA given as `torch 2.0` → lines; extras are those that markers name."""
     needs = {}
     for node, lines in requires.items():
@@ -96,7 +96,7 @@ def test_two_torch_of_one_day_have_extensions_of_their_own() -> None:
         "torchvision 0.24+rocm7.1": ["torch==2.9+rocm7.1"],
         "torchvision 0.25+rocm7.1": ["torch==2.10+rocm7.1"],
     }
-    assert grown(("torch", "2.9+rocm7.1"), index, requires) == Found(
+    assert grown(("torch", "2.9+rocm7.1"), index, requires) == OfferedSet(
         ("torch", "2.9+rocm7.1"),
         "7.1",
         {"rocm": "7.1", "torch": "2.9+rocm7.1", "torchvision": "0.24+rocm7.1", "triton": "3.4+rocm7.1"},
@@ -238,7 +238,7 @@ def names(index: Catalogue, project: str) -> list[str]:
 
 
 def test_platform_python_and_withdrawal_leave_files_out() -> None:
-    gathered = Gathered()
+    gathered = OfferedFiles()
     wheels = (
         "torch-1-cp311-cp311-linux_x86_64.whl",
         "torch-1-cp312-cp312-manylinux_2_28_x86_64.whl",
@@ -250,10 +250,15 @@ def test_platform_python_and_withdrawal_leave_files_out() -> None:
     gathered.add(Link(name, "u", yanked="bad" if "cp311" in name else None) for name in wheels)
     index = Catalogue(gathered.by_project())
     assert {parse_wheel_filename(name)[1] for name in wheels if name.endswith(".whl")} != set()
-    assert names(select(index, Wanted()), "torch") == [wheels[1], wheels[4], wheels[5]]
-    assert names(select(index, Wanted(version="1")), "torch") == [wheels[0], wheels[1], wheels[4], wheels[5]]
-    assert names(select(index, Wanted(platform="windows")), "torch") == [wheels[2], wheels[4], wheels[5]]
-    assert names(select(index, Wanted(version="1", pythons=("3.11",))), "torch") == [
+    assert names(select(index, SetChoice()), "torch") == [wheels[1], wheels[4], wheels[5]]
+    assert names(select(index, SetChoice(version="1")), "torch") == [
+        wheels[0],
+        wheels[1],
+        wheels[4],
+        wheels[5],
+    ]
+    assert names(select(index, SetChoice(platform="windows")), "torch") == [wheels[2], wheels[4], wheels[5]]
+    assert names(select(index, SetChoice(version="1", pythons=("3.11",))), "torch") == [
         wheels[0],
         wheels[4],
         wheels[5],
@@ -263,16 +268,16 @@ def test_platform_python_and_withdrawal_leave_files_out() -> None:
 @pytest.mark.parametrize(
     ("wanted", "meant"),
     [
-        (Wanted(), True),
-        (Wanted(version="2.10"), True),
-        (Wanted(version="2.10.0+rocm7.12.0a20260430"), True),
-        (Wanted(version="2.9"), False),
-        (Wanted(date="20260430"), True),
-        (Wanted(date="2026-04-30"), True),
-        (Wanted(date="20260429"), False),
-        (Wanted(rocm_version="7.12.0a20260430"), True),
-        (Wanted(rocm_version="7.12.0"), False),
+        (SetChoice(), True),
+        (SetChoice(version="2.10"), True),
+        (SetChoice(version="2.10.0+rocm7.12.0a20260430"), True),
+        (SetChoice(version="2.9"), False),
+        (SetChoice(date="20260430"), True),
+        (SetChoice(date="2026-04-30"), True),
+        (SetChoice(date="20260429"), False),
+        (SetChoice(rocm_version="7.12.0a20260430"), True),
+        (SetChoice(rocm_version="7.12.0"), False),
     ],
 )
-def test_which_set_is_meant(wanted: Wanted, meant: bool) -> None:
+def test_which_set_is_meant(wanted: SetChoice, meant: bool) -> None:
     assert wanted.is_meant(("torch", "2.10.0+rocm7.12.0a20260430")) is meant

@@ -6,7 +6,7 @@ import pytest
 
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.store.adopt.locations import recordable
-from rocwright.store.adopt.offered import Gathered, Link
+from rocwright.store.adopt.offered import Link, OfferedFiles
 from rocwright.store.adopt.pages import parse_page
 from rocwright.system.http import Web
 
@@ -131,7 +131,7 @@ def test_what_is_no_page(text: str, what: str) -> None:
 
 
 def test_names_that_no_store_can_take_are_left_out() -> None:
-    gathered = Gathered()
+    gathered = OfferedFiles()
     gathered.add(
         Link(name, f"https://x.example/{name}")
         for name in (

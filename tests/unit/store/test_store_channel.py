@@ -22,7 +22,7 @@ from rocwright.errors import (
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store.channel.history import history_of
 from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
-from rocwright.store.channel.log import Event, State, append, fold, mark_shown, read_log, read_state
+from rocwright.store.channel.log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
 from rocwright.store.channel.order import current_of
 from rocwright.store.channel.publish import list_set, write_view
 from rocwright.store.channel.withdraw import repair, rollback, withdraw
@@ -94,7 +94,7 @@ def page(store: LocalStore, project: str = "torch") -> str:
     return store.read(f"{PREFIX}{project}/index.html").decode()
 
 
-def back(store: LocalStore, to: str | None = None, max_age: float = 0.0) -> State:
+def back(store: LocalStore, to: str | None = None, max_age: float = 0.0) -> ChannelState:
     return rollback(store, PREFIX, to=to, reason="it is <bad>", at=AT, max_age=max_age)
 
 

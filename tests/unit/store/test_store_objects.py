@@ -15,7 +15,7 @@ import pytest
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, NoSpace
 from rocwright.store import layout
-from rocwright.store.objects.headers import Headers, headers_for
+from rocwright.store.objects.headers import ObjectHeaders, headers_for
 from rocwright.store.objects.local import LocalStore
 from rocwright.system import files
 
@@ -353,4 +353,4 @@ SIMPLE = "application/vnd.pypi.simple.v1+json"
     ],
 )
 def test_what_clients_are_told(key: str, content_type: str, cache_control: str) -> None:
-    assert headers_for(key, 60) == Headers(content_type, cache_control)
+    assert headers_for(key, 60) == ObjectHeaders(content_type, cache_control)

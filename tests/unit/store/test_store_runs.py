@@ -19,7 +19,7 @@ from rocwright.model.channels import Runs
 from rocwright.store.layout import check_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool.describe import describe_files
-from rocwright.store.runs.artifacts import Wanted, choose, words
+from rocwright.store.runs.artifacts import ArtifactChoice, choose, words
 from rocwright.store.runs.download import download
 from rocwright.store.runs.find import find_artifacts
 from rocwright.store.runs.github import successful_runs
@@ -255,24 +255,24 @@ NONE = ["index.html", "base_lib_generic.tar.xz.sha256sum", "nothing.tar.xz"]
 @pytest.mark.parametrize(
     ("files", "wanted", "chosen"),
     [
-        (LEGACY, Wanted(), {0, 1, 2}),
-        (LEGACY, Wanted(families=("gfx110X-all",)), {0, 2}),
-        (LEGACY, Wanted(families=("GFX110x-ALL",)), {0, 2}),
-        (SPLIT, Wanted(families=("GFX120x-all",), targets=("GFX1201",)), {0, 1, 5}),
+        (LEGACY, ArtifactChoice(), {0, 1, 2}),
+        (LEGACY, ArtifactChoice(families=("gfx110X-all",)), {0, 2}),
+        (LEGACY, ArtifactChoice(families=("GFX110x-ALL",)), {0, 2}),
+        (SPLIT, ArtifactChoice(families=("GFX120x-all",), targets=("GFX1201",)), {0, 1, 5}),
         # A group with a suffix has the artifacts of its family.
-        (LEGACY, Wanted(families=("gfx94X-dcgpu-asan",)), {0, 1}),
+        (LEGACY, ArtifactChoice(families=("gfx94X-dcgpu-asan",)), {0, 1}),
         # Of a family that was not split, a target comes with the rest of it.
-        (LEGACY, Wanted(families=("gfx94X-dcgpu",), targets=("gfx942",)), {0, 1}),
-        (SPLIT, Wanted(families=("gfx120X-all",)), {0, 1, 4, 5}),
-        (SPLIT, Wanted(families=("gfx942",)), {0, 1, 2, 3}),
-        (SPLIT, Wanted(families=("gfx120X-all",), targets=("gfx1201",)), {0, 1, 5}),
-        (SPLIT, Wanted(families=("gfx94X-dcgpu",), targets=("gfx942", "gfx1100")), {0, 1, 2, 3, 6}),
-        (SPLIT, Wanted(targets=("gfx942:xnack+",)), {0, 1, 3}),
-        (SPLIT, Wanted(families=("gfx110X-all",), exclude=("blas_dbg",), include=("blas",)), {1}),
-        (SPLIT, Wanted(include=("*_dbg_*",)), {6}),
+        (LEGACY, ArtifactChoice(families=("gfx94X-dcgpu",), targets=("gfx942",)), {0, 1}),
+        (SPLIT, ArtifactChoice(families=("gfx120X-all",)), {0, 1, 4, 5}),
+        (SPLIT, ArtifactChoice(families=("gfx942",)), {0, 1, 2, 3}),
+        (SPLIT, ArtifactChoice(families=("gfx120X-all",), targets=("gfx1201",)), {0, 1, 5}),
+        (SPLIT, ArtifactChoice(families=("gfx94X-dcgpu",), targets=("gfx942", "gfx1100")), {0, 1, 2, 3, 6}),
+        (SPLIT, ArtifactChoice(targets=("gfx942:xnack+",)), {0, 1, 3}),
+        (SPLIT, ArtifactChoice(families=("gfx110X-all",), exclude=("blas_dbg",), include=("blas",)), {1}),
+        (SPLIT, ArtifactChoice(include=("*_dbg_*",)), {6}),
     ],
 )
-def test_which_artifacts_are_fetched(files: list[str], wanted: Wanted, chosen: set[int]) -> None:
+def test_which_artifacts_are_fetched(files: list[str], wanted: ArtifactChoice, chosen: set[int]) -> None:
     found = choose([*files, *NONE], wanted, FAMILIES)
     assert {one.file for one in found} == {files[number] for number in chosen}
 
@@ -280,20 +280,24 @@ def test_which_artifacts_are_fetched(files: list[str], wanted: Wanted, chosen: s
 @pytest.mark.parametrize(
     ("files", "wanted", "message"),
     [
-        (NONE, Wanted(), "no artifacts"),
-        (LEGACY, Wanted(families=("gfx120X-all", "gfx94X-dcgpu")), "no artifacts for gfx120X-all\n"),
-        (SPLIT, Wanted(targets=("gfx942", "gfx90a")), "no artifacts for gfx90a"),
-        (["base_lib_generic.tar.xz"], Wanted(families=("gfx94X-dcgpu",)), "no artifacts for gfx94X-dcgpu"),
-        (SPLIT, Wanted(include=("fft",)), "has such a name"),
+        (NONE, ArtifactChoice(), "no artifacts"),
+        (LEGACY, ArtifactChoice(families=("gfx120X-all", "gfx94X-dcgpu")), "no artifacts for gfx120X-all\n"),
+        (SPLIT, ArtifactChoice(targets=("gfx942", "gfx90a")), "no artifacts for gfx90a"),
+        (
+            ["base_lib_generic.tar.xz"],
+            ArtifactChoice(families=("gfx94X-dcgpu",)),
+            "no artifacts for gfx94X-dcgpu",
+        ),
+        (SPLIT, ArtifactChoice(include=("fft",)), "has such a name"),
     ],
 )
-def test_what_a_run_lacks_is_named(files: list[str], wanted: Wanted, message: str) -> None:
+def test_what_a_run_lacks_is_named(files: list[str], wanted: ArtifactChoice, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         choose(files, wanted, FAMILIES)
 
 
 def test_of_two_forms_of_an_archive_one_is_taken() -> None:
-    [one] = choose(["a_lib_generic.tar.xz", "a_lib_generic.tar.zst"], Wanted(), FAMILIES)
+    [one] = choose(["a_lib_generic.tar.xz", "a_lib_generic.tar.zst"], ArtifactChoice(), FAMILIES)
     assert one.file == "a_lib_generic.tar.zst"
 
 
@@ -317,19 +321,19 @@ def test_digests_come_from_the_record_or_from_sidecars(tmp_path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     upload_artifacts(store, [path], Run("5", "linux"), "fam")
     assert store.read("5-linux/base_lib_generic.tar.zst.sha256sum").decode().split() == [digest, path.name]
-    found = find_artifacts(store, Run("5", "linux"), Wanted(), FAMILIES)
+    found = find_artifacts(store, Run("5", "linux"), ArtifactChoice(), FAMILIES)
     assert [(one.artifact, one.sha256) for one in found.archives] == [("base_lib_generic", digest)]
     assert found.result == "success"
     # A bucket of somebody else.
     for name, data in ((path.name, path.read_bytes()), (f"{path.name}.sha256sum", f"{digest} *x".encode())):
         store.put_bytes(f"6-linux/{name}", data)
-    found = find_artifacts(store, Run("6", "linux"), Wanted(), FAMILIES)
+    found = find_artifacts(store, Run("6", "linux"), ArtifactChoice(), FAMILIES)
     assert (found.archives[0].sha256, found.result) == (digest, None)
     store.put_bytes(f"6-linux/{path.name}.sha256sum", b"<Error>", overwrite=True)
     with pytest.raises(InvalidInput, match="holds no sha256"):
-        find_artifacts(store, Run("6", "linux"), Wanted(), FAMILIES)
+        find_artifacts(store, Run("6", "linux"), ArtifactChoice(), FAMILIES)
     with pytest.raises(InvalidInput, match="no artifacts of run 7") as caught:
-        find_artifacts(store, Run("7", "linux"), Wanted(), FAMILIES)
+        find_artifacts(store, Run("7", "linux"), ArtifactChoice(), FAMILIES)
     assert caught.value.next_step == "runs it has: 6 5"
 
 
@@ -356,7 +360,7 @@ def test_artifacts_of_a_run_are_not_replaced(tmp_path: Path) -> None:
         upload_artifacts(store, [tmp_path / "x.tar.gz"], run, "one")
 
 
-def latest(store: LocalStore, wanted: Wanted = Wanted(), **environment: str) -> str:  # noqa: B008
+def latest(store: LocalStore, wanted: ArtifactChoice = ArtifactChoice(), **environment: str) -> str:  # noqa: B008
     said: list[str] = []
     found = find_run(
         store,
@@ -383,7 +387,7 @@ def test_the_latest_run_is_the_newest_that_succeeded_and_has_all(tmp_path: Path)
     # Killed before its record.
     store.put_file(both[0], f"13-linux/{both[0].name}")
     assert latest(store) == "10"
-    assert latest(store, Wanted(families=("gfx94X-dcgpu",))) == "9"
+    assert latest(store, ArtifactChoice(families=("gfx94X-dcgpu",))) == "9"
 
 
 @contextmanager

@@ -116,7 +116,7 @@ def has_sources(directory: Path) -> bool:
         return False
 
 
-class _Seen:
+class _Sums:
     """Sums of a walk."""
 
     def __init__(self) -> None:
@@ -133,9 +133,9 @@ class _Seen:
             self.hip = self.hip or path.endswith(".hip")
 
 
-def _walk(root: Path) -> _Seen:
+def _walk(root: Path) -> _Sums:
     """Add up a tree of perhaps 100,000 files; what cannot be listed counts nothing (builds will say so)."""
-    seen = _Seen()
+    seen = _Sums()
     pending = [("", str(root))]
     while pending:
         below, directory = pending.pop()

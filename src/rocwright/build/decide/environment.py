@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import PureWindowsPath
 
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import Rocm
 from rocwright.errors import UsageError
 
@@ -22,7 +22,7 @@ _CALLERS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
 
 def common_environment(
     rocm: Rocm,
-    wanted: Wanted,
+    wanted: BuildRequest,
     *,
     caller: Mapping[str, str],
     jobs: int,

@@ -13,7 +13,7 @@ from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.project import Circumstances, plan_project
 from rocwright.build.decide.recipe import Recipe, RecipeTable
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import CACHES, Wanted
+from rocwright.build.decide.wanted import CACHES, BuildRequest
 from rocwright.build.rocm.described import Rocm
 from rocwright.errors import UsageError
 from rocwright.model.project import PLATFORMS
@@ -37,7 +37,7 @@ class FamilyPlan(msgspec.Struct, frozen=True):
 
 
 def plan_family(
-    wanted: Wanted,
+    wanted: BuildRequest,
     rocm: Rocm,
     table: RecipeTable,
     trees: Mapping[str, SourceFacts],
@@ -102,7 +102,7 @@ def running_python() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}{free}"
 
 
-def _require_sense(wanted: Wanted) -> None:
+def _require_sense(wanted: BuildRequest) -> None:
     if wanted.platform not in PLATFORMS:
         raise UsageError(
             f"platform {wanted.platform!r} is none of {', '.join(PLATFORMS)}",
@@ -133,7 +133,7 @@ def _require_sense(wanted: Wanted) -> None:
 
 
 def _choose(
-    wanted: Wanted, table: RecipeTable, trees: Mapping[str, SourceFacts]
+    wanted: BuildRequest, table: RecipeTable, trees: Mapping[str, SourceFacts]
 ) -> tuple[list[Recipe], dict[str, str]]:
     """The recipes to build, and why each of the others is not."""
     for project in (*wanted.build, *wanted.editable, *trees):
@@ -158,7 +158,7 @@ def _choose(
     return chosen, left_out
 
 
-def _why_not(row: Recipe, wanted: Wanted, trees: Mapping[str, SourceFacts]) -> str:
+def _why_not(row: Recipe, wanted: BuildRequest, trees: Mapping[str, SourceFacts]) -> str:
     asked = wanted.build.get(row.project)
     if asked is False:
         return f"not wanted (--no-build-{_flag(row.project)})"
@@ -203,7 +203,7 @@ def _shared(table: RecipeTable, trees: Mapping[str, SourceFacts]) -> dict[str, s
 
 
 def choose_flash_attention(
-    wanted: Wanted, supported: Sequence[str], *, has_triton: bool
+    wanted: BuildRequest, supported: Sequence[str], *, has_triton: bool
 ) -> tuple[bool, str | None]:
     """The switch, and a sentence for the user where it is not plainly on.
 

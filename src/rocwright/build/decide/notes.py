@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.recipe import Recipe, RecipeTable
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import VERSION, Rocm
 from rocwright.model.version import parse_version
 
 
 def family_notes(
-    wanted: Wanted, rocm: Rocm, table: RecipeTable, recipes: Sequence[Recipe], builds: Sequence[BuildPlan]
+    wanted: BuildRequest,
+    rocm: Rocm,
+    table: RecipeTable,
+    recipes: Sequence[Recipe],
+    builds: Sequence[BuildPlan],
 ) -> tuple[str, ...]:
     """Sentences about a planned run, the costly ones first."""
     return (
@@ -25,7 +29,7 @@ def family_notes(
     )
 
 
-def _cost(wanted: Wanted, table: RecipeTable, recipes: Sequence[Recipe]) -> list[str]:
+def _cost(wanted: BuildRequest, table: RecipeTable, recipes: Sequence[Recipe]) -> list[str]:
     """Targets multiply the device code; nobody should learn that from the clock."""
     more = len(wanted.targets) - 1
     costly = [recipe for recipe in recipes if recipe.hours_per_target]
@@ -40,7 +44,7 @@ def _cost(wanted: Wanted, table: RecipeTable, recipes: Sequence[Recipe]) -> list
     ]
 
 
-def _missing(rocm: Rocm, wanted: Wanted) -> list[str]:
+def _missing(rocm: Rocm, wanted: BuildRequest) -> list[str]:
     notes = []
     if not rocm.device_libraries:
         notes.append(
@@ -56,14 +60,16 @@ def _missing(rocm: Rocm, wanted: Wanted) -> list[str]:
     return notes
 
 
-def _cache(wanted: Wanted, builds: Sequence[BuildPlan]) -> list[str]:
+def _cache(wanted: BuildRequest, builds: Sequence[BuildPlan]) -> list[str]:
     flash = any(plan.env.get("USE_FLASH_ATTENTION") == "1" for plan in builds)
     if wanted.cache != "ccache" or not flash:
         return []
     return ['should the build of aotriton end with "invalid argument", build again without --use-ccache']
 
 
-def _hip_cache(wanted: Wanted, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]) -> list[str]:
+def _hip_cache(
+    wanted: BuildRequest, rocm: Rocm, table: RecipeTable, builds: Sequence[BuildPlan]
+) -> list[str]:
     asked = wanted.cache and wanted.cache_hip and wanted.platform == "linux"
     if not asked or rocm.version == VERSION or not table.hip_launcher_since:
         return []

@@ -20,7 +20,7 @@ from rocwright.build.decide.versions import (
     project_suffix,
     version_check,
 )
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.units.launch import PART, PART_ROOT
 
@@ -34,7 +34,7 @@ class Circumstances(msgspec.Struct, frozen=True):
     variables that every project gets because another one's directory is known.
     """
 
-    wanted: Wanted
+    wanted: BuildRequest
     rocm: Rocm
     table: RecipeTable
     building: tuple[str, ...]
@@ -99,7 +99,7 @@ def _directory(tree: SourceFacts, run: Circumstances) -> str:
     return str((PureWindowsPath if run.windows else PurePosixPath)(tree.directory) / tree.setup)
 
 
-def _removed(recipe: Recipe, wanted: Wanted, *, first: bool) -> tuple[str, ...]:
+def _removed(recipe: Recipe, wanted: BuildRequest, *, first: bool) -> tuple[str, ...]:
     """What an earlier build left: its wheels always; its objects when asked, once for all Pythons."""
     if first:
         return ("dist", "build") if wanted.clean else ("dist",)

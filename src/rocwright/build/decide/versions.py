@@ -6,7 +6,7 @@ import re
 
 from rocwright.build.decide.recipe import Recipe
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import VERSION, Rocm
 from rocwright.errors import UsageError
 from rocwright.model.version import GIT_TYPES, check_pattern, rocm_suffix, with_commit, with_suffix
@@ -17,7 +17,7 @@ _SUFFIX = re.compile(r"\+[a-z0-9]+([-_.][a-z0-9]+)*", re.IGNORECASE)
 _MAJOR_MINOR = "${ROCM_MAJOR}.${ROCM_MINOR}.*"
 
 
-def local_suffix(wanted: Wanted, rocm: Rocm) -> str:
+def local_suffix(wanted: BuildRequest, rocm: Rocm) -> str:
     """`+rocm7.10.0`: what was given, else what the ROCm's version says."""
     given = wanted.version_suffix
     if given is None:
@@ -30,7 +30,7 @@ def local_suffix(wanted: Wanted, rocm: Rocm) -> str:
     return given
 
 
-def project_suffix(wanted: Wanted, rocm: Rocm, tree: SourceFacts, project: str) -> str:
+def project_suffix(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, project: str) -> str:
     """The local suffix of one project's wheel: builds of a commit carry it, `+git1a2b3c4d.rocm7.10.0`."""
     suffix = local_suffix(wanted, rocm)
     if wanted.release_type not in GIT_TYPES:
@@ -43,7 +43,7 @@ def project_suffix(wanted: Wanted, rocm: Rocm, tree: SourceFacts, project: str) 
     return with_commit(suffix, tree.commit)
 
 
-def planned_version(recipe: Recipe, tree: SourceFacts, wanted: Wanted, suffix: str) -> tuple[str, str]:
+def planned_version(recipe: Recipe, tree: SourceFacts, wanted: BuildRequest, suffix: str) -> tuple[str, str]:
     """What the version variable says, and the version that the wheel then has; empty where no recipe sets it.
 
     They differ for builds of a number: torch counts them in the version itself.

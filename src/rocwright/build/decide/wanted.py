@@ -7,7 +7,7 @@ import msgspec
 CACHES = ("ccache", "sccache")
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class BuildRequest(msgspec.Struct, frozen=True):
     """One request to build.
 
     `sources` maps projects to the absolute directories of their checkouts, `build` says of a project that it

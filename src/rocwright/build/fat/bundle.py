@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.build.fat.table import FatTable
-from rocwright.build.fat.tree import Found, Library, read_native
+from rocwright.build.fat.tree import Library, TreeEntry, read_native
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import SUFFIX, parse_marker
 from rocwright.device_code.search import archives_among
@@ -40,7 +40,7 @@ class Bundle:
 
 def choose_files(
     needs: Iterable[tuple[str, str]],
-    rocm: Mapping[str, Found],
+    rocm: Mapping[str, TreeEntry],
     libraries: Mapping[str, Sequence[Library]],
     table: FatTable,
     *,
@@ -64,7 +64,7 @@ def choose_files(
 class _Choice:
     """What was chosen so far; `pending` are libraries whose own needs were not looked at."""
 
-    rocm: Mapping[str, Found]
+    rocm: Mapping[str, TreeEntry]
     libraries: Mapping[str, Sequence[Library]]
     table: FatTable
     machine: int

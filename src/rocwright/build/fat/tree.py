@@ -28,7 +28,7 @@ _SKIPPED = ("__pycache__",)
 
 
 @dataclass(frozen=True)
-class Found:
+class TreeEntry:
     """A file of a tree: `place` is the real file, `link` says that a link leads to it."""
 
     place: Path
@@ -43,7 +43,7 @@ class RocmFiles:
     """
 
     root: Path
-    files: Mapping[str, Found]
+    files: Mapping[str, TreeEntry]
     version: str
     licences: Mapping[str, Path]
     boms: Mapping[str, Path]
@@ -64,7 +64,7 @@ def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
         )
     site = _site_packages(directory)
     roots = [directory] if site is None else _package_roots(site)
-    files: dict[str, Found] = {}
+    files: dict[str, TreeEntry] = {}
     for root in roots:
         for path, found in _walk(root):
             files.setdefault(path, found)
@@ -101,7 +101,7 @@ def _package_roots(site: Path) -> list[Path]:
     return [root / "tree" if (root / "tree").is_dir() else root for root in roots]
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Found]]:
+def _walk(root: Path) -> Iterator[tuple[str, TreeEntry]]:
     """Files below a directory; links are followed, each real directory is entered once, by its own name if
     it has one in the tree."""
     pending = [("", root)]
@@ -121,7 +121,7 @@ def _walk(root: Path) -> Iterator[tuple[str, Found]]:
             elif entry.is_symlink() and entry.is_dir():
                 linked.append((f"{path}/", Path(entry.path)))
             elif entry.is_file():
-                yield path, Found(Path(os.path.realpath(entry.path)), entry.is_symlink())
+                yield path, TreeEntry(Path(os.path.realpath(entry.path)), entry.is_symlink())
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -134,7 +134,7 @@ def _entries(directory: Path) -> list[os.DirEntry[str]]:
         ) from error
 
 
-def _require_hip(directory: Path, files: Mapping[str, Found], platform: str) -> None:
+def _require_hip(directory: Path, files: Mapping[str, TreeEntry], platform: str) -> None:
     there = [name for name, runtime in _RUNTIME.items() if any(map(runtime.fullmatch, files))]
     if platform in there:
         return
@@ -154,11 +154,11 @@ def _dist_infos(site: Path) -> list[Path]:
     return [path for path in sorted(site.glob("rocm*.dist-info")) if _DIST_INFO.fullmatch(path.name)]
 
 
-def _below(info: Path, name: str) -> list[tuple[str, Found]]:
+def _below(info: Path, name: str) -> list[tuple[str, TreeEntry]]:
     return list(_walk(info / name)) if (info / name).is_dir() else []
 
 
-def _version(files: Mapping[str, Found], infos: Sequence[Path]) -> str:
+def _version(files: Mapping[str, TreeEntry], infos: Sequence[Path]) -> str:
     for info in infos:
         match = _DIST_INFO.fullmatch(info.name)
         if match is not None and match["name"] == "rocm_sdk_core":

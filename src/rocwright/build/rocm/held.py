@@ -19,7 +19,7 @@ _STAMP = "rocwright-rocm.json"
 _PACKAGE_FILES = ("*.whl", "*.tar.gz", "*.zip")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PackageRequest(msgspec.Struct, frozen=True):
     """What decides which packages an environment gets; addresses without logins."""
 
     spec: str
@@ -39,16 +39,16 @@ class Held(msgspec.Struct, frozen=True):
     the places.
     """
 
-    asked: Asked
+    asked: PackageRequest
     version: str
     packages: dict[str, tuple[str, str]]
     installed: dict[str, str]
     local: tuple[str, ...]
 
 
-def asked_for(places: Closed, spec: str, extras: Sequence[str], pre: bool, python: Path) -> Asked:
+def asked_for(places: Closed, spec: str, extras: Sequence[str], pre: bool, python: Path) -> PackageRequest:
     """What the options ask for."""
-    return Asked(
+    return PackageRequest(
         spec=str(SpecifierSet(spec)),
         extras=tuple(sorted(extras)),
         pre=pre,

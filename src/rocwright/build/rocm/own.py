@@ -23,8 +23,8 @@ from rocwright.build.rocm.describe import describe_rocm
 from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.extras import require_extras
 from rocwright.build.rocm.held import (
-    Asked,
     Held,
+    PackageRequest,
     asked_for,
     distributions,
     local_state,
@@ -41,7 +41,7 @@ from rocwright.system.venv import Closed, Environment
 
 
 def decide_reuse(
-    held: Held | None, asked: Asked, *, local: Sequence[str], installed: dict[str, str]
+    held: Held | None, asked: PackageRequest, *, local: Sequence[str], installed: dict[str, str]
 ) -> Literal["keep", "ask", "make"]:
     """Whether the environment still is what is wanted: `keep` it, `ask` the index, or `make` another.
 
@@ -113,7 +113,7 @@ def rocm_environment(
 
 
 def _kept(
-    environment: Environment, wanted: pip.Install, asked: Asked, *, log: Path, note: pip.Note
+    environment: Environment, wanted: pip.Install, asked: PackageRequest, *, log: Path, note: pip.Note
 ) -> Rocm | None:
     """The ROCm that is there, if it is the one that is wanted."""
     held = read_held(environment.root)
@@ -160,7 +160,7 @@ def _would_install(
 def _fill(
     fresh: Environment,
     wanted: pip.Install,
-    asked: Asked,
+    asked: PackageRequest,
     python: Path | None,
     wait: tuple[float, float],
     *,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rocwright.binary.view import View
-from rocwright.check.facts import Archive, WrongCode
+from rocwright.check.facts import KpackFacts, WrongCode
 from rocwright.check.gather.skim import FIRST_BLOCK
 from rocwright.device_code.fatbin import Bundle, peek
 from rocwright.device_code.kpack import PLAIN, Contents, Entry, frame_head, read_contents
@@ -86,14 +86,14 @@ class Judge:
                     found[wrong] = None
         return tuple(found)
 
-    def archive(self, member: str, view: View, frames: Mapping[int, bytes]) -> Archive:
+    def archive(self, member: str, view: View, frames: Mapping[int, bytes]) -> KpackFacts:
         """A kpack archive; `frames` are the first bytes of code objects that are known, by file offset."""
         try:
             contents = read_contents(view)
             wrong = self._archived(view, contents, frames)
         except InvalidInput as error:
-            return Archive(member, problem=plain(error, view))
-        return Archive(
+            return KpackFacts(member, problem=plain(error, view))
+        return KpackFacts(
             member,
             frozenset(entry.kernel for entry in contents.entries),
             frozenset((*contents.targets, *(entry.target for entry in contents.entries))),

@@ -11,7 +11,7 @@ from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.pe import read_pe
 from rocwright.binary.view import View
-from rocwright.check.facts import Archive, CodeFile, ElfFacts, PeFacts
+from rocwright.check.facts import CodeFile, ElfFacts, KpackFacts, PeFacts
 from rocwright.check.gather.headers import Heads, Judge, plain
 from rocwright.check.gather.view import Kept
 from rocwright.data import load_table
@@ -46,7 +46,7 @@ class Found:
     elf: ElfFacts | None = None
     pe: PeFacts | None = None
     code: CodeFile | None = None
-    archive: Archive | None = None
+    archive: KpackFacts | None = None
 
 
 NOTHING = Found()

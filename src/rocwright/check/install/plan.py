@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.check.context import Context, parsed_requirements, required_name
-from rocwright.check.environments import Environment
+from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts
 
 
@@ -38,7 +38,7 @@ class InstallPlan:
     unpacked. `obstacle` says why it needs no trying: other rules report it.
     """
 
-    environment: Environment
+    environment: PythonPlatform
     requirements: tuple[str, ...]
     files: tuple[Path, ...]
     stand_ins: tuple[StandIn, ...]
@@ -47,7 +47,7 @@ class InstallPlan:
     obstacle: str | None = None
 
 
-def plan_install(context: Context, environment: Environment) -> InstallPlan:
+def plan_install(context: Context, environment: PythonPlatform) -> InstallPlan:
     """Everything in the set that fits the environment, with every extra, in one go."""
     files = [facts for facts in context.files if environment.takes(facts)]
     chosen = [facts for facts in files if not context.terms(facts.project).refuses]
@@ -71,7 +71,7 @@ def _line(project: str, extras: tuple[str, ...]) -> str:
     return f"{project}[{','.join(extras)}]" if extras else project
 
 
-def _extras(context: Context, environment: Environment, facts: Facts) -> tuple[str, ...]:
+def _extras(context: Context, environment: PythonPlatform, facts: Facts) -> tuple[str, ...]:
     """Every extra but those that lead to a package which refuses to be installed."""
     refused = {
         extra
@@ -87,7 +87,7 @@ def _extras(context: Context, environment: Environment, facts: Facts) -> tuple[s
 
 
 def _needs(
-    environment: Environment, files: list[Facts], extras: Mapping[str, tuple[str, ...]]
+    environment: PythonPlatform, files: list[Facts], extras: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Requirement]:
     for facts in files:
         for requirement in parsed_requirements(facts):

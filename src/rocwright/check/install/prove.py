@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.tags import platform_tags
 
 from rocwright.check.context import Context
-from rocwright.check.environments import Environment
+from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts
 from rocwright.check.install.act import INSTALLERS, Index, install, missing_tool
 from rocwright.check.install.facts import Installation
@@ -50,7 +50,7 @@ def prove(
     )
 
 
-def _environments(context: Context) -> tuple[Environment, ...]:
+def _environments(context: Context) -> tuple[PythonPlatform, ...]:
     bound = any(tag.startswith("cp") for facts in context.files for tag in facts.tags)
     if bound or this_platform() not in {each.platform for each in context.environments}:
         return context.environments
@@ -61,7 +61,7 @@ def _environments(context: Context) -> tuple[Environment, ...]:
 
 def _one(
     context: Context,
-    environment: Environment,
+    environment: PythonPlatform,
     serve: Serve,
     work: Path,
     note: Callable[[str], None],
@@ -134,14 +134,14 @@ def this_platform() -> str:
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
-def this_environment() -> Environment:
+def this_environment() -> PythonPlatform:
     """The Python that runs here."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     unlocked = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
-    return Environment(python, python + unlocked, this_platform())
+    return PythonPlatform(python, python + unlocked, this_platform())
 
 
-def interpreter_of(environment: Environment) -> Path | None:
+def interpreter_of(environment: PythonPlatform) -> Path | None:
     """An interpreter of this kind, the running one or `python3.X` on PATH; None when there is none."""
     if environment.abi == this_environment().abi:
         return Path(sys.executable)

@@ -8,8 +8,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rocwright.check.context import Context, parsed_requirements, required_name
-from rocwright.check.environments import Environment
-from rocwright.check.facts import Archive, ElfFacts, Facts
+from rocwright.check.environments import PythonPlatform
+from rocwright.check.facts import ElfFacts, Facts, KpackFacts
 from rocwright.check.requirements import named_extras
 from rocwright.check.rules.base import Problem, SetRule
 from rocwright.check.rules.sets import fitting, versions_held, without
@@ -36,7 +36,9 @@ def _extras(context: Context) -> Iterator[tuple[str, Problem]]:
             yield from _asked_for(context, facts, requirement)
 
 
-def _brought_by(offered: Mapping[str, str], requirement: Requirement, here: list[Environment]) -> list[str]:
+def _brought_by(
+    offered: Mapping[str, str], requirement: Requirement, here: list[PythonPlatform]
+) -> list[str]:
     """The extras that bring a requirement, which does not hold without them; `offered` by canonical name."""
     if requirement.marker is None or any(each.applies(requirement) for each in here):
         return []
@@ -44,7 +46,7 @@ def _brought_by(offered: Mapping[str, str], requirement: Requirement, here: list
     return [extra for extra in named if any(each.applies(requirement, extra) for each in here)]
 
 
-def _unanswered(context: Context, requirement: Requirement, here: list[Environment]) -> str | None:
+def _unanswered(context: Context, requirement: Requirement, here: list[PythonPlatform]) -> str | None:
     """Why the set has no file for a requirement, None where it has one or need not."""
     if required_name(requirement) not in context.by_project:
         return "which is not among these files" if context.leads_into_set(requirement) else None
@@ -145,7 +147,7 @@ def _kpack(context: Context) -> Iterator[tuple[str, Problem]]:
                     yield facts.name, problem
 
 
-def _lost(elf: ElfFacts, places: dict[str, Archive]) -> Problem | None:
+def _lost(elf: ElfFacts, places: dict[str, KpackFacts]) -> Problem | None:
     """Why a library does not find its device code."""
     if elf.marker is None:
         return None

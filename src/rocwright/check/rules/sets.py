@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from rocwright.check.context import Context, parsed_requirements, required_name
-from rocwright.check.environments import Environment, may_meet
+from rocwright.check.environments import PythonPlatform, may_meet
 from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem, SetRule
 from rocwright.wheel.together import place_of
@@ -63,7 +63,7 @@ def _ownership(context: Context) -> Iterator[tuple[str, Problem]]:
             )
 
 
-def _required(context: Context) -> Iterator[tuple[Facts, Requirement, list[Environment]]]:
+def _required(context: Context) -> Iterator[tuple[Facts, Requirement, list[PythonPlatform]]]:
     """What holds without any extra: each requirement, and where it holds."""
     for facts in context.files:
         here = [environment for environment in context.environments if environment.takes(facts)]
@@ -122,7 +122,7 @@ def _closed(context: Context) -> Iterator[tuple[str, Problem]]:
             )
 
 
-def without(answers: Iterable[Facts], where: Iterable[Environment]) -> str:
+def without(answers: Iterable[Facts], where: Iterable[PythonPlatform]) -> str:
     """The environments in which none of these files can be installed, as text."""
     files = list(answers)
     return ", ".join(str(each) for each in where if not any(each.takes(facts) for facts in files))

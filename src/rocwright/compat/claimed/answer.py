@@ -23,7 +23,7 @@ from rocwright.compat.claimed.judge import (
     NAMES,
     WEAK,
     Answer,
-    Part,
+    AnswerPart,
     Reason,
     Verdict,
     mixed,
@@ -75,7 +75,7 @@ def _each(question: Question, field: str, values: list[str], facts: Facts) -> An
     return Answer(question, mixed(one.verdict for one in answers), text, parts)
 
 
-def _others(question: Question, facts: Facts) -> Iterator[Part]:
+def _others(question: Question, facts: Facts) -> Iterator[AnswerPart]:
     """The parts of a question beside its subjects: what it is about has to stand on them."""
     if question.gpus and not (question.subjects and all(by_gpu(one, facts) for one in question.subjects)):
         yield on_the_list(question, facts)
@@ -187,7 +187,7 @@ def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> An
         question,
         "list",
         f"{place(wanted, asked)}: {', '.join(found)}",
-        (Part(wanted, "list", "", because),),
+        (AnswerPart(wanted, "list", "", because),),
         found=found,
     )
 
@@ -199,5 +199,5 @@ def _release(question: Question, facts: Facts) -> Answer:
     found = (f"PyTorch {', '.join(release.torch)}", f"GPUs {' '.join(release.targets)}")
     text = f"ROCm {release.rocm}: {'; '.join(found)}"
     return Answer(
-        question, "list", text, (Part(f"ROCm {release.rocm}", "list", "", (because,)),), found=found
+        question, "list", text, (AnswerPart(f"ROCm {release.rocm}", "list", "", (because,)),), found=found
     )

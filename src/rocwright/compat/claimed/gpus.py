@@ -10,9 +10,9 @@ from rocwright.compat.claimed.conflicts import same_line, within
 from rocwright.compat.claimed.facts import Facts
 from rocwright.compat.claimed.judge import (
     NAMES,
-    Part,
+    AnswerPart,
     Reason,
-    Source,
+    Reference,
     Verdict,
     judge,
     mixed,
@@ -29,7 +29,7 @@ from rocwright.model.project import PLATFORMS
 _BUILT = "https://github.com/ROCm/TheRock/blob/main/SUPPORTED_GPUS.md"
 
 
-def on_the_list(question: Question, facts: Facts) -> Part:
+def on_the_list(question: Question, facts: Facts) -> AnswerPart:
     """Whether AMD's lists have the GPUs: by target, and a product by its name as well."""
     what = place("", Question(gpus=question.gpus))
     if question.platform not in ("", *facts.libraries.platforms):
@@ -45,10 +45,10 @@ def on_the_list(question: Question, facts: Facts) -> Part:
     verdict = mixed(part.verdict for part in parts)
     level = parts[0].level if len(parts) == 1 else None
     because = tuple(dict.fromkeys(reason for part in parts for reason in part.because))
-    return Part(what, verdict, "; ".join(part.text for part in parts), because, level)
+    return AnswerPart(what, verdict, "; ".join(part.text for part in parts), because, level)
 
 
-def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts) -> Part:
+def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts) -> AnswerPart:
     by: dict[Verdict, list[str]] = {}
     for target in gpu.targets:
         by.setdefault(_target(target, rows), []).append(target)
@@ -77,7 +77,7 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
         because.append(Reason(f"products that ROCm {products.rocm} lists", sources(facts, *products.sources)))
         if not named and verdict == "yes":
             verdict = "partly"
-    return Part(gpu.name, verdict, "; ".join(told), tuple(because), level)
+    return AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
 
 
 def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> str:
@@ -119,7 +119,7 @@ def _built(targets: Sequence[str], facts: Facts) -> list[Reason]:
     return [Reason(text, sources(facts, _BUILT))]
 
 
-def torch_with_rocm(question: Question, facts: Facts) -> Part:
+def torch_with_rocm(question: Question, facts: Facts) -> AnswerPart:
     """Whether AMD lists a version of PyTorch for a release of ROCm."""
     what = f"PyTorch {question.torch} with ROCm {question.rocm}"
     if question.platform not in ("", *facts.libraries.platforms):
@@ -134,13 +134,13 @@ def torch_with_rocm(question: Question, facts: Facts) -> Part:
     has = [row.rocm for row in rows if same_line(question.torch, row.torch)]
     if not has:
         listed = ", ".join(dict.fromkeys(version for row in rows for version in row.torch))
-        return Part(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}", because)
+        return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}", because)
     # Of a line its newest release decides.
     text = "" if len(has) == len(rows) else f"with ROCm {', '.join(has)} only"
-    return Part(what, "yes" if rows[0].rocm in has else "partly", text, because)
+    return AnswerPart(what, "yes" if rows[0].rocm in has else "partly", text, because)
 
 
-def torch_on(torch: str, platform: str, facts: Facts) -> Part:
+def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
     """Whether a version of PyTorch is built for a platform: by what was said first, and later."""
     what = f"PyTorch {torch} on {NAMES[platform]}"
     version = Version(torch)
@@ -158,7 +158,7 @@ def torch_on(torch: str, platform: str, facts: Facts) -> Part:
         if later.name == line:
             words.add(later.on(platform))
             said = "previously built" if later.on(platform) == "previous" else later.on(platform)
-            because.append(Reason(f"{what}: {said}", (Source(later.source, "2026-08"),)))
+            because.append(Reason(f"{what}: {said}", (Reference(later.source, "2026-08"),)))
     listed = [row for row in facts.releases if same_line(torch, row.torch)]
     if platform in facts.libraries.platforms and listed and not alpha:
         words.add("supported")
@@ -167,11 +167,11 @@ def torch_on(torch: str, platform: str, facts: Facts) -> Part:
     if not words:
         return unknown(what, what)
     if words & {"unsupported", "not supported"}:
-        return Part(what, "no", f"{what} is unsupported", tuple(because))
-    return Part(what, "yes", "", tuple(because))
+        return AnswerPart(what, "no", f"{what} is unsupported", tuple(because))
+    return AnswerPart(what, "yes", "", tuple(because))
 
 
-def torch_alone(question: Question, facts: Facts) -> Part:
+def torch_alone(question: Question, facts: Facts) -> AnswerPart:
     """Whether a version of PyTorch is built, on each platform where the question names none."""
     platforms = (question.platform,) if question.platform else PLATFORMS
     parts = [torch_on(question.torch, platform, facts) for platform in platforms]
@@ -183,10 +183,10 @@ def torch_alone(question: Question, facts: Facts) -> Part:
     )
     because = tuple(reason for part in parts for reason in part.because)
     verdict = mixed(part.verdict for part in known)
-    return Part(f"PyTorch {question.torch}", verdict, "; ".join(told) or known[0].text, because)
+    return AnswerPart(f"PyTorch {question.torch}", verdict, "; ".join(told) or known[0].text, because)
 
 
-def python(question: Question, facts: Facts) -> Part:
+def python(question: Question, facts: Facts) -> AnswerPart:
     """Whether wheels are built for a version of Python."""
     line = ".".join(question.python.split(".")[:2])
     what = place("", Question(torch=question.torch, rocm=question.rocm, python=line))
@@ -202,14 +202,14 @@ def python(question: Question, facts: Facts) -> Part:
     has = [row for row in rows if line in row.versions]
     if not has:
         built = " ".join(dict.fromkeys(version for row in rows for version in row.versions))
-        return Part(what, "no", f"wheels are built for Python {built}", because)
+        return AnswerPart(what, "no", f"wheels are built for Python {built}", because)
     # What came later, by a row of its own, was not so at first.
     whole = all(row in has for row in rows if len(row.versions) > 1)
     text = "" if whole else "; ".join(row.text.rstrip(".") for row in has)
-    return Part(what, "yes" if whole else "partly", text, because)
+    return AnswerPart(what, "yes" if whole else "partly", text, because)
 
 
-def distribution(question: Question, facts: Facts) -> Part:
+def distribution(question: Question, facts: Facts) -> AnswerPart:
     """Whether AMD's list of distributions has one of Linux."""
     name = question.system
     listing = facts.distributions(releases(question, facts)[0] if question.rocm else facts.releases[0].rocm)
@@ -228,5 +228,7 @@ def distribution(question: Question, facts: Facts) -> Part:
                 f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.")
                 for one in rows[known]
             )
-            return Part(name, ("partly" if limit else "yes") if has else "no", text, because)
-    return Part(name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because)
+            return AnswerPart(name, ("partly" if limit else "yes") if has else "no", text, because)
+    return AnswerPart(
+        name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because
+    )

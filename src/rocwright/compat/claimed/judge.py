@@ -28,7 +28,7 @@ Cell = tuple[Verdict, "Level | None"]
 NAMES = {"linux": "Linux", "windows": "Windows", "wsl": "WSL"}
 
 
-class Source(msgspec.Struct, frozen=True):
+class Reference(msgspec.Struct, frozen=True):
     """Where something was read, and of when it is, in words."""
 
     address: str
@@ -39,13 +39,13 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that was said, for what it holds (`where`, in words), and where it was read."""
 
     text: str
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Reference, ...] = ()
     answer: Literal["yes", "no", ""] = ""
     level: Level | None = None
     where: str = ""
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class AnswerPart(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of a question: what it is about, its verdict, why in a sentence, and what sources say."""
 
     what: str
@@ -66,7 +66,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     question: Question
     verdict: Verdict
     text: str
-    parts: tuple[Part, ...] = ()
+    parts: tuple[AnswerPart, ...] = ()
     weakest: str = ""
     level: Level | None = None
     needs: str = ""
@@ -80,19 +80,19 @@ def mixed(verdicts: Iterable[Verdict]) -> Verdict:
     return found.pop() if len(found) == 1 else "no" if found == {"no", "unknown"} else "partly"
 
 
-def sources(facts: Facts, *addresses: str) -> tuple[Source, ...]:
+def sources(facts: Facts, *addresses: str) -> tuple[Reference, ...]:
     """Addresses with their dates."""
-    return tuple(Source(address, facts.date(address)) for address in dict.fromkeys(addresses) if address)
+    return tuple(Reference(address, facts.date(address)) for address in dict.fromkeys(addresses) if address)
 
 
-def unknown(what: str, text: str, *because: Reason) -> Part:
+def unknown(what: str, text: str, *because: Reason) -> AnswerPart:
     """A part of which no source says anything."""
-    return Part(what, "unknown", f"no source says anything of {text}", because)
+    return AnswerPart(what, "unknown", f"no source says anything of {text}", because)
 
 
 def judge(
     what: str, said: Sequence[Statement], question: Question, facts: Facts, *, per_target: bool = False
-) -> Part:
+) -> AnswerPart:
     """What statements come to; with `per_target` a yes that names no GPU decides nothing."""
     platform = question.platform or "linux"
     fitting = [row for row in said if _fits(row, question, platform, facts)]
@@ -127,7 +127,7 @@ def judge(
     text = (
         _told(cells, question) if len(set(cells.values())) > 1 or (verdict == "partly" and not level) else ""
     )
-    return Part(what, verdict, text, because, level, needs)
+    return AnswerPart(what, verdict, text, because, level, needs)
 
 
 def _fits(row: Statement, question: Question, platform: str, facts: Facts) -> bool:

@@ -12,7 +12,7 @@ from rocwright.compat.claimed.gpus import torch_on
 from rocwright.compat.claimed.judge import (
     NAMES,
     WEAK,
-    Part,
+    AnswerPart,
     Reason,
     Verdict,
     judge,
@@ -29,7 +29,7 @@ from rocwright.model.compat_libraries import RocmRelease
 from rocwright.model.project import PLATFORMS
 
 
-def subject(subject: Subject, question: Question, facts: Facts) -> Part:
+def subject(subject: Subject, question: Question, facts: Facts) -> AnswerPart:
     """What sources say of one subject."""
     return _ABOUT[subject.kind](subject.name, question, facts)
 
@@ -50,13 +50,13 @@ def _feature_name(row: Feature) -> str:
     return next((word for word in row.words if " " in word or len(row.words) == 1), row.id)
 
 
-def _topic(name: str, question: Question, facts: Facts) -> Part:
+def _topic(name: str, question: Question, facts: Facts) -> AnswerPart:
     topic = next(row for row in facts.features.topic if row.id == name)
     said = [row for row in facts.statements if row.topic == name]
     return judge(topic.name, said, question, facts, per_target=topic.per_target)
 
 
-def _feature(name: str, question: Question, facts: Facts) -> Part:
+def _feature(name: str, question: Question, facts: Facts) -> AnswerPart:
     row = _feature_row(name, facts)
     return judge(_feature_name(row), [facts.said_by(row)], question, facts)
 
@@ -82,14 +82,14 @@ def _meet(one: str, other: str) -> bool:
 
 def _page_part(
     what: str, question: Question, facts: Facts, verdict: Verdict, text: str, *because: Reason
-) -> Part:
+) -> AnswerPart:
     """A part that ROCm's page decides, where the question is about what it covers."""
     if outside := _outside(question, facts):
         return unknown(what, f"{what} for {outside}", *because)
-    return Part(what, verdict, text, because)
+    return AnswerPart(what, verdict, text, because)
 
 
-def _library(name: str, question: Question, facts: Facts) -> Part:
+def _library(name: str, question: Question, facts: Facts) -> AnswerPart:
     library = next(row for row in facts.libraries.library if row.name == name)
     purpose = Reason(plain(f"{library.purpose} {library.users}"), sources(facts, facts.page.page.source))
     if question.platform not in ("", *facts.libraries.platforms):
@@ -111,7 +111,7 @@ def _library(name: str, question: Question, facts: Facts) -> Part:
         has = [row for row in told if row.versions.get(name) == question.version]
         verdict = "yes" if has else "no"
         text = "; ".join(_numbers(has or told[:1], name))
-    return Part(name, verdict, text, (*because, purpose))
+    return AnswerPart(name, verdict, text, (*because, purpose))
 
 
 def _numbers(rows: list[RocmRelease], name: str) -> list[str]:
@@ -133,7 +133,7 @@ def _version(row: RocmRelease, name: str, facts: Facts) -> Reason:
     )
 
 
-def _data_type(name: str, question: Question, facts: Facts) -> Part:
+def _data_type(name: str, question: Question, facts: Facts) -> AnswerPart:
     """Whether tensors of a type exist, how far, and whether the GPU has it."""
     row = next(one for one in facts.page.data_type if one.name == name)
     names = " or ".join((row.name, *row.aliases))
@@ -148,7 +148,7 @@ def _data_type(name: str, question: Question, facts: Facts) -> Part:
     return _with_hardware(part, name, question, facts)
 
 
-def _with_hardware(part: Part, name: str, question: Question, facts: Facts) -> Part:
+def _with_hardware(part: AnswerPart, name: str, question: Question, facts: Facts) -> AnswerPart:
     """A part about a data type, as far as the GPUs of the question have it."""
     if not question.targets or part.verdict == "unknown":
         return part
@@ -169,7 +169,7 @@ def _with_hardware(part: Part, name: str, question: Question, facts: Facts) -> P
     )
     verdict = min((part.verdict, mixed(by)), key=WEAK.index)
     text = "; ".join(filter(None, (part.text, *limits, *told)))
-    return Part(part.what, verdict, text, (*part.because, page))
+    return AnswerPart(part.what, verdict, text, (*part.because, page))
 
 
 def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str]:
@@ -185,7 +185,7 @@ def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str]:
     return ("yes" if name in (*hardware.types, *facts.page.data_types.everywhere) else "no"), ""
 
 
-def _other_type(name: str, question: Question, facts: Facts) -> Part:
+def _other_type(name: str, question: Question, facts: Facts) -> AnswerPart:
     """A type that PyTorch's list does not have."""
     row = next(one for one in facts.page.other_type if one.name == name)
     page = Reason(f"the list of data types has no {name}", sources(facts, facts.page.page.source))
@@ -193,7 +193,7 @@ def _other_type(name: str, question: Question, facts: Facts) -> Part:
         near = next(one for one in facts.page.data_type if one.name == row.near)
         text = f"the list of data types has no {name}; the nearest is {near.name} ({near.text})"
         return _page_part(name, question, facts, "partly", text, page)
-    return Part(
+    return AnswerPart(
         name,
         "unknown",
         f"no source says anything of {name} in PyTorch: its list of data types has none",
@@ -201,7 +201,7 @@ def _other_type(name: str, question: Question, facts: Facts) -> Part:
     )
 
 
-def _project(name: str, question: Question, facts: Facts) -> Part:
+def _project(name: str, question: Question, facts: Facts) -> AnswerPart:
     """Whether a project is built, and what is said of it as a domain library."""
     domain = next((row for row in facts.page.domain if row.name == name), None)
     status = next((row for row in facts.page.status if row.name == name), None)
@@ -220,19 +220,21 @@ def _project(name: str, question: Question, facts: Facts) -> Part:
     if domain is not None and domain.last_torch:
         text = f"releases of {name} ended with PyTorch {domain.last_torch}"
         if not question.torch or not within(f"<={domain.last_torch}", Version(question.torch)):
-            return Part(name, "no" if question.torch else "partly", text, tuple(because))
-        return Part(name, "yes", text, tuple(because))
+            return AnswerPart(name, "no" if question.torch else "partly", text, tuple(because))
+        return AnswerPart(name, "yes", text, tuple(because))
     if status is None:
         return _page_part(name, question, facts, "yes", "", *because)
     word = status.on(question.platform or "linux")
     if question.torch and torch_on(question.torch, question.platform or "linux", facts).verdict == "unknown":
         return unknown(name, f"{name} for PyTorch {question.torch}", *because)
     if word != "supported":
-        return Part(name, "no", f"{name} is {word} on {NAMES[question.platform or 'linux']}", tuple(because))
-    return _project_version(Part(name, "yes", "", tuple(because)), question, facts)
+        return AnswerPart(
+            name, "no", f"{name} is {word} on {NAMES[question.platform or 'linux']}", tuple(because)
+        )
+    return _project_version(AnswerPart(name, "yes", "", tuple(because)), question, facts)
 
 
-def _project_version(part: Part, question: Question, facts: Facts) -> Part:
+def _project_version(part: AnswerPart, question: Question, facts: Facts) -> AnswerPart:
     """With the versions of a project that go with versions of PyTorch."""
     pairs = {row.name.split()[0]: row.versions.get(part.what, "") for row in facts.page.torch if row.versions}
     pairs = {
@@ -248,15 +250,15 @@ def _project_version(part: Part, question: Question, facts: Facts) -> Part:
     because = (*part.because, Reason(text, sources(facts, facts.page.page.versions_source)))
     fits = not question.version or any(same_line(question.version, (own,)) for own in pairs.values())
     shown = text if question.torch or question.version or question.wants else ""
-    return Part(part.what, "yes" if fits else "no", shown, because)
+    return AnswerPart(part.what, "yes" if fits else "no", shown, because)
 
 
-def _module(name: str, question: Question, facts: Facts) -> Part:
+def _module(name: str, question: Question, facts: Facts) -> AnswerPart:
     because = Reason(plain(facts.page.modules.text), sources(facts, facts.page.page.source))
     return _page_part(name, question, facts, "yes", "part of PyTorch's core", because)
 
 
-def _function(name: str, question: Question, facts: Facts) -> Part:
+def _function(name: str, question: Question, facts: Facts) -> AnswerPart:
     users = [row for row in facts.libraries.library if name in row.functions]
     because = [
         Reason(plain(f"{row.name}: {row.purpose} {row.users}"), sources(facts, facts.page.page.source))
@@ -267,7 +269,7 @@ def _function(name: str, question: Question, facts: Facts) -> Part:
     )
 
 
-def _issue(name: str, question: Question, facts: Facts) -> Part:
+def _issue(name: str, question: Question, facts: Facts) -> AnswerPart:
     row = next(one for one in facts.page.issue if one.id == name)
     text = f"{plain(row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
     because = Reason(text, sources(facts, facts.page.page.source))
@@ -276,10 +278,12 @@ def _issue(name: str, question: Question, facts: Facts) -> Part:
     others = others or (question.rocm and not any(_meet(question.rocm, one) for one in row.rocm))
     if others or question.platform not in ("", *facts.libraries.platforms):
         return unknown(name, f"{place(name, question)}; it is a known issue elsewhere", because)
-    return Part(name, "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,))
+    return AnswerPart(
+        name, "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,)
+    )
 
 
-_ABOUT: Mapping[Kind, Callable[[str, Question, Facts], Part]] = {
+_ABOUT: Mapping[Kind, Callable[[str, Question, Facts], AnswerPart]] = {
     "topic": _topic,
     "feature": _feature,
     "library": _library,

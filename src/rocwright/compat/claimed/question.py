@@ -61,14 +61,14 @@ def parse_question(text: str, facts: Facts) -> Question:
     return _read(text, vocabulary(facts), facts).question()
 
 
-def _read(text: str, known: Vocabulary, facts: Facts) -> _Reader:
-    reader = _Reader(split_words(text), known, facts).read_all()
+def _read(text: str, known: Vocabulary, facts: Facts) -> _PhraseReader:
+    reader = _PhraseReader(split_words(text), known, facts).read_all()
     if not reader.strange:
         return reader
     # Mended where a word is near, and without it where none is.
     near = {word: known.near(word) for word in reader.strange}
     words = tuple(filter(None, (near.get(word, word) for word in reader.words)))
-    tried = _Reader(words, known, facts).read_all()
+    tried = _PhraseReader(words, known, facts).read_all()
     about_something = tried.subjects or tried.gpus or any(tried.found.values())
     raise InvalidQuestion(
         f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
@@ -78,7 +78,7 @@ def _read(text: str, known: Vocabulary, facts: Facts) -> _Reader:
     )
 
 
-class _Reader:
+class _PhraseReader:
     """Reads words from left to right; the longest phrase that fits counts."""
 
     def __init__(self, words: tuple[str, ...], known: Vocabulary, facts: Facts) -> None:
@@ -90,7 +90,7 @@ class _Reader:
         self.gpus: list[Gpu] = []
         self.found: dict[str, list[str]] = {name: [] for name in _ONE}
 
-    def read_all(self) -> _Reader:
+    def read_all(self) -> _PhraseReader:
         """All phrases."""
         while self.position < len(self.words):
             self.read()

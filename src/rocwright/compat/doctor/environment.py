@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.compat.doctor.facts import Environment, Imported
+from rocwright.compat.doctor.facts import Environment, TorchImport
 from rocwright.errors import CommandFailed, MissingTool, UsageError
 from rocwright.model.doctor import DoctorTable
 from rocwright.model.patterns import any_pattern
@@ -87,13 +87,13 @@ def gather_environment(python: Path, table: DoctorTable, *, deep: bool = False) 
 
 def import_torch(
     python: Path, table: DoctorTable, *, note: Callable[[str], None] = lambda _: None
-) -> Imported:
+) -> TorchImport:
     """How `import torch` goes there, in a process of its own; `note` is told what it prints as errors."""
     said = _run(python, "rocwright_import.py", table.import_s, note=note)
     try:
-        found = msgspec.json.decode(said.answer, type=Imported)
+        found = msgspec.json.decode(said.answer, type=TorchImport)
     except msgspec.DecodeError:
-        found = Imported()
+        found = TorchImport()
     return msgspec.structs.replace(found, ended=said.ended)
 
 

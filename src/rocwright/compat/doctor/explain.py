@@ -7,7 +7,7 @@ import shlex
 from pathlib import PurePosixPath
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.facts import Case, Imported
+from rocwright.compat.doctor.facts import Case, TorchImport
 from rocwright.compat.doctor.rules.libraries import provide
 from rocwright.model.patterns import fits
 
@@ -25,7 +25,7 @@ _REPAIR = re.compile(r"(ROCm library \S+ is missing from the installed (\S+?));"
 _RUNTIMES = ("GLIBC_", "GLIBCXX_", "CXXABI_")
 
 
-def explain(case: Case, imported: Imported) -> tuple[str, str]:
+def explain(case: Case, imported: TorchImport) -> tuple[str, str]:
     """The cause in a sentence, and the command that mends it."""
     error = imported.error
     if not error:
@@ -43,7 +43,7 @@ def _see(case: Case) -> str:
     return f"{shlex.quote(case.environment.python)} -X faulthandler -c 'import torch'"
 
 
-def _module(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _module(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     """A Python module that is not there; torch's own compiled one means the wrong Python."""
     match = _NO_MODULE.search(imported.error)
     environment = case.environment
@@ -69,7 +69,7 @@ def _python_of(extension: str) -> str:
     return f"3.{match[1]}{match[2]}" if match else ""
 
 
-def _library(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _library(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     """A library that the loader does not find."""
     match = _NOT_FOUND.search(imported.error)
     environment = case.environment
@@ -94,7 +94,7 @@ def _library(case: Case, imported: Imported) -> tuple[str, str] | None:
     return cause, provide(case, name)
 
 
-def _own_words(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _own_words(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     """What `rocm_sdk` says of a library that is not where it was installed."""
     match = _REPAIR.search(imported.error)
     if match is None or case.environment is None:
@@ -103,7 +103,7 @@ def _own_words(case: Case, imported: Imported) -> tuple[str, str] | None:
     return match[1], mend.reinstall(case, owner) if owner else mend.install(case, match[2], again=True)
 
 
-def _damaged(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _damaged(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     match = _DAMAGED.search(imported.error)
     environment = case.environment
     if match is None or environment is None:
@@ -116,7 +116,7 @@ def _damaged(case: Case, imported: Imported) -> tuple[str, str] | None:
     return cause, mend.reinstall(case, owner) if owner else _see(case)
 
 
-def _version(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _version(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     """A symbol version that a library does not have: the system's is too old, or a foreign one came first."""
     match = _VERSION.search(imported.error)
     if match is None:
@@ -129,7 +129,7 @@ def _version(case: Case, imported: Imported) -> tuple[str, str] | None:
     return f"{library} is a foreign or older copy: it has no {symbol}{needs}", _unset(case)
 
 
-def _symbol(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _symbol(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     match = _SYMBOL.search(imported.error)
     if match is None:
         return None
@@ -148,7 +148,7 @@ def _unset(case: Case) -> str:
     return mend.reinstall(case, torch) if torch else _see(case)
 
 
-def _rocm(case: Case, imported: Imported) -> tuple[str, str] | None:
+def _rocm(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     match = _ROCM_VERSION.search(imported.error)
     if match is None:
         return None

@@ -179,7 +179,7 @@ class Environment(msgspec.Struct, frozen=True):
         return next((one for one in self.distributions if one.name == name), None)
 
 
-class Imported(msgspec.Struct, frozen=True):
+class TorchImport(msgspec.Struct, frozen=True):
     """How `import torch` went.
 
     `loaded` are the libraries that the process then had, `ended` says why it was cut off.
@@ -202,7 +202,7 @@ class Case(msgspec.Struct, frozen=True):
     families: dict[str, tuple[str, ...]] = {}
     pythons: tuple[str, ...] = ()
     environment: Environment | None = None
-    imported: Imported | None = None
+    imported: TorchImport | None = None
     needs: tuple[Need, ...] = ()
     manifest: SetManifest | None = None
     set_id: str = ""

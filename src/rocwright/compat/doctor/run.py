@@ -14,7 +14,7 @@ from rocwright.binary.elf import Elf, is_elf, read_elf
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.building import building
 from rocwright.compat.doctor.environment import gather_environment, import_torch
-from rocwright.compat.doctor.facts import Case, Environment, Imported, Machine, Need
+from rocwright.compat.doctor.facts import Case, Environment, Machine, Need, TorchImport
 from rocwright.compat.doctor.machine import gather_machine, this_user
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.compat.doctor.rules.origin import whose
@@ -86,7 +86,7 @@ def make_case(
     machine: Machine,
     table: DoctorTable,
     environment: Environment | None = None,
-    imported: Imported | None = None,
+    imported: TorchImport | None = None,
     *,
     manifest: SetManifest | None = None,
     index: str = "",

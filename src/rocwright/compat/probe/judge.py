@@ -12,7 +12,6 @@ from rocwright.compat.probe.values import (
     CallResult,
     DtypeFound,
     DtypeResult,
-    Environment,
     FlagFound,
     FlagResult,
     HeldLibrary,
@@ -20,6 +19,7 @@ from rocwright.compat.probe.values import (
     LibraryResult,
     Outcome,
     Probe,
+    ProbedEnvironment,
 )
 from rocwright.model.libraries import file_pattern
 from rocwright.model.probe import (
@@ -71,9 +71,9 @@ def _of(done: dict[str, Exercised], name: str) -> Exercised:
     return done.get(name) or Exercised(name, "not run")
 
 
-def _environment(answers: Answers, torch: TorchAbout, table: ProbeTable) -> Environment:
+def _environment(answers: Answers, torch: TorchAbout, table: ProbeTable) -> ProbedEnvironment:
     named = {name for row in table.dtype for name in (row.name, *row.also)}
-    return Environment(
+    return ProbedEnvironment(
         python=answers.python,
         executable=answers.executable,
         platform=answers.platform,

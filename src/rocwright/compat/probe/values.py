@@ -108,7 +108,7 @@ class HeldLibrary(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Environment(msgspec.Struct, frozen=True):
+class ProbedEnvironment(msgspec.Struct, frozen=True):
     """Where it was probed, and with what."""
 
     python: str
@@ -132,7 +132,7 @@ class Probe(msgspec.Struct, frozen=True):
     """The whole report; `failed` names every row that is less than claimed."""
 
     schema: int
-    environment: Environment
+    environment: ProbedEnvironment
     dtypes: tuple[DtypeResult, ...]
     libraries: tuple[LibraryResult, ...]
     calls: tuple[CallResult, ...]

@@ -11,7 +11,7 @@ import zstandard
 
 from rocwright.device_code.kpack import PLAIN, SUFFIX, Archive, Entry, read_archive
 from rocwright.device_code.source import Source
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import Target, is_target, parse_target
 from rocwright.model.machines import HEADER_SIZE, Machines, mismatch
@@ -49,7 +49,7 @@ class Shelf:
         return frozenset(entry.kernel for entry in self.archive.entries)
 
 
-def read_shelf(source: Source, log: Log) -> Shelf | None:
+def read_shelf(source: Source, log: FindingLog) -> Shelf | None:
     """An archive with everything wrong in its table reported; None when it cannot be used."""
     try:
         archive = read_archive(source.open())
@@ -108,7 +108,7 @@ def label(entry: Entry) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class UnpackJob:
     """A stored code object to unpack, with the original's bytes when there is one to compare with.
 
     `entries` are those that are compared: all have the same size.
@@ -121,7 +121,7 @@ class Job:
 
 
 @dataclass
-class Outcome:
+class UnpackOutcome:
     """What came of a job: rule, file and cause of what is wrong; bytes unpacked; entries proven identical."""
 
     faults: list[tuple[str, str, str]] = field(default_factory=list)
@@ -136,9 +136,9 @@ class Unpacker:
         self.machines = machines
         self.tools = threading.local()
 
-    def __call__(self, job: Job | None) -> Outcome:
+    def __call__(self, job: UnpackJob | None) -> UnpackOutcome:
         """The outcome of a job; of None, nothing."""
-        outcome = Outcome()
+        outcome = UnpackOutcome()
         if job is None:
             return outcome
         entry = job.entries[0]
@@ -172,7 +172,7 @@ class Unpacker:
             return f"it was built for {origin}"
         return mismatch(head, built, self.machines)
 
-    def _read(self, job: Job, size: int) -> tuple[bytes, bool]:
+    def _read(self, job: UnpackJob, size: int) -> tuple[bytes, bool]:
         """The first bytes of a code object, and whether all of it equals what is expected."""
         offset, packed = job.shelf.archive.blobs[job.ordinal]
         blob = job.shelf.archive.file.slice(offset, packed)

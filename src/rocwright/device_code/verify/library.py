@@ -14,7 +14,7 @@ from rocwright.device_code.fatbin import scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import Marker, parse_marker
 from rocwright.device_code.source import Source
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.wrappers import (
     SECTION,
     SPLIT_MAGIC,
@@ -32,7 +32,7 @@ _LOW = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Library:
+class SplitLibrary:
     """A split library: its marker, and how many wrappers ask for code."""
 
     source: Source
@@ -48,7 +48,7 @@ def is_host_elf(head: bytes) -> bool:
     return head.startswith(fmt.SUPPORTED) and len(head) >= fmt.EHDR.size and machine != fmt.EM_AMDGPU
 
 
-def check_library(source: Source, file: Mapped, log: Log) -> Library | None:
+def check_library(source: Source, file: Mapped, log: FindingLog) -> SplitLibrary | None:
     """Everything that is wrong with a split library; None for one that is not split or is beyond use.
 
     A library that still holds its device code is noted.
@@ -77,13 +77,13 @@ def contains(file: Mapped, text: bytes) -> bool:
 class _Check:
     """One library."""
 
-    def __init__(self, source: Source, file: Mapped, elf: Elf, log: Log) -> None:
+    def __init__(self, source: Source, file: Mapped, elf: Elf, log: FindingLog) -> None:
         self.source, self.file, self.elf, self.log = source, file, elf, log
 
     def add(self, rule: str, cause: str) -> None:
         self.log.add(rule, self.source.name, cause)
 
-    def library(self) -> Library | None:
+    def library(self) -> SplitLibrary | None:
         try:
             wrappers = read_wrappers(self.elf, self.file)
             problem = None
@@ -104,7 +104,7 @@ class _Check:
             self._references(wrappers)
         if marker is None:
             return None
-        return Library(self.source, self.file, self.elf, marker, wrappers)
+        return SplitLibrary(self.source, self.file, self.elf, marker, wrappers)
 
     def _kept(self, problem: str | None) -> None:
         """A library that was left whole is no error: not every one can be split."""

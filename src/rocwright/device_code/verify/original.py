@@ -9,7 +9,7 @@ from pathlib import Path
 from rocwright.binary.view import Mapped
 from rocwright.device_code.source import Source, on_disk
 from rocwright.device_code.verify.compare import same_bytes
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, directory_trees
 from rocwright.device_code.verify.wheels import ENDING, wheel_sources
 from rocwright.errors import InvalidInput
@@ -19,7 +19,7 @@ from rocwright.wheel.read import open_wheel
 class Original:
     """A fat library, tree or wheel; raises `InvalidInput` when it cannot be read."""
 
-    def __init__(self, path: Path, stack: ExitStack, log: Log) -> None:
+    def __init__(self, path: Path, stack: ExitStack, log: FindingLog) -> None:
         self.path = path
         self.single = not path.is_dir() and not path.name.endswith(ENDING)
         if self.single:
@@ -49,7 +49,7 @@ class Original:
         return None if found is None or found.link is not None else found.open()
 
 
-def compare_trees(original: Original, tree: Tree, split: set[str], log: Log) -> None:
+def compare_trees(original: Original, tree: Tree, split: set[str], log: FindingLog) -> None:
     """Report files that were lost, invented or changed; `split` are paths of split libraries."""
     there = {source.installed: source for source in tree.sources}
     for path, before in original.by_path.items():
@@ -63,7 +63,7 @@ def compare_trees(original: Original, tree: Tree, split: set[str], log: Log) -> 
             log.add("kpack-invented", after.name, "the original has no such file")
 
 
-def _compare(before: Source, after: Source, split: bool, log: Log) -> None:
+def _compare(before: Source, after: Source, split: bool, log: FindingLog) -> None:
     if before.link != after.link:
         log.add("kpack-differs", after.name, f"the original leads to {before.link}, this to {after.link}")
         return

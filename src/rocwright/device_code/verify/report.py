@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rocwright.model.findings import Clause, Finding, Found, refusal
+from rocwright.model.findings import Clause, Finding, HasFindings, refusal
 
 KPACK_REPORT_SCHEMA = "rocwright.kpack-report/1"
 # Of one rule in one file so many are told in full; a damaged archive breaks one rule a thousand times.
@@ -160,7 +160,7 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"note [{self.rule}] {self.file}: {self.text}"
 
 
-class KpackReport(Found, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KpackReport(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What verifying found.
 
     `libraries` are the split ones, `archives` the archives, by the name they have in findings; `parts` the
@@ -205,7 +205,7 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-class Log:
+class FindingLog:
     """Collects findings and notes while everything is looked at."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from rocwright.device_code.kpack import SUFFIX, Marker, parse_marker
 from rocwright.device_code.search import archives_on_disk
 from rocwright.device_code.source import Source, on_disk
 from rocwright.device_code.tree.names import GENERIC, MANIFEST, tables
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target
 from rocwright.system.files import walk_files
@@ -65,7 +65,7 @@ def marker_of(path: Path) -> Marker | None:
     return parse_marker(elf.source.read_at(section.offset, section.size)) if section else None
 
 
-def directory_trees(paths: Iterable[Path], log: Log) -> Iterator[Tree]:
+def directory_trees(paths: Iterable[Path], log: FindingLog) -> Iterator[Tree]:
     """Trees in these directories: parts that lie beside each other, or were given together, make one."""
     parts: list[tuple[Path, str | None]] = []
     alone: list[Path] = []
@@ -119,7 +119,7 @@ def _groups() -> frozenset[str]:
     return frozenset(wildcards) | set(names) | set(names.values())
 
 
-def _parts_inside(path: Path, log: Log) -> list[tuple[Path, str | None]]:
+def _parts_inside(path: Path, log: FindingLog) -> list[tuple[Path, str | None]]:
     """Parts that lie beside each other in a directory; artifacts that were not split are all for the host."""
     folders = sorted(item for item in path.iterdir() if item.is_dir() and not item.is_symlink())
     names = {folder: _part_name(folder.name) for folder in folders}

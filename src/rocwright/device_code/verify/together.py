@@ -10,7 +10,7 @@ from rocwright.device_code.kpack import PLACEHOLDER, Entry, Marker
 from rocwright.device_code.search import installed_at
 from rocwright.device_code.source import Source
 from rocwright.device_code.verify.archive import Shelf, label
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree
 
 # (wrapper, target) → where the code is.
@@ -31,7 +31,7 @@ class Known:
         return self.marker.kernel.replace("\\", "/")
 
 
-def index_code(shelves: Sequence[Shelf], log: Log) -> dict[str, Spots]:
+def index_code(shelves: Sequence[Shelf], log: FindingLog) -> dict[str, Spots]:
     """Library name → its code in all archives; code that is in two of them is reported."""
     index: defaultdict[str, Spots] = defaultdict(dict)
     for shelf in shelves:
@@ -43,7 +43,7 @@ def index_code(shelves: Sequence[Shelf], log: Log) -> dict[str, Spots]:
 
 
 def check_together(
-    libraries: Sequence[Known], shelves: Sequence[Shelf], index: dict[str, Spots], tree: Tree, log: Log
+    libraries: Sequence[Known], shelves: Sequence[Shelf], index: dict[str, Spots], tree: Tree, log: FindingLog
 ) -> None:
     """Report what the runtime would not find and, when all libraries are seen, code that none asks for.
 
@@ -82,7 +82,7 @@ def _copies(first: Source, second: Source) -> bool:
     return all(a.read_at(at, step) == b.read_at(at, step) for at in range(0, first.size, step))
 
 
-def _reachable(library: Known, shelves: Sequence[Shelf], log: Log) -> None:
+def _reachable(library: Known, shelves: Sequence[Shelf], log: FindingLog) -> None:
     for shelf in shelves:
         places = [
             installed_at(library.source.installed, path.replace(PLACEHOLDER, shelf.target, 1))
@@ -97,7 +97,7 @@ def _reachable(library: Known, shelves: Sequence[Shelf], log: Log) -> None:
             )
 
 
-def _complete(library: Known, spots: Spots, targets: Sequence[str], missing: str, log: Log) -> None:
+def _complete(library: Known, spots: Spots, targets: Sequence[str], missing: str, log: FindingLog) -> None:
     there: defaultdict[int, set[str]] = defaultdict(set)
     for number, target in spots:
         there[number].add(target)
@@ -122,7 +122,7 @@ def _some(numbers: Sequence[int]) -> str:
     return f"wrappers {', '.join(map(str, numbers[:5]))}{more}"
 
 
-def _no_more(library: Known, spots: Spots, log: Log) -> None:
+def _no_more(library: Known, spots: Spots, log: FindingLog) -> None:
     for (number, _), (shelf, entry) in spots.items():
         if number >= library.wrappers:
             log.add(

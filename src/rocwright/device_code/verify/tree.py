@@ -14,7 +14,7 @@ from rocwright.device_code.source import Source
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.verify.archive import Shelf
 from rocwright.device_code.verify.library import is_host_elf
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree
 from rocwright.errors import InvalidInput
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
@@ -22,7 +22,7 @@ from rocwright.model.gpu import Families, InvalidTarget, base_targets
 from rocwright.model.machines import Machines, is_code_object, machine_of
 
 
-def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: Log) -> None:
+def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: FindingLog) -> None:
     """Report files in the wrong part, in two parts, and device files whose code is for another target."""
     table = load_table("device_files", DeviceFiles)
     targets = known_targets(table, load_table("families", Families))
@@ -43,14 +43,14 @@ def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: L
         _apart(tree.sources, log)
 
 
-def _place(source: Source, word: str, log: Log) -> None:
+def _place(source: Source, word: str, log: FindingLog) -> None:
     if source.part is None:
         log.add("kpack-device-file", source.name, f"it serves {word} and is in the part for all GPUs")
     elif canonicalize_name(source.part.partition(":")[0]) != canonicalize_name(word):
         log.add("kpack-foreign", source.name, f"it serves {word} and is in the part for {source.part}")
 
 
-def _apart(sources: Iterable[Source], log: Log) -> None:
+def _apart(sources: Iterable[Source], log: FindingLog) -> None:
     owners: dict[str, Source] = {}
     for source in sources:
         first = owners.setdefault(source.installed, source)
@@ -59,7 +59,9 @@ def _apart(sources: Iterable[Source], log: Log) -> None:
             log.add("kpack-overlap", source.name, f"{first.owner} holds {source.installed} too")
 
 
-def _content(source: Source, word: str, members: tuple[str, ...], machines: Machines, log: Log) -> None:
+def _content(
+    source: Source, word: str, members: tuple[str, ...], machines: Machines, log: FindingLog
+) -> None:
     """Whether device code in a file is for the target that its path names."""
     if source.link is not None:
         return

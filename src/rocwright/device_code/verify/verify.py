@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
-from rocwright.device_code.verify.archive import Job, Outcome, Shelf, Unpacker, read_shelf
+from rocwright.device_code.verify.archive import Shelf, Unpacker, UnpackJob, UnpackOutcome, read_shelf
 from rocwright.device_code.verify.compare import Fat, host_differences, stand_ins
-from rocwright.device_code.verify.library import Library, check_library, is_host_elf
+from rocwright.device_code.verify.library import SplitLibrary, check_library, is_host_elf
 from rocwright.device_code.verify.original import Original, compare_trees
-from rocwright.device_code.verify.report import KpackReport, Log
+from rocwright.device_code.verify.report import FindingLog, KpackReport
 from rocwright.device_code.verify.sources import Tree, directory_trees, file_tree
 from rocwright.device_code.verify.together import Known, Spots, check_together, index_code
 from rocwright.device_code.verify.tree import check_parts
@@ -41,13 +41,13 @@ def verify(paths: Iterable[Path], *, against: Path | None = None, threads: int =
     findings; raises `InvalidInput` for a path that does not exist and for an `against` that cannot be read.
     """
     with ExitStack() as stack:
-        run = _Run(against, threads, stack)
+        run = _Verification(against, threads, stack)
         for tree in _trees(list(paths), run.log, stack, threads):
             run.tree(tree)
         return run.report()
 
 
-def _trees(paths: Sequence[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
+def _trees(paths: Sequence[Path], log: FindingLog, stack: ExitStack, threads: int) -> Iterator[Tree]:
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"{path} does not exist", where=path)
@@ -63,18 +63,18 @@ def _trees(paths: Sequence[Path], log: Log, stack: ExitStack, threads: int) -> I
     yield from directory_trees([folder for folder in folders if not inside[folder]], log)
 
 
-class _Run:
+class _Verification:
     """One call of `verify`."""
 
     def __init__(self, against: Path | None, threads: int, stack: ExitStack) -> None:
-        self.log = Log()
+        self.log = FindingLog()
         self.threads = threads
         self.unpacker = Unpacker(load_table("machines", Machines))
         self.original = None if against is None else Original(against, stack, self.log)
         self.libraries: list[Known] = []
         self.shelves: list[Shelf] = []
         self.parts: dict[str, None] = {}
-        self.total = Outcome()
+        self.total = UnpackOutcome()
         self.objects = 0
 
     def tree(self, tree: Tree) -> None:
@@ -95,7 +95,7 @@ class _Run:
         self.libraries += work.libraries
         self.shelves += shelves
 
-    def _count(self, outcome: Outcome) -> None:
+    def _count(self, outcome: UnpackOutcome) -> None:
         for fault in outcome.faults:
             self.log.add(*fault)
         self.objects += bool(outcome.unpacked)
@@ -128,7 +128,7 @@ class _Run:
 class _Tree:
     """The libraries of one tree on their way past the archives."""
 
-    def __init__(self, run: _Run, tree: Tree, shelves: Sequence[Shelf]) -> None:
+    def __init__(self, run: _Verification, tree: Tree, shelves: Sequence[Shelf]) -> None:
         self.run, self.sources, self.shelves = run, tree.sources, shelves
         self.log = run.log
         self.index = index_code(shelves, run.log)
@@ -136,7 +136,7 @@ class _Tree:
         self.done: set[tuple[int, int, int]] = set()
         self.unpacked = 0
 
-    def jobs(self) -> Iterator[tuple[Job | None, int]]:
+    def jobs(self) -> Iterator[tuple[UnpackJob | None, int]]:
         """Every stored code object at least once, with the bytes of memory that each holds."""
         for source in self.sources:
             try:
@@ -155,8 +155,8 @@ class _Tree:
         yield from self._others()
 
     def _compare(
-        self, original: Original, library: Library, known: Known
-    ) -> Iterator[tuple[Job | None, int]]:
+        self, original: Original, library: SplitLibrary, known: Known
+    ) -> Iterator[tuple[UnpackJob | None, int]]:
         name = library.source.name
         try:
             fat_file = original.of(library.source)
@@ -171,7 +171,7 @@ class _Tree:
             self.log.add("kpack-host", name, text)
         yield from self._code(fat, known)
 
-    def _code(self, fat: Fat, known: Known) -> Iterator[tuple[Job | None, int]]:
+    def _code(self, fat: Fat, known: Known) -> Iterator[tuple[UnpackJob | None, int]]:
         spots = self.index.get(known.kernel, {})
         wanted: set[tuple[int, str]] = set()
         for bundle, indices in fat.bundles:
@@ -206,14 +206,16 @@ class _Tree:
             )
 
     @staticmethod
-    def _weighed(jobs: Iterable[Job], code: CodeObject, bundle: Bundle) -> Iterator[tuple[Job, int]]:
+    def _weighed(
+        jobs: Iterable[UnpackJob], code: CodeObject, bundle: Bundle
+    ) -> Iterator[tuple[UnpackJob, int]]:
         return ((job, code.size if bundle.memory else _LIGHT) for job in jobs)
 
     def _jobs_of(
         self, spots: Spots, known: Known, indices: tuple[int, ...], code: CodeObject, data: memoryview
-    ) -> Iterator[Job]:
+    ) -> Iterator[UnpackJob]:
         """The stored objects that must equal one of the original's: one, unless they were stored apart."""
-        stored: dict[tuple[int, int, int], Job] = {}
+        stored: dict[tuple[int, int, int], UnpackJob] = {}
         for number in indices:
             spot = spots.get((number, code.target))
             if spot is None:
@@ -227,15 +229,15 @@ class _Tree:
             shelf, entry = spot
             key = (id(shelf), entry.ordinal, entry.size)
             before = stored[key].entries if key in stored else ()
-            stored[key] = Job(shelf, entry.ordinal, (*before, entry), data)
+            stored[key] = UnpackJob(shelf, entry.ordinal, (*before, entry), data)
         self.done.update(stored)
         yield from stored.values()
 
-    def _others(self) -> Iterator[tuple[Job, int]]:
+    def _others(self) -> Iterator[tuple[UnpackJob, int]]:
         """Stored objects that no original was compared with."""
         for shelf in self.shelves:
             for ordinal, entries in shelf.by_ordinal.items():
                 for size in dict.fromkeys(entry.size for entry in entries):
                     if (id(shelf), ordinal, size) not in self.done:
                         same = tuple(entry for entry in entries if entry.size == size)
-                        yield Job(shelf, ordinal, same), _LIGHT
+                        yield UnpackJob(shelf, ordinal, same), _LIGHT

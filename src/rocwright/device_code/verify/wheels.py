@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from rocwright.device_code.kpack import SUFFIX
 from rocwright.device_code.source import Source, in_wheel, open_path
-from rocwright.device_code.verify.report import Log
+from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, device_part
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.system.parallel import in_order
@@ -25,7 +25,7 @@ from rocwright.wheel.zipformat import STORED
 ENDING = ".whl"
 
 
-def wheel_trees(paths: Iterable[Path], log: Log, stack: ExitStack, threads: int) -> Iterator[Tree]:
+def wheel_trees(paths: Iterable[Path], log: FindingLog, stack: ExitStack, threads: int) -> Iterator[Tree]:
     """What wheels install together, with the rules for wheels applied.
 
     Wheels of one project for several Pythons make several trees. Wheels stay open until `stack` is closed.
@@ -71,7 +71,7 @@ def wheel_sources(wheel: Wheel, stack: ExitStack) -> Iterator[Source]:
         yield in_wheel(stream, whole, member, name, installed_path(wheel, member), part=part)
 
 
-def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
+def _records(wheels: Sequence[Wheel], log: FindingLog, threads: int) -> None:
     def verify(wheel: Wheel) -> tuple[Wheel, tuple[str, ...]]:
         return wheel, verify_record(wheel)
 
@@ -80,13 +80,13 @@ def _records(wheels: Sequence[Wheel], log: Log, threads: int) -> None:
             log.add("kpack-record", wheel.path.name, problem)
 
 
-def _stored(wheel: Wheel, log: Log) -> None:
+def _stored(wheel: Wheel, log: FindingLog) -> None:
     for member in wheel.members:
         if member.name.endswith(SUFFIX) and member.method != STORED:
             log.add("kpack-deflated", wheel.path.name, f"{member.name} is compressed again")
 
 
-def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: Log) -> None:
+def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: FindingLog) -> None:
     """Device code of another version than the host's would be loaded without a word."""
     versions = {host.name: Version(host.version) for host in hosts}
     for device in devices if hosts else ():
@@ -104,7 +104,7 @@ def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: Log) -> None:
                 )
 
 
-def _extras(host: Wheel, devices: Sequence[Wheel], log: Log) -> None:
+def _extras(host: Wheel, devices: Sequence[Wheel], log: FindingLog) -> None:
     there = {device.name: device for device in devices}
     offered = [canonicalize_name(extra) for extra in host.metadata.provides_extra]
     reached = set()

@@ -31,7 +31,7 @@ class DeviceGroup:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TargetChoice:
     """What a user asked for: exact targets, and beginnings of targets. Without either, every target."""
 
     text: str = ""
@@ -45,7 +45,7 @@ class Wanted:
         return target in self.targets or target.startswith(self.beginnings)
 
 
-def parse_wanted(text: str, families: Mapping[str, tuple[str, ...]]) -> Wanted:
+def parse_wanted(text: str, families: Mapping[str, tuple[str, ...]]) -> TargetChoice:
     """Families of the table, targets, or beginnings such as `gfx94X`, separated by commas or spaces.
 
     A name that is not in the table loses what follows its first `-`: `gfx950-dcgpu` is gfx950. Raises
@@ -72,7 +72,7 @@ def parse_wanted(text: str, families: Mapping[str, tuple[str, ...]]) -> Wanted:
                 else "write a target (gfx942), the beginning of targets (gfx94X), or a family: "
                 + " ".join(families),
             )
-    return Wanted(text.strip(), frozenset(targets), tuple(beginnings))
+    return TargetChoice(text.strip(), frozenset(targets), tuple(beginnings))
 
 
 def built_for(
@@ -132,7 +132,7 @@ def device_env(group: DeviceGroup, facts: TorchFacts) -> dict[str, str]:
     return {facts.variable: ",".join(device.entry for device in group.devices)}
 
 
-def _none(facts: TorchFacts, wanted: Wanted, generic: Mapping[str, Sequence[str]] | None) -> NoGpu:
+def _none(facts: TorchFacts, wanted: TargetChoice, generic: Mapping[str, Sequence[str]] | None) -> NoGpu:
     kind = f"ROCm {facts.hip}" if facts.hip else f"CUDA {facts.cuda}" if facts.cuda else "CPU only"
     there = ", ".join(f"{one.entry}: {one.target} ({one.name})" for one in facts.devices) or "none"
     lines = [

@@ -15,7 +15,7 @@ import pytest
 import rocwright_outcome
 
 if TYPE_CHECKING:
-    from rocwright_worker import Line
+    from rocwright_worker import Connection
 
 # What may stand in PYTEST_ADDOPTS or in settings and is for somebody at a terminal, or for a whole session.
 _WHOLE: dict[str, Any] = {
@@ -30,10 +30,10 @@ _WHOLE: dict[str, Any] = {
 }
 
 
-class Worker:
+class WorkerPlugin:
     """The plugin: commands in, results out. Files are collected one at a time, when they are asked for."""
 
-    def __init__(self, line: Line, log: int, directories: int) -> None:
+    def __init__(self, line: Connection, log: int, directories: int) -> None:
         self._line = line
         self._log = log
         self._log_at_first = os.fstat(log)

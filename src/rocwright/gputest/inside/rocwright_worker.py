@@ -24,7 +24,7 @@ LOST = 70
 _PR_SET_PDEATHSIG = 1
 
 
-class Line:
+class Connection:
     """The connection; what is said waits for the next `flush`."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -70,16 +70,16 @@ class Line:
         return command
 
 
-def connect(told: dict[str, Any]) -> Line:
+def connect(told: dict[str, Any]) -> Connection:
     """The inherited socket, or a connection to the coordinator's port."""
     if "fd" in told:
         connection = socket.socket(fileno=told["fd"])
         connection.set_inheritable(False)
-        return Line(connection)
+        return Connection(connection)
     connection = socket.create_connection(("127.0.0.1", told["port"]))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.sendall(told["token"].encode() + b"\n")
-    return Line(connection)
+    return Connection(connection)
 
 
 def settle(told: dict[str, Any]) -> int:
@@ -121,13 +121,13 @@ def main() -> int:
         sys.path.insert(0, inside)
     try:
         import pytest
-        from rocwright_session import Worker
+        from rocwright_session import WorkerPlugin
     except ImportError as missing:
         line.say("no pytest", str(missing))
         line.flush()
         return 1
     sys.stdout = os.fdopen(os.dup(log), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
-    worker = Worker(line, log, told["directories"])
+    worker = WorkerPlugin(line, log, told["directories"])
     code = pytest.main(sys.argv[1:], plugins=[worker])
     line.say("bye", int(code))
     line.flush()

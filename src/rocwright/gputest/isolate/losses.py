@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput, RocwrightError, UsageError
 from rocwright.gputest.isolate.plan import Isolation
-from rocwright.gputest.isolate.state import ENDING_S, State
+from rocwright.gputest.isolate.state import ENDING_S, IsolatedRun
 from rocwright.gputest.isolate.worker import Worker
 from rocwright.model.testing import CaseResult, Verdict
 
@@ -17,7 +17,7 @@ from rocwright.model.testing import CaseResult, Verdict
 _STARTS = 2
 
 
-def sick(run: State, number: int, worker: Worker, message: str) -> None:
+def sick(run: IsolatedRun, number: int, worker: Worker, message: str) -> None:
     """The GPU does not answer in this process; if it does not in a fresh one either, it is not used."""
     if run.probe_first[number]:
         run.retire(number, f"GPU fault: {run.place(number)}: {message}")
@@ -27,7 +27,7 @@ def sick(run: State, number: int, worker: Worker, message: str) -> None:
     run.schedule.lost(number, None)
 
 
-def gone(run: State, number: int, verdict: Verdict | None = None, message: str = "") -> None:
+def gone(run: IsolatedRun, number: int, verdict: Verdict | None = None, message: str = "") -> None:
     """A worker has ended, or is ended now with this verdict: what it was at is its last result."""
     worker = run.workers[number]
     assert worker is not None
@@ -69,7 +69,7 @@ def gone(run: State, number: int, verdict: Verdict | None = None, message: str =
         run.schedule.lost(number, None)
 
 
-def _not_started(run: State, number: int, worker: Worker, message: str, printed: str) -> None:
+def _not_started(run: IsolatedRun, number: int, worker: Worker, message: str, printed: str) -> None:
     run.schedule.lost(number, None)
     run.failed_starts[number] += 1
     problem = run.problem or _start_problem(run.plan, worker, message, printed)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from rocwright.gputest.isolate.losses import gone
 from rocwright.gputest.isolate.plan import Isolated, Isolation, check_plan
 from rocwright.gputest.isolate.schedule import Collect, Hand, Last, Renew
-from rocwright.gputest.isolate.state import State
+from rocwright.gputest.isolate.state import IsolatedRun
 from rocwright.gputest.isolate.talk import hear, take
 from rocwright.gputest.isolate.worker import Worker
 from rocwright.model.testing import CaseResult
@@ -35,7 +35,7 @@ def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None =
     worker starts.
     """
     check_plan(plan)
-    run = State(plan, tell)
+    run = IsolatedRun(plan, tell)
     interrupted = False
     try:
         _loop(run)
@@ -46,7 +46,7 @@ def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None =
     return _isolated(run, interrupted=interrupted)
 
 
-def _loop(run: State) -> None:
+def _loop(run: IsolatedRun) -> None:
     """Until every test has its result, or nobody is left to run one."""
     for number in range(len(run.workers)):
         run.start(number)
@@ -67,7 +67,7 @@ def _loop(run: State) -> None:
     _end_politely(run)
 
 
-def _finished(run: State) -> bool:
+def _finished(run: IsolatedRun) -> bool:
     if all(run.retired):
         if not run.greeted and run.problem is not None:
             raise run.problem
@@ -81,7 +81,7 @@ def _finished(run: State) -> bool:
     return not busy and run.schedule.finished()
 
 
-def _advance(run: State, number: int) -> None:
+def _advance(run: IsolatedRun, number: int) -> None:
     """Tell a worker what comes next; start one where there is none and something to do."""
     worker = run.workers[number]
     if worker is None:
@@ -114,7 +114,7 @@ def _advance(run: State, number: int) -> None:
         run.schedule.lost(number, None)
 
 
-def _look(run: State, now: float) -> None:
+def _look(run: IsolatedRun, now: float) -> None:
     """Time and memory of every worker."""
     over = run.watch.over([(n, w.child) for n, w in enumerate(run.workers) if w is not None], now)
     for number, worker in enumerate(run.workers):
@@ -144,7 +144,7 @@ def _look(run: State, now: float) -> None:
         gone(run, number, "hung", f"{what} within {_seconds(limit)}")
 
 
-def _limit(run: State, worker: Worker) -> tuple[float | None, float, str]:
+def _limit(run: IsolatedRun, worker: Worker) -> tuple[float | None, float, str]:
     """Seconds that a worker may take for what it does, since when, and what it then did not do."""
     if worker.running is not None and worker.state != "probing":
         return run.plan.test_s, worker.running.since, "did not end"
@@ -155,7 +155,7 @@ def _limit(run: State, worker: Worker) -> tuple[float | None, float, str]:
     return None, worker.since, ""
 
 
-def _end_politely(run: State) -> None:
+def _end_politely(run: IsolatedRun) -> None:
     """Let sessions end by themselves: their fixtures, their plugins; for as long as they may take."""
     for worker in run.workers:
         if worker is not None:
@@ -184,7 +184,7 @@ def _end_politely(run: State) -> None:
             )
 
 
-def _end_all(run: State) -> None:
+def _end_all(run: IsolatedRun) -> None:
     """Nothing is left running, whatever happened."""
     for number in range(len(run.workers)):
         run.dismiss(number)
@@ -193,7 +193,7 @@ def _end_all(run: State) -> None:
     run.outcomes.hide_secrets(run.plan.log_dir)
 
 
-def _isolated(run: State, *, interrupted: bool) -> Isolated:
+def _isolated(run: IsolatedRun, *, interrupted: bool) -> Isolated:
     """What the run came to."""
     files, tests, again = run.schedule.left()
     run.outcomes.settle()

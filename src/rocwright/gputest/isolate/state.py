@@ -28,7 +28,7 @@ from rocwright.system.redact import secrets_in
 ENDING_S = 1.0
 
 
-class State:
+class IsolatedRun:
     """A run; lists have one element for each place of a worker, whichever process is there just now.
 
     `problem` is why workers do not start, raised when none ever did (`greeted`). `stopped`: nothing more
@@ -52,7 +52,7 @@ class State:
         secrets = [value for one in (environment, *plan.workers) for value in secrets_in(one)]
         self.outcomes = Outcomes(plan, files, tell, secrets)
         limit = memory_limit(plan.memory, available_memory().available, len(plan.workers))
-        self.watch = Watch(limit)
+        self.watch = MemoryWatch(limit)
         self.plugins, self.env = _with_entries(plan)
         self.starts = self.deselected = self.maxfail = 0
         self.start_s = 0.0
@@ -244,7 +244,7 @@ _ALL_S = 0.5
 _MOST_PROCESSES = 1000
 
 
-class Watch:
+class MemoryWatch:
     """`limit` in bytes for a worker with its children; None where nobody tells how much there is."""
 
     def __init__(self, limit: int | None) -> None:

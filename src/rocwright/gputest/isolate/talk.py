@@ -7,12 +7,12 @@ from typing import Any
 
 from rocwright.errors import MissingTool, UsageError
 from rocwright.gputest.isolate.losses import gone, sick
-from rocwright.gputest.isolate.state import State
+from rocwright.gputest.isolate.state import IsolatedRun
 from rocwright.gputest.isolate.worker import Running, Worker
 from rocwright.model.testing import CaseResult, Verdict
 
 
-def hear(run: State, number: int) -> None:
+def hear(run: IsolatedRun, number: int) -> None:
     """Take all that a worker has said; its end, too."""
     worker = run.workers[number]
     if worker is None:
@@ -24,7 +24,7 @@ def hear(run: State, number: int) -> None:
         gone(run, number)
 
 
-def take(run: State, number: int, worker: Worker, message: list[Any]) -> None:
+def take(run: IsolatedRun, number: int, worker: Worker, message: list[Any]) -> None:
     """Take one message of a worker."""
     what, *rest = message
     if what == "start":
@@ -53,7 +53,7 @@ def take(run: State, number: int, worker: Worker, message: list[Any]) -> None:
         )
 
 
-def _hello(run: State, number: int, worker: Worker, said: dict[str, Any]) -> None:
+def _hello(run: IsolatedRun, number: int, worker: Worker, said: dict[str, Any]) -> None:
     if said["extra"]:
         raise UsageError(
             f"{said['extra'][0]} cannot stand among pytest's arguments",
@@ -70,7 +70,7 @@ def _hello(run: State, number: int, worker: Worker, said: dict[str, Any]) -> Non
 
 
 def _collected(
-    run: State,
+    run: IsolatedRun,
     number: int,
     worker: Worker,
     file: str,
@@ -111,7 +111,7 @@ def _collected(
 
 
 def _done(
-    run: State,
+    run: IsolatedRun,
     number: int,
     worker: Worker,
     file: str,

@@ -16,10 +16,10 @@ from rocwright.gputest.report.values import (
     FINDINGS,
     Expected,
     FailedCase,
+    FailureGroup,
     FileTime,
     Finding,
     FixedTest,
-    Group,
     Judged,
     Report,
     ShardState,
@@ -149,7 +149,7 @@ def _finding(case: CaseResult, told: Signature, ran: Ran, before: _Before) -> Fi
 
 def _groups(
     found: Sequence[Report], before: _Before, table: SignatureTable, issues: Mapping[str, str]
-) -> Iterator[Group]:
+) -> Iterator[FailureGroup]:
     cases: dict[Signature, list[tuple[FailedCase, CaseResult]]] = {}
     for report in found:
         for one in report.results:
@@ -161,7 +161,7 @@ def _groups(
     for told, pairs in cases.items():
         first = pairs[0][1]
         named = sorted({issues[case.entry] for case, _ in pairs if issues.get(case.entry)})
-        yield Group(
+        yield FailureGroup(
             id=told.id,
             signature=told.text,
             finding=min((case.finding for case, _ in pairs), key=FINDINGS.index),
@@ -172,7 +172,7 @@ def _groups(
         )
 
 
-def _importance(group: Group) -> tuple[int, int, str]:
+def _importance(group: FailureGroup) -> tuple[int, int, str]:
     return FINDINGS.index(group.finding), -len(group.cases), group.signature
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rocwright.gputest.report.about import About, reproduce
 from rocwright.gputest.report.names import cut_id
-from rocwright.gputest.report.values import FailedCase, Group, Judged, ShardState
+from rocwright.gputest.report.values import FailedCase, FailureGroup, Judged, ShardState
 from rocwright.system.markdown import LIMIT, address, cell, code, row, size, table
 
 _ERROR = 100
@@ -105,7 +105,7 @@ def _shard_row(one: ShardState) -> Sequence[str]:
     )
 
 
-def _group_row(group: Group) -> Sequence[str]:
+def _group_row(group: FailureGroup) -> Sequence[str]:
     kind = f"{group.finding} ({group.infra})" if group.infra else group.finding
     issues = " ".join(map(address, group.issues))
     return (

@@ -9,7 +9,15 @@ from importlib import resources
 from rocwright.gputest.report.about import About, reproduce
 from rocwright.gputest.report.markdown import clock
 from rocwright.gputest.report.plots import Mark, bar, line_plot, unit_of
-from rocwright.gputest.report.values import FailedCase, Group, Judged, SetPoint, ShardState, passed_of, ran_of
+from rocwright.gputest.report.values import (
+    FailedCase,
+    FailureGroup,
+    Judged,
+    SetPoint,
+    ShardState,
+    passed_of,
+    ran_of,
+)
 from rocwright.model.testing import BAD
 from rocwright.system import page
 from rocwright.system.page import facts, heads, linked, table
@@ -116,7 +124,7 @@ def _percent(value: float) -> str:
     return f"{floor:.2f}".rstrip("0").rstrip(".") + " %"
 
 
-def _groups(groups: Sequence[Group]) -> str:
+def _groups(groups: Sequence[FailureGroup]) -> str:
     if not groups:
         return ""
     shown = "".join(map(_group, groups[:_GROUPS]))
@@ -124,7 +132,7 @@ def _groups(groups: Sequence[Group]) -> str:
     return f"<h2>Causes of failures ({len(groups)})</h2>\n{shown}{left}"
 
 
-def _group(group: Group) -> str:
+def _group(group: FailureGroup) -> str:
     issues = " ".join(map(linked, group.issues))
     sizes = ((len(group.cases), "failure"), (len(group.tests), "test"), (len(group.shards), "run"))
     words = [_count(number, name) for number, name in sizes]

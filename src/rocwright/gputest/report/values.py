@@ -75,7 +75,7 @@ class FailedCase(msgspec.Struct, frozen=True, order=True):
     entry: str = ""
 
 
-class Group(msgspec.Struct, frozen=True):
+class FailureGroup(msgspec.Struct, frozen=True):
     """Failures of one signature; `detail` is that of the first of them."""
 
     id: str
@@ -117,7 +117,7 @@ class Judged(msgspec.Struct, frozen=True):
     """The whole report; `compared` says with what, empty where there was nothing to compare with."""
 
     shards: tuple[ShardState, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[FailureGroup, ...]
     fixed: tuple[FixedTest, ...]
     files: tuple[FileTime, ...]
     compared: str = ""

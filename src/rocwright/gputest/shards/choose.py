@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rocwright.gputest.shards.durations import Durations, Place, Timed
+from rocwright.gputest.shards.durations import Durations, Timed, TimingPlace
 from rocwright.gputest.shards.pack import FileWeight, Shard, beginnings, most_shards, pack
 
 
@@ -28,7 +28,7 @@ def shards_of(
     files: Sequence[str],
     shards: int,
     *,
-    place: Place,
+    place: TimingPlace,
     spread: float,
     durations: Durations | None = None,
     fewer: bool = False,
@@ -67,7 +67,7 @@ def _outermost(files: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not any(above in names for above in [*beginnings(name)][:-1]))
 
 
-def _lookup(durations: Durations | None, place: Place) -> tuple[Timed | None, list[str]]:
+def _lookup(durations: Durations | None, place: TimingPlace) -> tuple[Timed | None, list[str]]:
     """The times that come nearest, of the same GPU and configuration or none at all."""
     if durations is None:
         return None, ["durations: none given, by the number of files"]

@@ -30,7 +30,7 @@ _SECONDS = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_S)]
 _TIMES = Annotated[tuple[_SECONDS, ...], msgspec.Meta(min_length=1)]
 
 
-class Place(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
+class TimingPlace(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields=True):
     """Where times are comparable: a target (`cpu` for none), torch's `major.minor`, a platform, a
     configuration."""
 
@@ -50,7 +50,7 @@ class Timed(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """The times of a place: seconds by node id, seconds to collect each file behind another one, and seconds
     before the first test of a run; the newest last."""
 
-    place: Place
+    place: TimingPlace
     tests: dict[str, _TIMES]
     collect: dict[str, _TIMES] = {}
     start: tuple[_SECONDS, ...] = ()
@@ -75,7 +75,7 @@ class Durations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timed: tuple[Timed, ...] = ()
     runs: tuple[str, ...] = ()
 
-    def at(self, place: Place) -> Timed | None:
+    def at(self, place: TimingPlace) -> Timed | None:
         """The times of exactly this place."""
         return next((one for one in self.timed if one.place == place), None)
 
@@ -86,14 +86,14 @@ def minor_of(torch: str) -> str:
     return f"{version.major}.{version.minor}"
 
 
-def place_of(ran: Ran) -> Place:
+def place_of(ran: Ran) -> TimingPlace:
     """The place of a run; raises `InvalidInput` for one that does not say its version of torch."""
     if not ran.torch:
         raise InvalidInput(
             f"the run {ran.key} does not say which torch it tested",
             next_step="say it with --torch",
         )
-    return Place(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
+    return TimingPlace(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
 
 
 def target_name(text: str) -> str:
@@ -106,7 +106,7 @@ def target_name(text: str) -> str:
 
 def merge(
     held: Durations,
-    place: Place,
+    place: TimingPlace,
     results: Sequence[CaseResult],
     *,
     kept: int,

@@ -17,7 +17,7 @@ import msgspec
 from rocwright.errors import UsageError
 from rocwright.gputest.environment import ChildEnvironment, child_environment
 from rocwright.gputest.shards.choose import shards_of
-from rocwright.gputest.shards.durations import Durations, Place, minor_of
+from rocwright.gputest.shards.durations import Durations, TimingPlace, minor_of
 from rocwright.gputest.shards.matrix import find_row
 from rocwright.gputest.skips.hold import FamilyMembers, near_names, state_of, targets_of
 from rocwright.gputest.skips.hold import Place as Where
@@ -38,7 +38,7 @@ _CUDA = re.compile(r"sm_[0-9]+[a-z]?")
 _OWN = ("MIOPEN_CUSTOM_CACHE_DIR", "PYTHONPATH")
 
 
-class Job(msgspec.Struct, frozen=True):
+class ShardJob(msgspec.Struct, frozen=True):
     """One run of the matrix.
 
     `target` is empty for the CPU. `files` is empty where the suite chooses them itself; of them `only` runs
@@ -69,12 +69,12 @@ class Job(msgspec.Struct, frozen=True):
 class SuitePlan(msgspec.Struct, frozen=True):
     """All jobs in order, and what is to be known of them: by what they were sharded, what is uneven."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[ShardJob, ...]
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShardRequest:
     """What a plan is for.
 
     `targets` are targets, or `cpu`. `files` are those of unit tests, `usual` whether they are the table's.
@@ -133,7 +133,7 @@ def parse_places(words: Sequence[str], families: FamilyMembers) -> tuple[str, ..
 
 
 def plan_jobs(
-    asked: Asked,
+    asked: ShardRequest,
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
     entries: Sequence[SkipEntry],
@@ -143,7 +143,7 @@ def plan_jobs(
     """The jobs for every suite, configuration and target; raises `UsageError` for what is none."""
     for name, version in (("torch", asked.torch), ("Python", asked.python), ("ROCm", asked.rocm)):
         _require_version(name, version)
-    jobs: list[Job] = []
+    jobs: list[ShardJob] = []
     notes: list[str] = []
     for suite in asked.suites:
         names = asked.configs if suite == "full" else ("default",)
@@ -179,15 +179,15 @@ def _jobs(
     suite: Suite,
     row: ConfigRow,
     target: str,
-    asked: Asked,
+    asked: ShardRequest,
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
     durations: Durations | None,
-) -> tuple[list[Job], tuple[str, ...]]:
+) -> tuple[list[ShardJob], tuple[str, ...]]:
     """The shards of one suite, configuration and target, without entries, and what is said of them."""
-    place = Place(target, minor_of(asked.torch), asked.platform, row.name)
+    place = TimingPlace(target, minor_of(asked.torch), asked.platform, row.name)
     environment = _environment(suite, row, target, asked, table, families)
-    blank = Job(
+    blank = ShardJob(
         id="",
         suite=suite if suite != "smoke" else "smoke-host" if target == CPU else "smoke-gpu",
         config=row.name,
@@ -230,7 +230,9 @@ def _jobs(
     return [_named(job, suite, asked) for job in made], said
 
 
-def _whole(place: Place, durations: Durations | None, shards: int) -> tuple[float | None, tuple[str, ...]]:
+def _whole(
+    place: TimingPlace, durations: Durations | None, shards: int
+) -> tuple[float | None, tuple[str, ...]]:
     """What a shard takes where PyTorch deals its files out itself."""
     timed = durations.at(place) if durations is not None else None
     if timed is None:
@@ -243,7 +245,7 @@ def _environment(
     suite: Suite,
     row: ConfigRow,
     target: str,
-    asked: Asked,
+    asked: ShardRequest,
     table: SuiteTable,
     families: Mapping[str, tuple[str, ...]],
 ) -> ChildEnvironment:
@@ -264,7 +266,7 @@ def _environment(
     return ChildEnvironment(kept, base.removed)
 
 
-def _named(job: Job, suite: Suite, asked: Asked) -> Job:
+def _named(job: ShardJob, suite: Suite, asked: ShardRequest) -> ShardJob:
     """The job with its id and its command."""
     ran = Ran(job.suite, config=job.config, target=job.target, shard=job.shard, shards=job.shards)
     words = ["rocwright", "test", suite]

@@ -13,7 +13,7 @@ from rocwright.gputest.record import RECORD_NAME, read_record
 from rocwright.gputest.report.junit import read_junit
 from rocwright.gputest.shards.durations import (
     Durations,
-    Place,
+    TimingPlace,
     joined,
     load_durations,
     merge,
@@ -27,7 +27,7 @@ from rocwright.system.files import walk_files
 
 
 @dataclass(frozen=True)
-class Told:
+class PlaceFacts:
     """What JUnit files do not say of the place that they are from; empty where nobody said it."""
 
     target: str = ""
@@ -35,7 +35,7 @@ class Told:
     config: str = "default"
     platform: Platform = "linux"
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> TimingPlace:
         """The place of a report; raises `UsageError` where it is not told."""
         if not self.target or not self.torch:
             raise UsageError(
@@ -43,7 +43,7 @@ class Told:
                 where=path,
                 next_step="say it: --target gfx942 --torch 2.9 (cpu for none), or give results.json",
             )
-        return Place(target_name(self.target), minor_of(self.torch), self.platform, self.config)
+        return TimingPlace(target_name(self.target), minor_of(self.torch), self.platform, self.config)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Taken:
     unread: tuple[str, ...]
 
 
-def take(held: Durations, paths: Sequence[Path], told: Told, *, kept: int) -> Taken:
+def take(held: Durations, paths: Sequence[Path], told: PlaceFacts, *, kept: int) -> Taken:
     """Add the runs that lie at or below the paths, in order; durations files are joined.
 
     JUnit files beside or below a results.json are those of its run. Raises `UsageError` for a path that is
@@ -96,7 +96,7 @@ def _reports(path: Path) -> list[Path]:
     return sorted([*records, *reports])
 
 
-def _with(held: Durations, file: Path, told: Told, kept: int) -> Durations:
+def _with(held: Durations, file: Path, told: PlaceFacts, kept: int) -> Durations:
     if file.suffix == ".xml":
         return merge(held, told.place(file), read_junit(file), kept=kept)
     if _is_durations(file):

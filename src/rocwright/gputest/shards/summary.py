@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from rocwright.gputest.shards.durations import Durations, Place
+from rocwright.gputest.shards.durations import Durations, TimingPlace
 
 
 class Summary(msgspec.Struct, frozen=True):
     """The tests of a place: how many, in how many files, what all of them and the longest take (seconds)."""
 
-    place: Place
+    place: TimingPlace
     files: int
     tests: int
     seconds: float

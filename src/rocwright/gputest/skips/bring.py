@@ -21,7 +21,7 @@ _ISSUE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+
 _LONGEST_REASON = 300
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportedEntries(msgspec.Struct, frozen=True):
     """The entries, the ids of those whose patterns reach further than their names say, and what was odd."""
 
     entries: tuple[SkipEntry, ...]
@@ -61,7 +61,7 @@ def imported(
     added: date,
     kind: SkipKind = "skip",
     collected: Collected | None = None,
-) -> Imported:
+) -> ImportedEntries:
     """Entries for what was read, one for each name and place; names for several targets share one.
 
     With a list of tests they are exact; a name that no test has stands for those that begin with it, else
@@ -96,7 +96,7 @@ def imported(
     used: set[str] = set()
     entries = tuple(_entry(one, kind, added, used) for one in kept.values())
     wide = tuple(entry.id for entry, one in zip(entries, kept.values(), strict=True) if one.found.wide)
-    return Imported(entries, wide, tuple(notes))
+    return ImportedEntries(entries, wide, tuple(notes))
 
 
 def _entry(one: _Kept, kind: SkipKind, added: date, used: set[str]) -> SkipEntry:

@@ -96,7 +96,7 @@ def _read_file(path: Path) -> Read:
             next_step="correct the line that is named",
         ) from error
     versions = _FILE.fullmatch(path.name)
-    reader = _Reader(path, versions[1] if versions else "", _comments(text), [])
+    reader = _ScriptReader(path, versions[1] if versions else "", _comments(text), [])
     listed = tuple(reader.sections(_assigned(tree, path), ()))
     return Read(listed, (*reader.notes, *_run_together(text, path.name)))
 
@@ -116,7 +116,7 @@ def _assigned(tree: ast.Module, path: Path) -> ast.expr:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ScriptReader:
     path: Path
     torch: str
     comments: Mapping[int, str]

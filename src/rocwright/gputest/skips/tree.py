@@ -22,7 +22,7 @@ _ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
 
 
 @dataclass(frozen=True)
-class Tree:
+class TestTree:
     """The interpreter, the directory of the tests, and the environment of its processes."""
 
     python: Path
@@ -33,7 +33,7 @@ class Tree:
     @classmethod
     def opened(
         cls, pytorch_dir: Path, python: Path | None = None, *, rocm: bool = True, scratch: Path | None = None
-    ) -> Tree:
+    ) -> TestTree:
         """A checkout, or any directory with tests. Raises `UsageError` for one that is not there.
 
         Tests for all devices that torch sees are collected, the CPU among them. `scratch` is where MIOpen

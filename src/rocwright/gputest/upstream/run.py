@@ -14,7 +14,7 @@ from rocwright.gputest.report.merge import later_counts, worst
 from rocwright.gputest.skips.given import write_entries
 from rocwright.gputest.upstream.calls import Call
 from rocwright.gputest.upstream.checkout import TESTS
-from rocwright.gputest.upstream.watch import Told, Watch, read_said
+from rocwright.gputest.upstream.watch import RunTestOutcome, Watch, read_said
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
@@ -193,7 +193,7 @@ def read_reports(
     return later_counts(rounds), tuple(notes)
 
 
-def _told(log: Path) -> Told:
+def _told(log: Path) -> RunTestOutcome:
     with log.open(encoding="utf-8", errors="replace") as lines:
         return read_said(lines)
 
@@ -207,7 +207,7 @@ def judge_call(
     call: Call,
     ended: Ended,
     read: tuple[Sequence[CaseResult], Sequence[str]],
-    told: Told,
+    told: RunTestOutcome,
 ) -> tuple[tuple[CaseResult, ...], tuple[str, ...]]:
     """What a call showed: its reports, and what they do not hold.
 

@@ -24,7 +24,7 @@ _AGAIN = re.compile(
 
 
 @dataclass(frozen=True)
-class Told:
+class RunTestOutcome:
     """What run_test.py said: modules that failed, with the signal that ended them (empty: none), tests that
     failed each time (`consistent`) and tests that passed when they were run again."""
 
@@ -33,7 +33,7 @@ class Told:
     again: tuple[str, ...] = ()
 
 
-def read_said(lines: Iterable[str]) -> Told:
+def read_said(lines: Iterable[str]) -> RunTestOutcome:
     """What the lines of a log say of failures; each once, in order."""
     modules: dict[str, str] = {}
     consistent: dict[str, None] = {}
@@ -45,7 +45,7 @@ def read_said(lines: Iterable[str]) -> Told:
             consistent.update(dict.fromkeys(_names(found["list"])))
         elif found := _AGAIN.search(line):
             again.update(dict.fromkeys(_names(found["list"])))
-    return Told(tuple(modules.items()), tuple(consistent), tuple(again))
+    return RunTestOutcome(tuple(modules.items()), tuple(consistent), tuple(again))
 
 
 def _names(text: str) -> list[str]:

@@ -15,11 +15,11 @@ from rocwright.errors import ContractBroken, InvalidInput, RocwrightError
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.pipeline.adopt.judge import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.grouping import Asking, Found, Needs, Node, grow, roots
+from rocwright.store.adopt.grouping import Asking, Needs, Node, OfferedSet, grow, roots
 from rocwright.store.adopt.labels import label_of
 from rocwright.store.adopt.offered import Catalogue, Offered
 from rocwright.store.adopt.read import Reading
-from rocwright.store.adopt.select import Wanted, select
+from rocwright.store.adopt.select import SetChoice, select
 
 # Without --project: what most sets are for, then what is there without it.
 _ROOTS = (TORCH, "rocm")
@@ -32,7 +32,7 @@ _NAMED = 12
 class Judged:
     """A set as it is on the index: `problems` say why it is mixed, none for a whole one."""
 
-    found: Found
+    found: OfferedSet
     files: tuple[Offered, ...]
     report: Report
     problems: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Finder:
 
     reading: Reading
     fetcher: Fetcher
-    wanted: Wanted
+    wanted: SetChoice
     contract: ContractTable
     note: Callable[[str], None] = lambda _: None
     _needs: dict[Node, Needs] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Finder:
         """What the index offers, without what cannot be meant."""
         return select(self.reading.catalogue, self.wanted, self.fetcher.gone)
 
-    def missing(self, found: Found) -> Mapping[str, str]:
+    def missing(self, found: OfferedSet) -> Mapping[str, str]:
         """Files of a set that the index offers and that cannot be had: why, by name."""
         gone = self.fetcher.gone
         offered = (one for files in self.reading.catalogue.files.values() for one in files)
@@ -139,7 +139,7 @@ class Finder:
             else "check the address",
         )
 
-    def _grown(self, wanted: Sequence[Node]) -> list[Found]:
+    def _grown(self, wanted: Sequence[Node]) -> list[OfferedSet]:
         """The sets that grow from these versions, all read together."""
         table = load_table("projects", ProjectTable)
         # Those that are built against torch and may not say so in their versions.
@@ -183,7 +183,7 @@ class Finder:
             if all(other.name in self.fetcher.gone for other in left):
                 self._needs[one.project, one.version] = Needs(unreadable=self.fetcher.gone[one.name])
 
-    def _judged(self, found: Found) -> Judged:
+    def _judged(self, found: OfferedSet) -> Judged:
         files = self.files(found)
         catalogue = self.catalogue
 
@@ -194,14 +194,14 @@ class Finder:
         report = judge_metadata(files, told, self.contract, wanted=self.wanted)
         return judged(found, files, report, self.missing(found))
 
-    def files(self, found: Found) -> tuple[Offered, ...]:
+    def files(self, found: OfferedSet) -> tuple[Offered, ...]:
         """Every file of a set, sorted by name."""
         catalogue = self.catalogue
         files = [one for node in found.versions.items() for one in catalogue.versions(node[0])[node[1]]]
         return tuple(sorted(files, key=lambda one: one.name))
 
 
-def judged(found: Found, files: Iterable[Offered], report: Report, missing: Mapping[str, str]) -> Judged:
+def judged(found: OfferedSet, files: Iterable[Offered], report: Report, missing: Mapping[str, str]) -> Judged:
     """A set with everything that speaks against its being whole; `missing` are files that cannot be had."""
     broken = [one for one in report.findings if one.rule in WHOLE and one.severity == "error"]
     problems = [str(one) for one in found.misfits]
@@ -213,7 +213,7 @@ def judged(found: Found, files: Iterable[Offered], report: Report, missing: Mapp
     return Judged(found, tuple(files), report, tuple(problems))
 
 
-def _belongs(one: Offered, found: Found) -> bool:
+def _belongs(one: Offered, found: OfferedSet) -> bool:
     """Whether a file is of a version in the set, or of the same build."""
     if one.project in found.versions:
         return found.versions[one.project] == one.version

@@ -28,7 +28,7 @@ from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told
 from rocwright.store.adopt.grouping import Needs
 from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.select import Wanted
+from rocwright.store.adopt.select import SetChoice
 from rocwright.store.adopt.stub import stub_name, write_stub
 
 # The others read members, or tell from them whether a wheel has ROCm inside.
@@ -47,7 +47,7 @@ _SET_RULES = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-de
 WHOLE = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-install")
 
 
-def needs_of(told: Told | RocwrightError, wanted: Wanted) -> Needs:
+def needs_of(told: Told | RocwrightError, wanted: SetChoice) -> Needs:
     """What METADATA requires; lines that cannot be read are left out, a rule names them."""
     if isinstance(told, RocwrightError):
         return Needs(unreadable=told.what)
@@ -56,7 +56,7 @@ def needs_of(told: Told | RocwrightError, wanted: Wanted) -> Needs:
     return Needs(tuple(one for one in read if not isinstance(one, str)), said.extras)
 
 
-def _meant(said: Headers, wanted: Wanted) -> Headers:
+def _meant(said: Headers, wanted: SetChoice) -> Headers:
     """What METADATA says, without the device packages of targets that nobody asked for and their extras."""
     read = {line: read_requirement(line) for line in said.requires}
     other = [
@@ -77,7 +77,7 @@ def _meant(said: Headers, wanted: Wanted) -> Headers:
 def environments(files: Iterable[Offered]) -> tuple[Mapping[str, str], ...]:
     """The values of markers wherever these files can be installed."""
     return tuple(
-        one.markers() for one in environments_of(_facts(file, None, Path(), Wanted()) for file in files)
+        one.markers() for one in environments_of(_facts(file, None, Path(), SetChoice()) for file in files)
     )
 
 
@@ -86,7 +86,7 @@ def judge_metadata(
     told: Callable[[Offered], Told | RocwrightError],
     contract: ContractTable,
     *,
-    wanted: Wanted,
+    wanted: SetChoice,
     serve: Serve | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Report:
@@ -124,7 +124,7 @@ def judge_metadata(
     )
 
 
-def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wanted: Wanted) -> Facts:
+def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wanted: SetChoice) -> Facts:
     """A file as far as its name and METADATA say; its content is not known, and no rule asks for it."""
     facts = Facts(
         folder / one.name,
@@ -143,7 +143,7 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
     return replace(facts, headers=replace(_meant(headers(told.metadata), wanted), license_files=()))
 
 
-def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: Wanted) -> Facts:
+def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetChoice) -> Facts:
     """A wheel with the METADATA of a file in its place; an sdist would run whatever is in it."""
     if isinstance(told, RocwrightError):
         return _facts(one, told, folder, wanted)

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rocwright.check.report import Report
-from rocwright.check.run import Asked
+from rocwright.check.run import CheckRequest
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, RocwrightError
 from rocwright.model.gpu import Families, base_targets, is_target
@@ -26,7 +26,7 @@ from rocwright.pipeline.check_set import check_set, serve_files
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.locations import Locations, recordable, save_locations
 from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.select import Wanted
+from rocwright.store.adopt.select import SetChoice
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
@@ -182,11 +182,11 @@ def _gathered(
 def _checked(paths: Iterable[Path], finder: Finder) -> Report:
     """What the contract's policy for wheels that others built finds in the files of a whole set."""
     targets = finder.wanted.targets or None
-    asked = Asked(tuple(paths), targets=targets, closed=True, contract=finder.contract, adopted=True)
+    asked = CheckRequest(tuple(paths), targets=targets, closed=True, contract=finder.contract, adopted=True)
     return check_set(asked)
 
 
-def _asked(found: Judged, wanted: Wanted, how: How) -> tuple[str, ...]:
+def _asked(found: Judged, wanted: SetChoice, how: How) -> tuple[str, ...]:
     """The options of `rocwright set create` that find just this set again."""
     words = [*how.asked, "--project", found.found.root[0], "--version", found.found.root[1]]
     for python in wanted.pythons:

@@ -11,7 +11,7 @@ import msgspec
 from rocwright.engine.left import Left, leave, still_left
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.pipeline.cells.tree import SUFFIX, pack_tree, unpack_tree
-from rocwright.pipeline.records.values import Machine, Output, Record
+from rocwright.pipeline.records.values import CellOutput, Machine, Record
 from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import file_key, is_key
 from rocwright.store.objects.local import LocalStore
@@ -35,7 +35,7 @@ class _Known(msgspec.Struct, frozen=True):
     sha256: str
 
 
-def put_outputs(machine: Machine, paths: Iterable[Path], say: Say) -> tuple[Output, ...]:
+def put_outputs(machine: Machine, paths: Iterable[Path], say: Say) -> tuple[CellOutput, ...]:
     """Put files and directories into the store; what is there already is not sent again.
 
     What lies in the store's own folder is there already. Raises `TypeError` for a path outside of the run's
@@ -46,7 +46,7 @@ def put_outputs(machine: Machine, paths: Iterable[Path], say: Say) -> tuple[Outp
     return tuple(_put(machine, path, say) for path in wanted)
 
 
-def _put(machine: Machine, path: Path, say: Say) -> Output:
+def _put(machine: Machine, path: Path, say: Say) -> CellOutput:
     if not path.is_relative_to(machine.work):
         raise TypeError(f"{path} lies outside of {machine.work}, so no other machine can have it")
     place = path.relative_to(machine.work).as_posix()
@@ -66,7 +66,7 @@ def _put(machine: Machine, path: Path, say: Say) -> Output:
     return output
 
 
-def _put_file(machine: Machine, path: Path, place: str, name: str, say: Say) -> Output:
+def _put_file(machine: Machine, path: Path, place: str, name: str, say: Say) -> CellOutput:
     digest = sha256_file(path)
     name = name if is_key(name) else "file"
     key = file_key(digest, name) if is_distribution(path) else f"{PIPELINE}objects/{digest}/{name}"
@@ -84,7 +84,7 @@ def _put_file(machine: Machine, path: Path, place: str, name: str, say: Say) -> 
             raise
         _drop(machine, key, say)
         machine.store.put_file(path, key)
-    return Output(place, key, digest, size)
+    return CellOutput(place, key, digest, size)
 
 
 def _drop(machine: Machine, key: str, say: Say) -> None:
@@ -101,7 +101,7 @@ def lost_outputs(machine: Machine, record: Record) -> list[str]:
     return [line for output in record.outputs if (line := _lost(machine, output))]
 
 
-def _lost(machine: Machine, output: Output) -> str:
+def _lost(machine: Machine, output: CellOutput) -> str:
     there = machine.store.stat(output.key)
     if there is None:
         return f"{output.key} is not in the store any more"
@@ -138,7 +138,7 @@ def get_outputs(machine: Machine, records: Iterable[Record], say: Say) -> int:
     return len(missing)
 
 
-def _target(machine: Machine, output: Output) -> Path:
+def _target(machine: Machine, output: CellOutput) -> Path:
     path = (machine.work / output.path).resolve()
     if not path.is_relative_to(machine.work.resolve()) or path == machine.work.resolve():
         raise InvalidInput(
@@ -148,7 +148,7 @@ def _target(machine: Machine, output: Output) -> Path:
     return machine.work / output.path
 
 
-def _get(machine: Machine, output: Output, say: Say) -> None:
+def _get(machine: Machine, output: CellOutput, say: Say) -> None:
     path = _target(machine, output)
     own = machine.work / _OWN
     with turn(own / f"{_name(output.path)}.lock", lambda: say(f"waiting for {path.name}")):
@@ -168,7 +168,7 @@ def _get(machine: Machine, output: Output, say: Say) -> None:
         _note(machine, output, path)
 
 
-def _here(machine: Machine, output: Output) -> bool:
+def _here(machine: Machine, output: CellOutput) -> bool:
     path = _target(machine, output)
     if _still(_note_of(machine, output), path, output.sha256):
         return True
@@ -193,7 +193,7 @@ def _still(note: Path, path: Path, sha256: str) -> bool:
         return False
 
 
-def _note(machine: Machine, output: Output, path: Path) -> None:
+def _note(machine: Machine, output: CellOutput, path: Path) -> None:
     _write_note(_note_of(machine, output), path, output.sha256)
 
 
@@ -202,7 +202,7 @@ def _write_note(note: Path, path: Path, sha256: str) -> None:
     write_text(note, msgspec.json.encode(_Known(left, sha256)).decode())
 
 
-def _note_of(machine: Machine, output: Output) -> Path:
+def _note_of(machine: Machine, output: CellOutput) -> Path:
     return machine.work / _OWN / f"{_name(output.path)}.json"
 
 

@@ -24,7 +24,7 @@ _PART = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunMatrix:
     """The matrix of a run: groups and projects by platform, branches by platform and group."""
 
     sources: Sources
@@ -41,7 +41,7 @@ class Asked:
     notes: tuple[str, ...]
 
 
-def resolve(profile: Profile, choice: Choice, known: Known) -> Asked:
+def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
     """Raises `UsageError` and `InvalidTarget` for options that contradict each other, or name what is not."""
     _check(choice)
     notes: list[str] = []
@@ -73,7 +73,7 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> Asked:
     }
     if not any(left.values()):
         raise UsageError("nothing is left to build: " + "; ".join(notes), next_step="name others")
-    return Asked(
+    return RunMatrix(
         sources="miniature" if mini else "upstream",
         tier=choice.tier or profile.tier,
         groups=left,

@@ -10,7 +10,7 @@ from pathlib import Path
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.plan import SCHEMA, Cell, Choice, Group, Plan, Publication, cell_digest, parse_plan
 from rocwright.model.profile import Profile
-from rocwright.pipeline.define.asked import Asked, resolve
+from rocwright.pipeline.define.asked import RunMatrix, resolve
 from rocwright.pipeline.define.cells import Row, make_cells
 from rocwright.pipeline.define.jobs import make_jobs
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
@@ -70,13 +70,13 @@ def require_upload(plan: Plan) -> None:
         )
 
 
-def _rows(platform: str, group: Group, asked: Asked) -> list[Row]:
+def _rows(platform: str, group: Group, asked: RunMatrix) -> list[Row]:
     parts = _parts(group, asked.device_groups)
     pairs = product(asked.pythons, asked.refs[platform, group.name])
     return [Row(platform, python, ref, group, parts) for python, ref in pairs]
 
 
-def _kinds(platform: str, asked: Asked, profile: Profile) -> tuple[Kind, ...]:
+def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...]:
     return kinds(
         asked.projects[platform],
         split=asked.split,
@@ -101,7 +101,7 @@ def _parts(group: Group, count: int) -> tuple[str, ...]:
     return tuple("+".join(group.targets[a:b]) for a, b in pairwise(cut))
 
 
-def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: Asked) -> dict[str, str]:
+def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: RunMatrix) -> dict[str, str]:
     """What decides a cell's result: nothing of the profile, but for what goes to its run or a channel."""
     found: dict[str, str] = {}
     if "group" in kind.axes:

@@ -20,7 +20,7 @@ State = Literal["done", "skipped", "failed", "dry"]
 ENDED = "ended"
 
 
-class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CellOutput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file that a cell left: where it lies below the run's directory, and its object in the store.
 
     A directory is packed (`tree`): `size` and `sha256` are those of the object.
@@ -44,7 +44,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inputs: str
     state: State
     value: msgspec.Raw
-    outputs: tuple[Output, ...]
+    outputs: tuple[CellOutput, ...]
     summary: str
     wall_s: float
     by: str

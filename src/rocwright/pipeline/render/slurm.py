@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rocwright.model.plan import Plan
-from rocwright.model.slurm import Request, SlurmTable
+from rocwright.model.slurm import SlurmRequest, SlurmTable
 from rocwright.pipeline.render.units import PLAN_FILE, Unit, plan_text, units
 
 SUBMIT = "submit.sh"
@@ -41,7 +41,7 @@ def _script(plan: Plan, unit: Unit, table: SlurmTable) -> Iterator[str]:
     yield f"exec rocwright pipeline step {shlex.quote(unit.id)} {place}"
 
 
-def _options(unit: Unit, request: Request) -> Iterator[str]:
+def _options(unit: Unit, request: SlurmRequest) -> Iterator[str]:
     yield f"--job-name={unit.id}"
     yield f"--output=logs/{unit.id}.log"
     # A job whose machine was lost is queued again and writes on where it was.

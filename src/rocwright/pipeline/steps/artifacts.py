@@ -13,8 +13,8 @@ from rocwright.pipeline.steps.taken import source_run
 from rocwright.sdk.build import BuiltPackages, make_packages
 from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging
-from rocwright.store.runs.artifacts import Wanted
-from rocwright.store.runs.find import Archive, Found, find_artifacts
+from rocwright.store.runs.artifacts import ArtifactChoice
+from rocwright.store.runs.find import ArtifactArchive, RunArtifacts, find_artifacts
 from rocwright.system.console import human_bytes
 
 
@@ -23,7 +23,7 @@ def artifacts_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
 
     def act(_: Inputs, note: Note) -> Pinned:
         run = source_run(options)
-        wanted = Wanted(families=options.families)
+        wanted = ArtifactChoice(families=options.families)
         note(f"looking at run {run.run_id}")
         found = find_artifacts(options.store, run, wanted, options.table("families", Families).families)
         # Where nobody said a digest, that of the bytes that are there now is what counts from here on.
@@ -48,7 +48,7 @@ def archives_step(options: RunOptions) -> Step:
     def act(inputs: Inputs, note: Note) -> Fetched:
         pinned = inputs.get("rocm-artifacts", Pinned)
         archives = tuple(_archive(options, key, digest) for key, digest in pinned.files.items())
-        found = Found(source_run(options), archives, None)
+        found = RunArtifacts(source_run(options), archives, None)
         return fetch_artifacts(options.store, found, folder, threads=options.jobs, note=note)
 
     return Step(
@@ -62,13 +62,13 @@ def archives_step(options: RunOptions) -> Step:
     )
 
 
-def _archive(options: RunOptions, key: str, digest: str) -> Archive:
+def _archive(options: RunOptions, key: str, digest: str) -> ArtifactArchive:
     stored = options.store.stat(key)
     name = key.rpartition("/")[2]
     for ending in (".tar.zst", ".tar.xz"):
         name = name.removesuffix(ending)
     # One that is gone is told by whoever downloads it.
-    return Archive(name, key, 0 if stored is None else stored.size, digest)
+    return ArtifactArchive(name, key, 0 if stored is None else stored.size, digest)
 
 
 def packages_of_artifacts_step(options: RunOptions, needs: tuple[str, ...]) -> Step:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rocwright.check.report import Report
-from rocwright.check.run import Asked
+from rocwright.check.run import CheckRequest
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.options import RunOptions
@@ -37,7 +37,9 @@ def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-package
 
     def act(inputs: Inputs, note: Note) -> Checked:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        return _checked(check_set(Asked(tuple(packages.paths), closed=True, jobs=options.jobs), note=note))
+        return _checked(
+            check_set(CheckRequest(tuple(packages.paths), closed=True, jobs=options.jobs), note=note)
+        )
 
     return Step(
         id="check-rocm", result=Checked, act=act, needs=needs, rooms=_CHECKING, summary=_check_summary
@@ -55,7 +57,7 @@ def check_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         # What a killed run left there is as large as two environments.
         proof = workspace.root / "proof"
         remove_tree(proof)
-        asked = Asked(
+        asked = CheckRequest(
             tuple(files_of_set(inputs)),
             targets=tuple(options.targets),
             closed=True,

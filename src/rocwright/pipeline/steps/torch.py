@@ -9,7 +9,7 @@ import msgspec
 
 from rocwright.build.before import headers
 from rocwright.build.decide.recipe import recipes
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.family import build_family
 from rocwright.build.order import Order
 from rocwright.build.rocm.described import Rocm
@@ -114,7 +114,7 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         _remove_older(workspace.torch_wheels, project)
         order = Order(
             place=RocmPlace("environment", str(workspace.environment("build"))),
-            wanted=Wanted(
+            wanted=BuildRequest(
                 sources={project: tree.directory},
                 platform=options.platform,
                 targets=(),

@@ -27,7 +27,7 @@ _PAGES, _PER_PAGE = 10, 100
 _TRUE = ("true", "1", "yes", "on", "y", "t")
 
 
-class Job(msgspec.Struct, frozen=True):
+class JobResult(msgspec.Struct, frozen=True):
     """One job: what GitHub calls its result, and what that comes to here."""
 
     name: str
@@ -45,12 +45,12 @@ class FailedJob(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct, frozen=True):
     """Every job of a workflow; `inside` are those that failed, as far as GitHub says which."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobResult, ...]
     inside: tuple[FailedJob, ...] = ()
     note: str = ""
 
     @property
-    def bad(self) -> tuple[Job, ...]:
+    def bad(self) -> tuple[JobResult, ...]:
         """Jobs that must not have ended so."""
         return tuple(job for job in self.jobs if job.state in ("failed", "missing"))
 
@@ -80,7 +80,7 @@ def judge_jobs(needs: str, required: Sequence[str] = ()) -> Outcome:
                 next_step=f"jobs: {' '.join(said) or 'none'}; name it in the needs of this job, too",
             )
     return Outcome(
-        tuple(Job(name, need.result, _state(need, name in required)) for name, need in said.items())
+        tuple(JobResult(name, need.result, _state(need, name in required)) for name, need in said.items())
     )
 
 
@@ -114,7 +114,7 @@ class _RanJob(msgspec.Struct, frozen=True):
     html_url: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _JobsReply(msgspec.Struct, frozen=True):
     jobs: tuple[_RanJob, ...] = ()
 
 
@@ -141,7 +141,7 @@ def find_failed(
 
 def _jobs(body: bytes) -> tuple[_RanJob, ...]:
     try:
-        return msgspec.json.decode(body, type=_Answer).jobs
+        return msgspec.json.decode(body, type=_JobsReply).jobs
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Unreachable(f"the server does not answer as GitHub does ({error})") from error
 
@@ -177,5 +177,5 @@ def require_good(outcome: Outcome) -> None:
     )
 
 
-def _ended(job: Job) -> str:
+def _ended(job: JobResult) -> str:
     return "required, but skipped" if job.state == "missing" else job.result

@@ -27,7 +27,7 @@ from rocwright.device_code.tree.names import (
 from rocwright.errors import InvalidData, InvalidInput, InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_target
 from rocwright.sdk.intake.tree import (
-    Gathered,
+    GatheredTree,
     Layer,
     RocmTree,
     device_code,
@@ -182,9 +182,9 @@ def _is_split(artifacts: Sequence[_Named]) -> bool:
 
 def _gather_host(
     artifacts: Sequence[_Named], table: PackageTable, *, split: bool, left_out: list[tuple[str, str]]
-) -> tuple[Gathered, dict[str, str]]:
+) -> tuple[GatheredTree, dict[str, str]]:
     """What all GPUs share. Device-specific files that only devel has belong to it where nothing is split."""
-    gathered = Gathered.empty()
+    gathered = GatheredTree.empty()
     owners: dict[str, str] = {}
     for item in artifacts:
         if split and item.component in table.artifacts.not_when_split:
@@ -198,7 +198,7 @@ def _gather_host(
     return gathered, owners
 
 
-def _add(gathered: Gathered, item: _Named, table: PackageTable, owners: dict[str, str]) -> int:
+def _add(gathered: GatheredTree, item: _Named, table: PackageTable, owners: dict[str, str]) -> int:
     """Add an artifact's claimed files; returns how many no package has."""
     unclaimed = 0
     for stage in item.artifact.prefixes:
@@ -224,9 +224,9 @@ def _is_part(item: _Named, table: PackageTable) -> bool:
 
 def _gather_parts(
     artifacts: Sequence[_Named], table: PackageTable, *, split: bool, left_out: list[tuple[str, str]]
-) -> dict[str, Gathered]:
+) -> dict[str, GatheredTree]:
     """What single families or targets have, by the word of their package."""
-    gathered: dict[str, Gathered] = {}
+    gathered: dict[str, GatheredTree] = {}
     for item in artifacts:
         word, name = item.word, item.artifact.root.name
         if word == GENERIC or not (split or _is_part(item, table)):
@@ -238,13 +238,13 @@ def _gather_parts(
                 left_out.append((name, "device files of an artifact that no device package has"))
                 continue
             word = _device_word(item)
-        part = gathered.setdefault(word, Gathered.empty())
+        part = gathered.setdefault(word, GatheredTree.empty())
         for stage in item.artifact.prefixes:
             part.add(item.artifact.root / stage, name)
     return dict(sorted(gathered.items()))
 
 
-def _move_linker_scripts(part: Gathered, host: Gathered, owners: dict[str, str]) -> None:
+def _move_linker_scripts(part: GatheredTree, host: GatheredTree, owners: dict[str, str]) -> None:
     """Only the linker reads them, so they go to devel, whatever the GPU."""
     for path, file in list(part.files.items()):
         if not is_loadable(file.place) and is_linker_script(path, file.place):
@@ -253,7 +253,7 @@ def _move_linker_scripts(part: Gathered, host: Gathered, owners: dict[str, str])
             del part.files[path]
 
 
-def _require_apart(host: Gathered, parts: dict[str, Gathered]) -> None:
+def _require_apart(host: GatheredTree, parts: dict[str, GatheredTree]) -> None:
     """No path is a file for all GPUs and a directory of some, or the other way round."""
     below = host.directories
     for word, part in parts.items():

@@ -10,7 +10,7 @@ from rocwright.device_code.tree.names import GENERIC, served
 from rocwright.device_code.tree.place import Group, Input, place_all
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.intake.tree import (
-    Gathered,
+    GatheredTree,
     Layer,
     RocmTree,
     device_code,
@@ -59,17 +59,17 @@ def read_prefix(root: Path, *, version: str | None = None) -> RocmTree:
 
 def _by_target(root: Path) -> tuple[Layer, dict[str, Layer]]:
     """A tree into which split libraries, archives and device files were installed together."""
-    found: dict[str, Gathered] = {}
+    found: dict[str, GatheredTree] = {}
     for item in place_all(Group("rocm", "", (Input(root, ("",)),))):
         if not item.node.is_directory:
             word = item.word if item.word == GENERIC or served(item.word) else GENERIC
-            found.setdefault(word, Gathered.empty()).put(item.node.source, item.node.path, None)
+            found.setdefault(word, GatheredTree.empty()).put(item.node.source, item.node.path, None)
     host = found.pop(GENERIC)
     return host.layer(), {word: part.layer(beside=host.files) for word, part in sorted(found.items())}
 
 
 def _layer(root: Path) -> Layer:
-    gathered = Gathered.empty()
+    gathered = GatheredTree.empty()
     gathered.add(root)
     return gathered.layer()
 

@@ -110,14 +110,14 @@ def is_windows(paths: Mapping[str, object]) -> bool:
 
 
 @dataclass
-class Gathered:
+class GatheredTree:
     """Files and links found so far, each path with what it comes from."""
 
     files: dict[str, TreeFile]
     links: dict[str, str]
 
     @classmethod
-    def empty(cls) -> Gathered:
+    def empty(cls) -> GatheredTree:
         """Nothing yet."""
         return cls({}, {})
 

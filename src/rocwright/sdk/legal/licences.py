@@ -109,7 +109,7 @@ class LicenceText:
 
 
 @dataclass(frozen=True)
-class Part:
+class ComponentFiles:
     """Files of one component that one package brought (None: not known which); paths in the tree, sorted."""
 
     component: Component
@@ -130,7 +130,7 @@ class Licences:
     files: tuple[tuple[str, Path], ...]
     unknown: tuple[str, ...]
     without_text: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ComponentFiles, ...]
 
 
 def licence_table() -> LicenceTable:
@@ -190,7 +190,7 @@ def licences_of(
         unknown=tuple(_told(paths, files[paths[0]]) for _, paths in sorted(unknown.items())),
         without_text=without,
         parts=tuple(
-            Part(component, package, tuple(paths))
+            ComponentFiles(component, package, tuple(paths))
             for (component, package), paths in sorted(
                 parts.items(), key=lambda item: (item[0][0].name, item[0][1] or "", item[1])
             )

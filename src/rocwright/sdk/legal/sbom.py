@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from rocwright import __version__
 from rocwright.device_code.kpack import SUFFIX
-from rocwright.sdk.legal.licences import Part, joined, library_name
+from rocwright.sdk.legal.licences import ComponentFiles, joined, library_name
 from rocwright.sdk.legal.provenance import Provenance
 from rocwright.wheel.metadata import normalized_name, normalized_version
 
@@ -33,7 +33,9 @@ class Bundled:
     files: tuple[str, ...] = ()
 
 
-def bundled(parts: Iterable[Part], members: Mapping[str, str], provenance: Provenance) -> tuple[Bundled, ...]:
+def bundled(
+    parts: Iterable[ComponentFiles], members: Mapping[str, str], provenance: Provenance
+) -> tuple[Bundled, ...]:
     """What `licences_of` found in a package, as entries of its bill.
 
     Of the files only libraries and archives of device code are listed. `members` maps a path in the ROCm tree

@@ -22,7 +22,7 @@ from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
 from rocwright.sources.tree.survey import own_commits
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import Watch
-from rocwright.sources.work.aside import Kept, Work, set_aside
+from rocwright.sources.work.aside import KeptWork, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -151,7 +151,7 @@ def paths(targets: list[Target]) -> list[str]:
 
 def cleared(
     targets: list[Target], surveys: Surveys, work: Work, place: Path, watch: Watch, jobs: int
-) -> tuple[list[Target], tuple[Kept, ...]]:
+) -> tuple[list[Target], tuple[KeptWork, ...]]:
     """See that nothing untracked would be overwritten or go with a submodule, ignored files included."""
     there = [target for target in targets if target.node.git.work_tree.is_dir()]
     ahead = dict(repos.parallel(_look_ahead, there, jobs))
@@ -159,7 +159,7 @@ def cleared(
     leaving = [item for path, item in surveys.items() if path not in {t.node.path for t in targets}]
     surveys = dict(repos.parallel(_going, leaving, jobs))
     surveys |= {t.node.path: (t.node, t.seen) for t in targets if t.seen is not None}
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptWork, ...] = ()
     if any(seen.foreign for _, seen in surveys.values()):
         kept = set_aside(surveys, work, place, watch=watch)
         again = whole.survey_tree(targets[0].node, jobs=jobs)

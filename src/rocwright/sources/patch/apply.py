@@ -20,7 +20,7 @@ from rocwright.sources.tree.move import look_ahead, move
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Head, State, Survey
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, Kept, Work, set_aside
+from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 
@@ -41,7 +41,7 @@ class PatchedTree(msgspec.Struct, frozen=True):
     commit: str
     patches: tuple[Patch, ...]
     changed: bool
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptWork, ...] = ()
 
 
 def apply_patches(

@@ -61,7 +61,7 @@ class Work:
 REFUSE = Work()
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptWork(msgspec.Struct, frozen=True):
     """What became of the work in one repository (`repository`: path of the submodule, "" for the project).
 
     `kept`: `branch` holds it, up to `commit`. `left`: HEAD was at `commit`, which the user's own `branch`
@@ -88,7 +88,9 @@ class Kept(msgspec.Struct, frozen=True):
         return f"{where}discarded: {items}{found}"
 
 
-def set_aside(surveys: Surveys, work: Work, directory: Path, *, watch: Watch = NOBODY) -> tuple[Kept, ...]:
+def set_aside(
+    surveys: Surveys, work: Work, directory: Path, *, watch: Watch = NOBODY
+) -> tuple[KeptWork, ...]:
     """Clear foreign work out of the way of a move, as `work` says; nothing to do is the usual case.
 
     With `keep_branch` every repository with work, and those around it, gets that branch: the commits of
@@ -102,7 +104,7 @@ def set_aside(surveys: Surveys, work: Work, directory: Path, *, watch: Watch = N
     _refuse_unfinished(surveys, work, directory)
     affected = {path: item for path, item in surveys.items() if item[1].foreign}
     left = tuple(
-        Kept(path, "left", re.sub(r"^refs/(heads|tags|remotes)/", "", seen.held_by), seen.head, ())
+        KeptWork(path, "left", re.sub(r"^refs/(heads|tags|remotes)/", "", seen.held_by), seen.head, ())
         for path, (_, seen) in surveys.items()
         if seen.held_by is not None
     )
@@ -119,7 +121,7 @@ def set_aside(surveys: Surveys, work: Work, directory: Path, *, watch: Watch = N
         branch = f"{work.keep_branch}-{earlier + 1}" if earlier else work.keep_branch
         commits = keep(surveys, affected, branch, directory)
         done = tuple(
-            Kept(path, "kept", branch, commit, surveys[path][1].foreign)
+            KeptWork(path, "kept", branch, commit, surveys[path][1].foreign)
             for path, commit in reversed(commits.items())
         )
         work.kept[directory] = earlier + 1
@@ -169,7 +171,7 @@ def _join(path: str, inner: str) -> str:
     return f"{path}/{inner}" if path else inner
 
 
-def _lost(path: str, node: Node, seen: Survey) -> Kept:
+def _lost(path: str, node: Node, seen: Survey) -> KeptWork:
     """What discarding throws away: the changes, and the commits that nothing but HEAD holds."""
     commits: list[str] = []
     if seen.commits and seen.head is not None:
@@ -177,7 +179,7 @@ def _lost(path: str, node: Node, seen: Survey) -> Kept:
             "log", f"-{_COMMITS_SHOWN}", "--format=commit %h %s", seen.head,
             "--not", *seen.state.known, *HELD,
         ).splitlines()  # fmt: skip
-    return Kept(path, "discarded", None, seen.head if commits else None, (*commits, *seen.foreign))
+    return KeptWork(path, "discarded", None, seen.head if commits else None, (*commits, *seen.foreign))
 
 
 def _target(node: Node, seen: Survey, directory: Path) -> str:

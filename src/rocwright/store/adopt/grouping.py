@@ -47,7 +47,7 @@ class Misfit:
 
 
 @dataclass(frozen=True)
-class Found:
+class OfferedSet:
     """A set on an index; `versions` by project, `misfits` say why it is mixed, none for a whole one."""
 
     root: Node
@@ -81,7 +81,7 @@ def grow(
     *,
     environments: Collection[Mapping[str, str]],
     companions: Collection[str] = (),
-) -> tuple[Found, Asking]:
+) -> tuple[OfferedSet, Asking]:
     """The set that grows from a root as far as it is known, and what must be known to go on.
 
     `environments` are values of markers, of which one must hold; `companions` are projects that may pin the
@@ -92,14 +92,14 @@ def grow(
     growth.close()
     if growth.asking:
         # What is asked of further projects depends on the members so far.
-        return Found(root, growth.label, dict(growth.chosen)), growth.asking
+        return OfferedSet(root, growth.label, dict(growth.chosen)), growth.asking
     if growth.label is not None:
         for project in sorted(catalogue.files):
             growth.by_label(project)
     for project in sorted(companions):
         growth.by_pin(project)
     misfits = (*growth.misfits, *growth.without_device())
-    found = Found(root, growth.label, dict(sorted(growth.chosen.items())), tuple(dict.fromkeys(misfits)))
+    found = OfferedSet(root, growth.label, dict(sorted(growth.chosen.items())), tuple(dict.fromkeys(misfits)))
     return found, growth.asking
 
 

@@ -79,7 +79,7 @@ class Catalogue:
 
 
 @dataclass
-class Gathered:
+class OfferedFiles:
     """Files gathered from pages; `notes` say what was left out, and why."""
 
     files: dict[str, Offered] = field(default_factory=dict)

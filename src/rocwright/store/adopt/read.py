@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from packaging.utils import canonicalize_name
 
 from rocwright.errors import InvalidData, InvalidInput
-from rocwright.store.adopt.offered import ENDINGS, Catalogue, Gathered, Link
+from rocwright.store.adopt.offered import ENDINGS, Catalogue, Link, OfferedFiles
 from rocwright.store.adopt.pages import ACCEPT, Page, parse_page
 from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown
@@ -57,7 +57,7 @@ class Reading:
                     return Page()
                 raise
 
-        gathered = Gathered()
+        gathered = OfferedFiles()
         for name, page in zip(wanted, at_once(read, wanted), strict=True):
             # An installer takes only files of the project from its page.
             strange = [link.name for link in page.files if not _is_of(link.name, name)]
@@ -124,7 +124,7 @@ def read_folder(folder: Path) -> Reading:
     """The wheels and sdists in a folder, and not below it; raises `InvalidInput` where there are none."""
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is no folder", where=folder, next_step="give a folder of wheels")
-    gathered = Gathered()
+    gathered = OfferedFiles()
     paths = (path for path in sorted(folder.iterdir()) if path.name.endswith(ENDINGS) and path.is_file())
     gathered.add(Link(path.name, path.resolve().as_uri(), size=path.stat().st_size) for path in paths)
     if not gathered.files:
@@ -136,7 +136,7 @@ def read_folder(folder: Path) -> Reading:
 
 
 def _flat(web: Web, address: str, page: Page) -> Reading:
-    gathered = Gathered()
+    gathered = OfferedFiles()
     gathered.add(page.files)
     files = gathered.by_project()
     return Reading(web, address, Catalogue(files, frozenset(files)), [*page.notes, *gathered.notes])

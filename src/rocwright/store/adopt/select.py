@@ -15,7 +15,7 @@ from rocwright.wheel.tags import platform_of, serves
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetChoice:
     """Which set is asked for; by default the newest whole one of torch.
 
     `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`),
@@ -52,7 +52,7 @@ class Wanted:
         return not (self.targets and target) or target in self.targets
 
 
-def select(catalogue: Catalogue, wanted: Wanted, gone: Collection[str] = ()) -> Catalogue:
+def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) -> Catalogue:
     """The catalogue without what cannot be meant, and without `gone`, files that cannot be had.
 
     Withdrawn files (PEP 592) stay where their project is asked for by version, as installers take them then.
@@ -66,7 +66,7 @@ def select(catalogue: Catalogue, wanted: Wanted, gone: Collection[str] = ()) -> 
     return replace(catalogue, files=files)
 
 
-def _comes_into_question(one: Offered, wanted: Wanted) -> bool:
+def _comes_into_question(one: Offered, wanted: SetChoice) -> bool:
     if (one.link.yanked is not None and wanted.version is None) or not wanted.is_for(one.project):
         return False
     if not one.is_wheel:

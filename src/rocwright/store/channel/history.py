@@ -9,7 +9,7 @@ from rocwright.store.channel.order import current_of
 from rocwright.store.objects.protocol import ObjectStore
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ChannelEvent(msgspec.Struct, frozen=True):
     """An event of a channel.
 
     `at` is by the clock of who wrote it, `recorded` by that of the store (both RFC 3339, UTC).
@@ -35,7 +35,7 @@ class History(msgspec.Struct, frozen=True):
     sets: tuple[str, ...]
     yanked: dict[str, str]
     shown: bool
-    events: tuple[Entry, ...]
+    events: tuple[ChannelEvent, ...]
 
 
 def history_of(store: ObjectStore, prefix: str) -> History:
@@ -49,7 +49,7 @@ def history_of(store: ObjectStore, prefix: str) -> History:
         yanked=dict(log.state.yanked),
         shown=log.finished,
         events=tuple(
-            Entry(
+            ChannelEvent(
                 number=number,
                 action=event.action,
                 sets=event.sets,

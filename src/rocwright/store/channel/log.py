@@ -53,7 +53,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class State:
+class ChannelState:
     """What a channel serves: set ids, oldest first, and why some of them are yanked.
 
     `number` is that of the last event, `count` how many there were. `since` says after how many events a set
@@ -71,7 +71,7 @@ class State:
         """The sets that are not yanked, oldest first."""
         return tuple(one for one in self.sets if one not in self.yanked)
 
-    def serves(self, other: State) -> bool:
+    def serves(self, other: ChannelState) -> bool:
         """Whether the pages of both are the same."""
         return (self.sets, self.yanked) == (other.sets, other.yanked)
 
@@ -95,7 +95,7 @@ class Log:
     `seals` are those of the pages that its last mark speaks of.
     """
 
-    state: State
+    state: ChannelState
     events: tuple[Stored, ...]
     shown: tuple[tuple[int, datetime], ...]
     seals: Mapping[str, str] = field(default_factory=lambda: _NONE)
@@ -135,7 +135,7 @@ def read_log(store: ObjectStore, prefix: str) -> Log:
         for count, digest, stored in marks
         if 0 < count <= len(events) and digests[count] == digest
     ]
-    start, seals = _read_mark(store, fitting[-1][1]) if fitting else (State(), _NONE)
+    start, seals = _read_mark(store, fitting[-1][1]) if fitting else (ChannelState(), _NONE)
     rest = (_read_event(store, stored) for stored in events[start.count :])
     shown = tuple((count, stored.modified) for count, stored in fitting)
     return Log(fold(rest, start), tuple(events), shown, seals)
@@ -151,14 +151,14 @@ def events_of(store: ObjectStore, log: Log) -> tuple[tuple[int, Event], ...]:
     return tuple(_read_event(store, stored) for stored in log.events)
 
 
-def read_state(store: ObjectStore, prefix: str) -> State:
+def read_state(store: ObjectStore, prefix: str) -> ChannelState:
     """What the channel at `prefix` serves; nothing when nothing was ever listed there."""
     return read_log(store, prefix).state
 
 
-def fold(events: Iterable[tuple[int, Event]], start: State | None = None) -> State:
+def fold(events: Iterable[tuple[int, Event]], start: ChannelState | None = None) -> ChannelState:
     """What a channel serves after these events, given in order, when it served `start` before."""
-    state = start or State()
+    state = start or ChannelState()
     number, count = state.number, state.count
     sets = dict.fromkeys(state.sets)
     yanked, since = dict(state.yanked), dict(state.since)
@@ -176,7 +176,7 @@ def fold(events: Iterable[tuple[int, Event]], start: State | None = None) -> Sta
             else:
                 continue
             since[one] = count
-    return State(number, tuple(sets), MappingProxyType(yanked), count, MappingProxyType(since))
+    return ChannelState(number, tuple(sets), MappingProxyType(yanked), count, MappingProxyType(since))
 
 
 def append(store: ObjectStore, prefix: str, event: Event, *, after: int) -> int:
@@ -221,17 +221,17 @@ def _read_event(store: ObjectStore, stored: Stored) -> tuple[int, Event]:
         raise InvalidData(f"{stored.key} is no event of a channel: {error}", where=stored.key) from error
 
 
-def _read_mark(store: ObjectStore, stored: Stored) -> tuple[State, Mapping[str, str]]:
+def _read_mark(store: ObjectStore, stored: Stored) -> tuple[ChannelState, Mapping[str, str]]:
     """The state and the seals that a mark holds; none when it is not what its key names."""
     match = _MARK.fullmatch(stored.key.rpartition("/")[2])
     data = store.read(stored.key)
     if match is None or _digest(data) != match["digest"]:
-        return State(), _NONE
+        return ChannelState(), _NONE
     try:
         mark = msgspec.json.decode(data, type=_Mark)
     except msgspec.MsgspecError:
-        return State(), _NONE
+        return ChannelState(), _NONE
     if mark.count != int(match["count"]):
-        return State(), _NONE
+        return ChannelState(), _NONE
     yanked, since = MappingProxyType(mark.yanked), MappingProxyType(mark.since)
-    return State(mark.number, mark.sets, yanked, mark.count, since), MappingProxyType(mark.seals)
+    return ChannelState(mark.number, mark.sets, yanked, mark.count, since), MappingProxyType(mark.seals)

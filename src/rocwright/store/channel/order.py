@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from packaging.version import Version
 
 from rocwright.model.manifest import SetManifest
-from rocwright.store.channel.log import State
+from rocwright.store.channel.log import ChannelState
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import read_set
 
@@ -24,7 +24,7 @@ def versions_of(manifest: SetManifest) -> Versions:
     return found
 
 
-def current_of(store: ObjectStore, state: State) -> str | None:
+def current_of(store: ObjectStore, state: ChannelState) -> str | None:
     """The set that installers take from a channel when nobody asks for a version; None where all are yanked.
 
     Raises `IntegrityError` for a manifest that was changed.

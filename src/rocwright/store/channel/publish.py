@@ -20,7 +20,7 @@ from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.channel.held import HeldStore
 from rocwright.store.channel.lease import LeaseLost, leased
-from rocwright.store.channel.log import Event, Log, State, append, fold, mark_shown, read_log
+from rocwright.store.channel.log import ChannelState, Event, Log, append, fold, mark_shown, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import page_keys
 from rocwright.store.index.seals import SealedView, sealed_view
@@ -44,7 +44,7 @@ def list_set(
     at: str,
     by: str = "",
     consent: Callable[[], None] = lambda: None,
-) -> State:
+) -> ChannelState:
     """List a recorded set whose files are in the store; nothing happens when it is listed already.
 
     `consent` is asked while nobody else can change the channel, and raises where it is not to be done.
@@ -57,7 +57,7 @@ def list_set(
 
 def change(
     store: ObjectStore, prefix: str, event: Event, *, consent: Callable[[], None] = lambda: None
-) -> State:
+) -> ChannelState:
     """Append the event unless it changes nothing, then bring the pages into line with the log.
 
     To withdraw sets use `rocwright.store.channel.withdraw`, which waits for clients.
@@ -70,7 +70,7 @@ def change(
     return publish(store, prefix, decide, by=event.by)
 
 
-def write_view(store: ObjectStore, prefix: str, *, by: str = "") -> State:
+def write_view(store: ObjectStore, prefix: str, *, by: str = "") -> ChannelState:
     """Render the pages that the log asks for, all of them, and write those that differ.
 
     Raises `InvalidInput` without a log.
@@ -83,13 +83,15 @@ def write_view(store: ObjectStore, prefix: str, *, by: str = "") -> State:
     return publish(store, prefix, lambda log, now: None, by=by, anew=True)
 
 
-def effect(state: State, event: Event) -> State | None:
+def effect(state: ChannelState, event: Event) -> ChannelState | None:
     """What the channel serves after the event; None when it changes nothing."""
     after = fold([(state.number + 1, event)], state)
     return None if after.serves(state) else after
 
 
-def publish(store: ObjectStore, prefix: str, decide: Decide, *, by: str = "", anew: bool = False) -> State:
+def publish(
+    store: ObjectStore, prefix: str, decide: Decide, *, by: str = "", anew: bool = False
+) -> ChannelState:
     """Hold the channel, let `decide` look at its log, append what it returns, and write the pages.
 
     Pages that fit their seal in the log are not rendered, unless all are to be made `anew`. Raises
@@ -129,11 +131,11 @@ def publish(store: ObjectStore, prefix: str, decide: Decide, *, by: str = "", an
 class _View(NamedTuple):
     """What the pages are while the log has this state."""
 
-    state: State
+    state: ChannelState
     sealed: SealedView
 
 
-def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View) -> State:
+def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View) -> ChannelState:
     """Write and read back the pages until the log is the one that they follow from."""
     wrong: list[str] = []
     for attempt in range(_TRIES):
@@ -178,12 +180,12 @@ class _Sets:
             self._found[one] = read_listed(self._store, one)
         return self._found[one]
 
-    def view(self, state: State) -> dict[str, ListedSet]:
+    def view(self, state: ChannelState) -> dict[str, ListedSet]:
         """The sets of a state as its pages list them, by id."""
         return {one: replace(self[one], yanked=state.yanked.get(one)) for one in state.sets}
 
 
-def view_sets(store: ObjectStore, state: State) -> list[ListedSet]:
+def view_sets(store: ObjectStore, state: ChannelState) -> list[ListedSet]:
     """The sets of a state as its pages list them."""
     return list(_Sets(store).view(state).values())
 

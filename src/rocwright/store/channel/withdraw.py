@@ -13,7 +13,7 @@ from typing import Literal
 
 from rocwright.errors import InvalidInput
 from rocwright.store.channel.lease import PACE
-from rocwright.store.channel.log import Event, Log, State, read_log
+from rocwright.store.channel.log import ChannelState, Event, Log, read_log
 from rocwright.store.channel.order import Versions, outranks, ranked, versions_of
 from rocwright.store.channel.publish import change, effect, publish, write_view
 from rocwright.store.objects.protocol import ObjectStore
@@ -30,7 +30,7 @@ def rollback(
     by: str = "",
     max_age: float,
     waiting: Callable[[float], None] = lambda seconds: None,
-) -> State:
+) -> ChannelState:
     """Make `to` what people get: yank what was listed later or has a higher version, and list it if yanked.
 
     `to` is the id of a set on the pages, None for the one that installers would take next; an interrupted
@@ -48,7 +48,7 @@ def rollback(
     if target in log.state.yanked:
         change(store, prefix, Event("list", (target,), at=at, by=by, reason=reason))
 
-    def newer(state: State) -> tuple[str, ...]:
+    def newer(state: ChannelState) -> tuple[str, ...]:
         if target not in state.open:
             return ()
         for one in state.open:
@@ -93,7 +93,7 @@ def withdraw(
     store: ObjectStore,
     prefix: str,
     action: Literal["yank", "drop"],
-    choose: Callable[[State], tuple[str, ...]],
+    choose: Callable[[ChannelState], tuple[str, ...]],
     *,
     reason: str,
     at: str,
@@ -101,7 +101,7 @@ def withdraw(
     max_age: float,
     waiting: Callable[[float], None] = lambda seconds: None,
     patient: bool = True,
-) -> State:
+) -> ChannelState:
     """Yank or drop what `choose` picks, as soon as something that stays is seen by every client.
 
     `patient` waits for that; otherwise nothing is withdrawn while it is not so. Raises `InvalidInput` when
@@ -127,7 +127,7 @@ def withdraw(
         PACE.get().sleep(pause)
 
 
-def _pause(log: Log, after: State, now: datetime, max_age: float, prefix: str) -> float:
+def _pause(log: Log, after: ChannelState, now: datetime, max_age: float, prefix: str) -> float:
     """For how long some client may not have seen any set that stays; seconds."""
     stay = [one for one in after.open if one in log.state.open]
     if not stay:
@@ -143,6 +143,6 @@ def _pause(log: Log, after: State, now: datetime, max_age: float, prefix: str) -
     return min(longest if at is None else max_age - (now - at).total_seconds() for at in seen)
 
 
-def repair(store: ObjectStore, prefix: str, *, by: str = "") -> State:
+def repair(store: ObjectStore, prefix: str, *, by: str = "") -> ChannelState:
     """Write what the log asks for wherever the pages differ, whoever changed them."""
     return write_view(store, prefix, by=by)

@@ -13,7 +13,7 @@ from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import Page, parse_page
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
 from rocwright.store.objects.headers import SIMPLE_JSON
-from rocwright.system.http import Answer, Refused, Web
+from rocwright.system.http import Refused, Response, Web
 from rocwright.system.parallel import in_order
 
 _HTML = ("text/html", "application/vnd.pypi.simple.v1+html")
@@ -150,11 +150,11 @@ class _Visit:
             return Page()
         return self._parsed(url, answer, kinds)
 
-    def _answer(self, url: str, kind: str) -> Answer:
+    def _answer(self, url: str, kind: str) -> Response:
         self.pages.append(url)
         return self.web.get(url, limit=_MOST_PAGE, accept=kind, packed=True)
 
-    def _parsed(self, url: str, answer: Answer, kinds: tuple[str, ...]) -> Page:
+    def _parsed(self, url: str, answer: Response, kinds: tuple[str, ...]) -> Page:
         if answer.content_type not in kinds:
             self.fault(url, f"is served as {answer.content_type or 'nothing'}, installers need {kinds[0]}")
         try:

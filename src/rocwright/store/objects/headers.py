@@ -34,16 +34,16 @@ _PAGES = (".html", ".json", ".txt", ".toml", ".css", ".js", ".svg", ".png")
 
 
 @dataclass(frozen=True)
-class Headers:
+class ObjectHeaders:
     """Two headers of an answer that holds an object."""
 
     content_type: str
     cache_control: str
 
 
-def headers_for(key: str, max_age: int) -> Headers:
+def headers_for(key: str, max_age: int) -> ObjectHeaders:
     """The headers of a key; `max_age` is for how many seconds a page may be kept (`channels.max_age`)."""
-    return Headers(_content_type(key), _cache_control(key, max_age))
+    return ObjectHeaders(_content_type(key), _cache_control(key, max_age))
 
 
 def is_immutable(key: str) -> bool:

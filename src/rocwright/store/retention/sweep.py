@@ -14,7 +14,7 @@ from rocwright.errors import ChannelBusy
 from rocwright.model.channels import Channels
 from rocwright.store.channel.held import HeldStore
 from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, leased
-from rocwright.store.channel.log import State, read_log
+from rocwright.store.channel.log import ChannelState, read_log
 from rocwright.store.channel.order import current_of
 from rocwright.store.channel.publish import write_view
 from rocwright.store.channel.withdraw import withdraw
@@ -91,8 +91,8 @@ def collect(
     )
 
 
-def _withdraw(store: ObjectStore, one: Withdrawal, max_age: float, at: str, by: str) -> State:
-    def choose(state: State) -> tuple[str, ...]:
+def _withdraw(store: ObjectStore, one: Withdrawal, max_age: float, at: str, by: str) -> ChannelState:
+    def choose(state: ChannelState) -> tuple[str, ...]:
         # Somebody may have pinned or listed one of them since.
         kept = {item.set for item in read_pins(store).values()}
         stands = state.open if one.action == "yank" else state.yanked

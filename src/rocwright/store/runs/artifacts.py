@@ -43,7 +43,7 @@ def artifact_name(file: str) -> ArtifactName | None:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ArtifactChoice:
     """Which artifacts: those of any GPU, and those of these families and targets.
 
     Without `targets`, those of each family count; `families` may name artifact groups. `include` and
@@ -62,7 +62,7 @@ def words(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def choose(
-    files: Iterable[str], wanted: Wanted, families: Mapping[str, Sequence[str]]
+    files: Iterable[str], wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
 ) -> tuple[ArtifactName, ...]:
     """The archives to fetch out of a run's file names, by name.
 
@@ -100,7 +100,9 @@ def _by_stem(files: Iterable[str]) -> dict[str, ArtifactName]:
     return found
 
 
-def _spelled(wanted: Wanted, held: Iterable[str], families: Mapping[str, Sequence[str]]) -> Wanted:
+def _spelled(
+    wanted: ArtifactChoice, held: Iterable[str], families: Mapping[str, Sequence[str]]
+) -> ArtifactChoice:
     known = (*held, *families, *(member for members in families.values() for member in members))
     return replace(
         wanted,
@@ -109,7 +111,9 @@ def _spelled(wanted: Wanted, held: Iterable[str], families: Mapping[str, Sequenc
     )
 
 
-def _serves(word: str, wanted: Wanted, families: Mapping[str, Sequence[str]]) -> frozenset[str] | None:
+def _serves(
+    word: str, wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
+) -> frozenset[str] | None:
     """The wanted families and targets that artifacts of a word are for; None where it is not needed.
 
     An empty set: it is for every GPU, or every GPU is wanted.
@@ -151,7 +155,7 @@ def _base(word: str) -> str | None:
 def _require_all(
     found: Iterable[ArtifactName],
     served: Iterable[frozenset[str] | None],
-    wanted: Wanted,
+    wanted: ArtifactChoice,
     families: Mapping[str, Sequence[str]],
 ) -> None:
     there = frozenset[str]().union(*(each for each in served if each is not None))

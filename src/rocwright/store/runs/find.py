@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rocwright.errors import InvalidInput
 from rocwright.store.objects.protocol import ObjectStore, Stored
-from rocwright.store.runs.artifacts import SIDECAR, Wanted, artifact_name, choose
+from rocwright.store.runs.artifacts import SIDECAR, ArtifactChoice, artifact_name, choose
 from rocwright.store.runs.run import Run, RunRecord, records_of, runs_in
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -17,7 +17,7 @@ _MOST_RUNS = 50
 
 
 @dataclass(frozen=True)
-class Archive:
+class ArtifactArchive:
     """An archive of an artifact; `sha256` is None where neither the run's record nor a sidecar says it."""
 
     artifact: str
@@ -27,11 +27,11 @@ class Archive:
 
 
 @dataclass(frozen=True)
-class Found:
+class RunArtifacts:
     """A run's archives, by name; `result` is that of its upload, None where the run has no record."""
 
     run: Run
-    archives: tuple[Archive, ...]
+    archives: tuple[ArtifactArchive, ...]
     result: str | None
 
     @property
@@ -41,8 +41,8 @@ class Found:
 
 
 def find_artifacts(
-    store: ObjectStore, run: Run, wanted: Wanted, families: Mapping[str, Sequence[str]]
-) -> Found:
+    store: ObjectStore, run: Run, wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
+) -> RunArtifacts:
     """What to fetch of a run; only its listing, record and digests are read.
 
     Raises `InvalidInput` when the store does not have the run, or not what is wanted of it.
@@ -60,17 +60,17 @@ def find_artifacts(
     archives = []
     for one in choose(here, wanted, families):
         digest = said.get(one.file) or _sidecar(store, here.get(one.file + SIDECAR))
-        archives.append(Archive(one.stem, here[one.file].key, here[one.file].size, digest))
-    return Found(run, tuple(archives), _result(records))
+        archives.append(ArtifactArchive(one.stem, here[one.file].key, here[one.file].size, digest))
+    return RunArtifacts(run, tuple(archives), _result(records))
 
 
 def latest_run(
     store: ObjectStore,
     platform: str,
     external_repo: str,
-    wanted: Wanted,
+    wanted: ArtifactChoice,
     families: Mapping[str, Sequence[str]],
-) -> Found | None:
+) -> RunArtifacts | None:
     """The newest run whose upload is recorded as a success and that has what is wanted; None without one."""
     for run in runs_in(store, platform, external_repo)[:_MOST_RUNS]:
         if _result(records_of(store, run, "artifacts")) == "success":
@@ -81,8 +81,8 @@ def latest_run(
 
 
 def find_if_whole(
-    store: ObjectStore, run: Run, wanted: Wanted, families: Mapping[str, Sequence[str]]
-) -> Found | None:
+    store: ObjectStore, run: Run, wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
+) -> RunArtifacts | None:
     """As `find_artifacts`; None for a run that lacks something."""
     try:
         return find_artifacts(store, run, wanted, families)

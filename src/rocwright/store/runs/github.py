@@ -21,7 +21,7 @@ class _WorkflowRun(msgspec.Struct, frozen=True):
     conclusion: str | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _RunsReply(msgspec.Struct, frozen=True):
     workflow_runs: tuple[_WorkflowRun, ...]
 
 
@@ -44,7 +44,7 @@ def successful_runs(
         except Refused as error:
             raise _refusal(error, repository, about, environment) from error
     try:
-        runs = msgspec.json.decode(answer.body, type=_Answer).workflow_runs
+        runs = msgspec.json.decode(answer.body, type=_RunsReply).workflow_runs
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Unreachable(
             f"{answer.url} does not answer as GitHub does: {error}", next_step="give the run with --run-id"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Runs
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.artifacts import Wanted
-from rocwright.store.runs.find import Found, find_artifacts, find_if_whole, latest_run
+from rocwright.store.runs.artifacts import ArtifactChoice
+from rocwright.store.runs.find import RunArtifacts, find_artifacts, find_if_whole, latest_run
 from rocwright.store.runs.github import successful_runs
 from rocwright.store.runs.run import Run, external_repo, runs_in
 
@@ -18,13 +18,13 @@ def find_run(
     run_id: str | None,
     platform: str,
     repository: str | None,
-    wanted: Wanted,
+    wanted: ArtifactChoice,
     *,
     families: Mapping[str, Sequence[str]],
     about: Runs,
     environment: Mapping[str, str],
     note: Callable[[str], None],
-) -> Found:
+) -> RunArtifacts:
     """What to fetch, of `run_id` or else of the newest successful run that has all of it.
 
     Which ones succeeded say the records that `rocwright store upload` wrote; where no run of the store
@@ -58,11 +58,11 @@ def _by_github(
     platform: str,
     repository: str,
     folder: str,
-    wanted: Wanted,
+    wanted: ArtifactChoice,
     families: Mapping[str, Sequence[str]],
     about: Runs,
     environment: Mapping[str, str],
-) -> Found | None:
+) -> RunArtifacts | None:
     for run_id in successful_runs(repository, about, environment):
         found = find_if_whole(store, Run(run_id, platform, folder), wanted, families)
         if found is not None:

@@ -25,7 +25,7 @@ Rule = Literal["build", "branch", "tests", "untested", "bypassed", "passed"]
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 
-class Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WorkflowFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a workflow knows; `tests` is None where it was not said, `runner` the label, empty without one."""
 
     build: str
@@ -43,7 +43,7 @@ class UploadDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
 
 
-def known(environment: Mapping[str, str]) -> Known:
+def known(environment: Mapping[str, str]) -> WorkflowFacts:
     """Read BUILD_RESULT, TEST_RESULT, TEST_RUNS_ON, BYPASS_TESTS_FOR_RELEASES and GITHUB_REF_NAME.
 
     Raises `InvalidInput` for a result that GitHub does not have, and for a bypass that is neither true nor
@@ -54,7 +54,7 @@ def known(environment: Mapping[str, str]) -> Known:
         raise InvalidInput(
             f"BYPASS_TESTS_FOR_RELEASES is {said!r}", next_step="write true or false; empty counts as false"
         )
-    return Known(
+    return WorkflowFacts(
         build=_result(environment, "BUILD_RESULT") or "",
         tests=_result(environment, "TEST_RESULT"),
         runner=environment.get("TEST_RUNS_ON", "").strip(),
@@ -70,7 +70,7 @@ def _result(environment: Mapping[str, str], name: str) -> str | None:
     return said or None
 
 
-def may_upload(what: Known) -> UploadDecision:
+def may_upload(what: WorkflowFacts) -> UploadDecision:
     """Apply the rules above."""
     if what.build != "success":
         return UploadDecision(False, "build", f"the build ended with: {what.build or 'no result'}")

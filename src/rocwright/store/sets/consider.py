@@ -10,7 +10,7 @@ from rocwright.errors import InvalidData
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.statement import Statement
-from rocwright.store.channel.log import State, read_state
+from rocwright.store.channel.log import ChannelState, read_state
 from rocwright.store.gate.decide import Decision, decide
 from rocwright.store.gate.opens import Opening, check_files
 from rocwright.store.gate.policy import Objection, policy_for
@@ -93,5 +93,5 @@ def _root(store: ObjectStore) -> str:
     return str(store.root) if isinstance(store, LocalStore) else "STORE"
 
 
-def _state(store: ObjectStore, channel: Channel, manifest: SetManifest) -> State:
+def _state(store: ObjectStore, channel: Channel, manifest: SetManifest) -> ChannelState:
     return read_state(store, channel_prefix(channel.prefix, manifest.family))

@@ -16,7 +16,7 @@ from rocwright.store.sets.records import located, names_statement
 from rocwright.store.sets.sign import key_id, signed_by, signers
 
 
-class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ObjectProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is wrong with which object."""
 
     key: str
@@ -31,7 +31,7 @@ class Verified(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     set_id: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ObjectProblem, ...]
     files: int = 0
     statements: int = 0
     elsewhere: tuple[str, ...] = ()
@@ -54,22 +54,22 @@ def verify_set(
     them, must have signed the set. What is wrong is in the outcome; raises `InvalidInput` only for a set that
     the store does not have.
     """
-    problems: list[Problem] = []
+    problems: list[ObjectProblem] = []
     key = f"{set_prefix(set_digest)}manifest.json"
     data = store.read(key)
     try:
         manifest = parse_set(data, where=key)
     except InvalidData as error:
-        return Verified(set_digest, (Problem(key, error.what),), read=not quick)
+        return Verified(set_digest, (ObjectProblem(key, error.what),), read=not quick)
     if set_id(manifest) != set_digest:
-        problems.append(Problem(key, f"it was changed: its content has the id {set_id(manifest)}"))
+        problems.append(ObjectProblem(key, f"it was changed: its content has the id {set_id(manifest)}"))
     elif data != canonical_json(manifest):
-        problems.append(Problem(key, "it says the same, but was written by something else"))
+        problems.append(ObjectProblem(key, "it says the same, but was written by something else"))
     elsewhere: dict[str, str] = {}
     try:
         elsewhere = located(store, set_digest)
     except RocwrightError as error:
-        problems.append(Problem(key, error.what))
+        problems.append(ObjectProblem(key, error.what))
     inside = [entry for entry in manifest.files if entry.name not in elsewhere]
     for entry in inside:
         note(entry)
@@ -102,43 +102,43 @@ def require_sound(found: Verified) -> None:
         )
 
 
-def _file(store: ObjectStore, entry: FileEntry, *, quick: bool) -> Iterator[Problem]:
+def _file(store: ObjectStore, entry: FileEntry, *, quick: bool) -> Iterator[ObjectProblem]:
     for key, sha256 in wanted_objects(entry).items():
         there = store.stat(key)
         if there is None:
-            yield Problem(key, "it is missing")
+            yield ObjectProblem(key, "it is missing")
         elif key == file_key(entry.sha256, entry.name) and there.size != entry.size:
-            yield Problem(key, f"it has {there.size} bytes, the set has {entry.size}")
+            yield ObjectProblem(key, f"it has {there.size} bytes, the set has {entry.size}")
         elif not quick and (found := store.digest(key)) != sha256:
-            yield Problem(key, f"its sha256 is {found}, the set has {sha256}")
+            yield ObjectProblem(key, f"its sha256 is {found}, the set has {sha256}")
 
 
-def _statement(store: ObjectStore, key: str, set_digest: str) -> Iterator[Problem]:
+def _statement(store: ObjectStore, key: str, set_digest: str) -> Iterator[ObjectProblem]:
     data = store.read(key)
     try:
         said = parse_statement(data, where=key)
     except InvalidData as error:
-        yield Problem(key, error.what)
+        yield ObjectProblem(key, error.what)
         return
     if not said.about(set_digest):
-        yield Problem(key, "it is about something else")
+        yield ObjectProblem(key, "it is about something else")
     if not names_statement(key, data):
-        yield Problem(key, "it was changed: its name has another digest")
+        yield ObjectProblem(key, "it was changed: its name has another digest")
 
 
 def _signatures(
     store: ObjectStore, manifest: SetManifest, keys: Sequence[str]
-) -> tuple[tuple[str, ...], list[Problem]]:
+) -> tuple[tuple[str, ...], list[ObjectProblem]]:
     found: list[str] = []
     wrong = []
     for key in keys:
         try:
             held = signers(store, manifest, [key])
         except IntegrityError as error:
-            wrong.append(Problem(str(error.where), error.what))
+            wrong.append(ObjectProblem(str(error.where), error.what))
             continue
         if not held:
             where = f"{set_prefix(set_id(manifest))}_signatures/{key_id(key)}.json"
-            wrong.append(Problem(where, f"the set is not signed with {key}"))
+            wrong.append(ObjectProblem(where, f"the set is not signed with {key}"))
         found += held
     return tuple(found), wrong

@@ -46,7 +46,7 @@ _DOTS = ("/../", "\n../", "/..\n", "\n..\n", "/./", "\n./", "/.\n", "\n.\n")
 _DRIVE = re.compile(r"\n[A-Za-z]:")
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """A member: place and length of its directory record, offset of its local header, size unpacked."""
 
     name: str
@@ -66,25 +66,25 @@ class Body(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Archive:
+class WheelArchive:
     """A wheel's structure: members in the order of the directory, and as they lie; the directory's bytes.
 
     `directory_at` is where the members end, `comment` what stands at the end of the file.
     """
 
     path: Path
-    entries: tuple[Entry, ...]
-    lying: Sequence[Entry]
+    entries: tuple[DirectoryEntry, ...]
+    lying: Sequence[DirectoryEntry]
     directory: bytes
     directory_at: int
     comment: bytes
 
-    def following(self, entry: Entry) -> int:
+    def following(self, entry: DirectoryEntry) -> int:
         """Where the member behind this one begins."""
         number = bisect_right(self.lying, entry.offset, key=lambda other: other.offset)
         return self.lying[number].offset if number < len(self.lying) else self.directory_at
 
-    def record(self, entry: Entry) -> tuple[Any, ...]:
+    def record(self, entry: DirectoryEntry) -> tuple[Any, ...]:
         """The fields of a member's directory record, sizes and offset as they are, wherever they stand."""
         fields = list(CENTRAL.unpack_from(self.directory, entry.at))
         if FULL32 in (fields[8], fields[9], fields[16]):
@@ -93,7 +93,7 @@ class Archive:
             fields[9], fields[8], fields[16] = wide_values(extra, (fields[9], fields[8], fields[16]))
         return tuple(fields)
 
-    def body(self, entry: Entry) -> Body:
+    def body(self, entry: DirectoryEntry) -> Body:
         """Where a member's header and bytes are."""
         with self.path.open("rb", buffering=0) as stream:
             handle = stream.fileno()
@@ -105,7 +105,7 @@ class Archive:
         start = entry.offset + len(head)
         return Body(head, start, start + self.record(entry)[8], self.following(entry))
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: DirectoryEntry) -> bytes:
         """A small member's bytes; raises `InvalidWheel` when they are not those the directory tells of."""
         record = self.record(entry)
         if max(entry.size, record[8]) > _LARGEST_TEXT:
@@ -126,7 +126,7 @@ class Archive:
         return data
 
 
-def read_archive(path: Path) -> Archive:
+def read_archive(path: Path) -> WheelArchive:
     """Read a wheel's structure; raises `InvalidWheel` for one that cannot be copied member by member.
 
     Headers inside the file are not looked at yet: `Headers` does while the file is copied.
@@ -138,7 +138,7 @@ def read_archive(path: Path) -> Archive:
         raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
 
 
-def _read(path: Path, handle: int) -> Archive:
+def _read(path: Path, handle: int) -> WheelArchive:
     size = os.fstat(handle).st_size
     count, length, start, comment = _end(path, handle, size)
     directory = pread(handle, length, start)
@@ -147,7 +147,7 @@ def _read(path: Path, handle: int) -> Archive:
     offsets = [entry.offset for entry in entries]
     # Mostly they lie as they are listed.
     lying = entries if offsets == sorted(offsets) else sorted(entries, key=lambda entry: entry.offset)
-    return Archive(path, tuple(entries), lying, directory, start, comment)
+    return WheelArchive(path, tuple(entries), lying, directory, start, comment)
 
 
 def _comment_length(end: bytes) -> int:
@@ -180,9 +180,9 @@ def _end(path: Path, handle: int, size: int) -> tuple[int, int, int, bytes]:
     return count, length, start, comment
 
 
-def _records(path: Path, data: bytes, count: int) -> list[Entry]:
-    entries: list[Entry] = []
-    at, end, fixed, unpack, make = 0, len(data), CENTRAL.size, CENTRAL.unpack_from, Entry._make
+def _records(path: Path, data: bytes, count: int) -> list[DirectoryEntry]:
+    entries: list[DirectoryEntry] = []
+    at, end, fixed, unpack, make = 0, len(data), CENTRAL.size, CENTRAL.unpack_from, DirectoryEntry._make
     while at < end:
         if data[at : at + 4] != CENTRAL_MARK or at + fixed > end:
             raise damaged(path, f"its directory is malformed at record {len(entries) + 1}")

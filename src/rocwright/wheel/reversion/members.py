@@ -14,7 +14,7 @@ from rocwright.wheel.metadata import edit_headers
 from rocwright.wheel.reversion.requires import edit_requirement
 from rocwright.wheel.reversion.table import ReversionTable
 from rocwright.wheel.reversion.texts import Unreadable, edit_json, edit_python, mentions
-from rocwright.wheel.reversion.values import Changes, Distribution
+from rocwright.wheel.reversion.values import Changes, PlannedDistribution
 
 
 @dataclass
@@ -115,7 +115,7 @@ def editor(edits: MemberEdits, table: ReversionTable, name: str) -> Callable[[by
     return None
 
 
-def require_new_name(distribution: Distribution, changed: bool) -> None:
+def require_new_name(distribution: PlannedDistribution, changed: bool) -> None:
     """Raise `InvalidWheel` for a file that would change under the name it has."""
     if changed:
         raise InvalidWheel(

@@ -20,7 +20,7 @@ from rocwright.wheel.reversion.requires import (
 )
 from rocwright.wheel.reversion.sdists import OpenSdist, open_sdist, plan_sdist
 from rocwright.wheel.reversion.table import reversion_table
-from rocwright.wheel.reversion.values import Changes, Distribution, FileChange, ReversionPlan
+from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, ReversionPlan
 from rocwright.wheel.reversion.versions import Rule, new_version, rocm_version
 from rocwright.wheel.reversion.wheels import OpenWheel, open_whole, plan_wheel
 from rocwright.wheel.tags import platform_of
@@ -78,7 +78,7 @@ def _planned(one: OpenWheel | OpenSdist, changes: Changes) -> FileChange:
     return plan_sdist(one, new, changes)
 
 
-def _changes(abouts: Sequence[Distribution], rule: Rule) -> Changes:
+def _changes(abouts: Sequence[PlannedDistribution], rule: Rule) -> Changes:
     """Old and new versions; raises when files are of several ROCms, of none, or of one that stays."""
     found: dict[Version, str] = {}
     for about in abouts:
@@ -110,7 +110,7 @@ def _changes(abouts: Sequence[Distribution], rule: Rule) -> Changes:
     return Changes(rocm, by_project, texts)
 
 
-def _problems(abouts: Sequence[Distribution], changes: Changes) -> Iterator[str]:
+def _problems(abouts: Sequence[PlannedDistribution], changes: Changes) -> Iterator[str]:
     """Requirements that do not resolve inside the set before, or would not any more."""
     for about in abouts:
         for text, requirement in zip(about.requires, about.parsed, strict=True):
@@ -125,7 +125,7 @@ def _problems(abouts: Sequence[Distribution], changes: Changes) -> Iterator[str]
 
 
 def _inside(
-    about: Distribution, text: str, requirement: Requirement, mine: Sequence[Change], changes: Changes
+    about: PlannedDistribution, text: str, requirement: Requirement, mine: Sequence[Change], changes: Changes
 ) -> Iterator[str]:
     before = accepts(requirement, [change.old for change in mine])
     if not before and exact_versions(requirement):
@@ -137,7 +137,9 @@ def _inside(
         yield f"{about.path.name} requires {text}, which {there} would not satisfy"
 
 
-def _outside(about: Distribution, text: str, requirement: Requirement, changes: Changes) -> Iterator[str]:
+def _outside(
+    about: PlannedDistribution, text: str, requirement: Requirement, changes: Changes
+) -> Iterator[str]:
     """A pin on what is built for the old ROCm and is not among the files."""
     own = reversion_table().is_own(canonicalize_name(requirement.name))
     for pin in exact_versions(requirement):
@@ -147,7 +149,7 @@ def _outside(about: Distribution, text: str, requirement: Requirement, changes: 
             yield f"{about.path.name} requires {text}, which is not among the files"
 
 
-def _applies(about: Distribution, requirement: Requirement) -> bool:
+def _applies(about: PlannedDistribution, requirement: Requirement) -> bool:
     """Whether a requirement can hold where the file can be installed, with any of its extras."""
     marker = requirement.marker
     if marker is None:

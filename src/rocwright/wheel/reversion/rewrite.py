@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rocwright.wheel.deflate import blocks_of, crc32, levels_of, pack
-from rocwright.wheel.reversion.directory import Archive, Entry
+from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive
 from rocwright.wheel.source import Buffers, BytesSource
 from rocwright.wheel.zipformat import (
     CENTRAL,
@@ -51,7 +51,7 @@ class Edits:
 class _Moved:
     """A member that changes, in the new archive; `data` None where only its name does."""
 
-    entry: Entry
+    entry: DirectoryEntry
     name: str
     offset: int
     method: int
@@ -61,7 +61,7 @@ class _Moved:
     data: bytes | None
 
 
-def rewrite(archive: Archive, edits: Edits) -> tuple[Piece, ...]:
+def rewrite(archive: WheelArchive, edits: Edits) -> tuple[Piece, ...]:
     """The new archive. Members keep their order, times and modes; untouched ones are taken with header and
     descriptor, neighbours in one piece.
     """
@@ -122,13 +122,15 @@ def _directory(
     return joined + directory_end(count, len(joined), start, comment)
 
 
-def _kept(archive: Archive, entry: Entry, name: str, place: int) -> _Moved:
+def _kept(archive: WheelArchive, entry: DirectoryEntry, name: str, place: int) -> _Moved:
     """A member whose content stays."""
     record = archive.record(entry)
     return _Moved(entry, name, place, record[4], record[7], record[8], record[9], None)
 
 
-def _packed(archive: Archive, entry: Entry, name: str, data: bytes, place: int) -> tuple[bytes, _Moved]:
+def _packed(
+    archive: WheelArchive, entry: DirectoryEntry, name: str, data: bytes, place: int
+) -> tuple[bytes, _Moved]:
     """New content, compressed where the old one was and where that gains something."""
     levels = levels_of("fast") if archive.record(entry)[4] == DEFLATED else None
     source, own = BytesSource(data), Buffers(0)
@@ -170,7 +172,7 @@ def _plain_extra(extra: bytes, wide: bytes = b"") -> bytes:
     return b"".join([wide, *kept])
 
 
-def _new_record(archive: Archive, member: _Moved) -> bytes:
+def _new_record(archive: WheelArchive, member: _Moved) -> bytes:
     """The directory record of a member that changed, or whose offset needs another form."""
     raw = archive.directory[member.entry.at : member.entry.at + member.entry.length]
     fields = list(CENTRAL.unpack_from(raw))

@@ -20,7 +20,7 @@ from rocwright.errors import InvalidWheel
 from rocwright.model.patterns import fits
 from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_name
 from rocwright.wheel.reversion.table import ReversionTable, reversion_table
-from rocwright.wheel.reversion.values import Changes, Distribution, FileChange, SdistEdits
+from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, SdistEdits
 from rocwright.wheel.reversion.wheels import described
 
 _DAMAGE = (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError)
@@ -37,7 +37,7 @@ class OpenSdist:
     """An sdist: its root folder, and what the set needs to know of it."""
 
     root: str
-    about: Distribution
+    about: PlannedDistribution
 
 
 def open_sdist(path: Path) -> OpenSdist:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from rocwright.wheel.reversion.directory import Archive
+from rocwright.wheel.reversion.directory import WheelArchive
 from rocwright.wheel.reversion.requires import Change
 from rocwright.wheel.reversion.rewrite import Piece
 
@@ -22,7 +22,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class WheelEdits:
     """A wheel as it lies, and the pieces of the new one: bytes, and ranges of the old file."""
 
-    archive: Archive
+    archive: WheelArchive
     pieces: tuple[Piece, ...]
 
 
@@ -85,7 +85,7 @@ class ReversionPlan:
 
 
 @dataclass(frozen=True)
-class Distribution:
+class PlannedDistribution:
     """A wheel or sdist as far as planning for the whole set needs it.
 
     `requires` are its requirements as written; `extras` those it provides; `tags` of a wheel.

@@ -20,12 +20,12 @@ from packaging.version import InvalidVersion, Version
 from rocwright.errors import IntegrityError, InvalidWheel
 from rocwright.wheel.metadata import header_fields, parse_metadata
 from rocwright.wheel.record import encode_digest
-from rocwright.wheel.reversion.directory import Archive, Entry, read_archive
+from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, read_archive
 from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_name
 from rocwright.wheel.reversion.requires import parse_requirement
 from rocwright.wheel.reversion.rewrite import Edits, rewrite
 from rocwright.wheel.reversion.table import reversion_table
-from rocwright.wheel.reversion.values import Changes, Distribution, FileChange, WheelEdits
+from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, WheelEdits
 
 _DIGEST = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 _DIGEST_BYTES = b"\nABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
@@ -39,10 +39,10 @@ _SIGNATURES = ("RECORD.jws", "RECORD.p7s")
 class OpenWheel:
     """A wheel's structure and what the set needs to know of it; `dist_info` without the slash."""
 
-    archive: Archive
+    archive: WheelArchive
     dist_info: str
     data: str | None
-    about: Distribution
+    about: PlannedDistribution
 
 
 def open_whole(path: Path) -> OpenWheel:
@@ -77,7 +77,7 @@ def open_whole(path: Path) -> OpenWheel:
 
 def described(
     path: Path, metadata: bytes, project: str, version: Version, tags: tuple[str, ...]
-) -> Distribution:
+) -> PlannedDistribution:
     """What METADATA or PKG-INFO says; raises `InvalidWheel` when it is of something else than the name."""
     try:
         parsed = parse_metadata(metadata)
@@ -89,7 +89,7 @@ def described(
     if len(versions) != 1:
         raise InvalidWheel(f"{path.name}: its metadata names {len(versions)} versions", where=path)
     requires = tuple(" ".join(line.split()) for line in parsed.requires_dist)
-    return Distribution(
+    return PlannedDistribution(
         path=path,
         project=project,
         version=version,
@@ -179,7 +179,7 @@ def _names(wheel: OpenWheel, new: Version) -> tuple[str, dict[str, str]]:
     return f"{stem}-{new}-{rest}", renamed
 
 
-def _lines(archive: Archive, record: Entry, dropped: Sequence[str]) -> Sequence[str]:
+def _lines(archive: WheelArchive, record: DirectoryEntry, dropped: Sequence[str]) -> Sequence[str]:
     """The lines of RECORD, which must tell of every member, and of nothing else."""
     path = archive.path
     try:
@@ -193,7 +193,7 @@ def _lines(archive: Archive, record: Entry, dropped: Sequence[str]) -> Sequence[
     return lines
 
 
-def _plainly_whole(archive: Archive, record: Entry, text: str) -> bool:
+def _plainly_whole(archive: WheelArchive, record: DirectoryEntry, text: str) -> bool:
     """Whether RECORD tells of every member in the plainest form, without quotes; told by column."""
     cells = text.replace("\n", ",").split(",")
     names, digests, sizes = cells[0:-1:3], cells[1::3], cells[2::3]
@@ -219,7 +219,11 @@ def _plainly_whole(archive: Archive, record: Entry, text: str) -> bool:
 
 
 def _require_rows(
-    archive: Archive, record: Entry, dropped: Sequence[str], rows: Sequence[Sequence[str]], lines: int
+    archive: WheelArchive,
+    record: DirectoryEntry,
+    dropped: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    lines: int,
 ) -> None:
     wrong: list[str] = []
     found: set[str] = set()

@@ -28,7 +28,7 @@ from rocwright.system.files import (
 from rocwright.system.pread import pread
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.record import RecordRow
-from rocwright.wheel.reversion.directory import Archive, Entry, damaged
+from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, damaged
 from rocwright.wheel.reversion.sdists import write_sdist
 from rocwright.wheel.reversion.texts import mentions
 from rocwright.wheel.reversion.values import FileChange, ReversionPlan, WheelEdits
@@ -177,7 +177,7 @@ class Headers:
     cuts are read from `handle`. Raises `InvalidWheel` naming the first member of which that is not so.
     """
 
-    def __init__(self, archive: Archive, handle: int) -> None:
+    def __init__(self, archive: WheelArchive, handle: int) -> None:
         lying = archive.lying
         if (lying[0].offset if lying else archive.directory_at) != 0:
             raise damaged(archive.path, "something lies before its first member")
@@ -215,11 +215,11 @@ class Headers:
         for number in range(self._next, len(lying)):
             self._require(lying[number], self._ends[number])
 
-    def _require(self, entry: Entry, following: int) -> None:
+    def _require(self, entry: DirectoryEntry, following: int) -> None:
         _require_header(self._archive, self._handle, entry, following)
 
 
-def _require_header(archive: Archive, handle: int, entry: Entry, following: int) -> None:
+def _require_header(archive: WheelArchive, handle: int, entry: DirectoryEntry, following: int) -> None:
     """As above, for a header that is not the same byte by byte."""
     record = archive.record(entry)
     head = pread(handle, LOCAL.size + record[10], entry.offset)

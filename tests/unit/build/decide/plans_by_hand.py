@@ -6,7 +6,7 @@ from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.recipe import recipes
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import Wanted
+from rocwright.build.decide.wanted import BuildRequest
 from rocwright.build.rocm.described import Rocm
 
 LINUX = Rocm(
@@ -88,7 +88,7 @@ def family(platform: str = "linux", **changes: object) -> FamilyPlan:
             inputs[name] = changes.pop(name)
     inputs["jobs"] = inputs.pop("cores")
     known: dict[str, SourceFacts] = inputs["trees"]
-    wanted = Wanted(
+    wanted = BuildRequest(
         **{
             "sources": {project: facts.directory for project, facts in known.items()},
             "platform": platform,

@@ -343,9 +343,9 @@ def test_what_cannot_be_built_as_asked_is_a_usage_error(changes: dict[str, objec
 def family_on(platform: str) -> FamilyPlan:
     from rocwright.build.decide.family import plan_family
     from rocwright.build.decide.recipe import recipes
-    from rocwright.build.decide.wanted import Wanted
+    from rocwright.build.decide.wanted import BuildRequest
 
-    wanted = Wanted(sources={}, platform=platform, targets=("gfx90a",))
+    wanted = BuildRequest(sources={}, platform=platform, targets=("gfx90a",))
     return plan_family(wanted, LINUX, recipes(), trees("/b/"), caller={}, jobs=1)
 
 

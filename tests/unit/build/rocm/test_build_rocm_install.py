@@ -314,8 +314,8 @@ def test_a_killed_installation_is_no_environment(tmp_path: Path, log: Path) -> N
     assert root.resolve().name == "rocm.2"
 
 
-ASKED = held.Asked(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
-REMOTE = held.Asked(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
+ASKED = held.PackageRequest(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
+REMOTE = held.PackageRequest(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
 
 
 @pytest.mark.parametrize(
@@ -340,14 +340,17 @@ REMOTE = held.Asked(">1.0", (), True, "https://host/simple/", (), "/usr/bin/pyth
     ],
 )
 def test_when_an_environment_is_kept(
-    held_for: held.Asked, asked: held.Asked | dict[str, object], changed: dict[str, object], expected: str
+    held_for: held.PackageRequest,
+    asked: held.PackageRequest | dict[str, object],
+    changed: dict[str, object],
+    expected: str,
 ) -> None:
     import msgspec
 
     packages = {"rocm": ("7.10.0", "00")}
     there = held.Held(held_for, "7.10.0", packages, {"rocm": "7.10.0"}, ("rocm 1 1",))
     now: dict[str, object] = {"local": ["rocm 1 1"], "installed": {"rocm": "7.10.0"}, **changed}
-    wanted = asked if isinstance(asked, held.Asked) else msgspec.structs.replace(held_for, **asked)
+    wanted = asked if isinstance(asked, held.PackageRequest) else msgspec.structs.replace(held_for, **asked)
     assert own.decide_reuse(there, wanted, **now) == expected
     assert own.decide_reuse(None, wanted, **now) == "make"
 

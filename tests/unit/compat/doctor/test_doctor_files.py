@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.compat.doctor.environment import gather_environment
-from rocwright.compat.doctor.facts import Imported, Machine
+from rocwright.compat.doctor.facts import Machine, TorchImport
 from rocwright.compat.doctor.run import judge, make_case
 from rocwright.data import load_table
 from rocwright.model.doctor import DoctorTable
@@ -239,7 +239,7 @@ def test_an_environment_behind_a_link_is_the_same(room: Room, tree: Tree, tmp_pa
     table = load_table("doctor", DoctorTable)
     environment = gather_environment(tmp_path / "link/bin/python", table)
     for place, bad in ((room.site, []), (tmp_path / "other", ["loaded"])):
-        imported = Imported(version="2.9.0", loaded=(f"{place}/_rocm_sdk_core/lib/libamdhip64.so.7",))
+        imported = TorchImport(version="2.9.0", loaded=(f"{place}/_rocm_sdk_core/lib/libamdhip64.so.7",))
         said = judge(make_case(Machine("linux", "/x", False), table, environment, imported))
         assert [item.id for item in said if item.id == "loaded"] == bad
 

@@ -9,7 +9,7 @@ import msgspec
 from rocwright.model.plan import SCHEMA, Cell, Group, Plan, Publication, Rocm
 from rocwright.model.profile import Sources
 from rocwright.pipeline.define.jobs import make_jobs
-from rocwright.pipeline.records.values import Output, Record, State
+from rocwright.pipeline.records.values import CellOutput, Record, State
 
 HOME = "https://packages.example.org/"
 PLACE = {"platform": "linux", "group": "gfx94X-dcgpu"}
@@ -68,7 +68,7 @@ def record(
     why: str = "",
 ) -> Record:
     """A record of a cell, with one file of `size` bytes where it has one."""
-    outputs = (Output("dist/file", "key", "0" * 64, size),) if size else ()
+    outputs = (CellOutput("dist/file", "key", "0" * 64, size),) if size else ()
     raw = msgspec.Raw(msgspec.json.encode(value or {}))
     return Record(1, id_, "1" * 64, state, raw, outputs, f"what {id_} did", wall_s, "node1", why)
 
