@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_a_process_left_behind_with_the_streams_is_not_waited_for(reader: str) -
     began = time.monotonic()
     done = process.run([sys.executable, "-c", DAEMON])
     assert time.monotonic() - began < 30
-    subprocess.run(["kill", done.stdout.strip()], check=True)
+    os.kill(int(done.stdout), signal.SIGTERM)
 
 
 def test_a_command_that_takes_too_long_is_ended_with_what_it_started(reader: str) -> None:
