@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.project import Build, BuiltWheel
 from rocwright.build.run.tree import held_tree
 from rocwright.system.venv import Environment

@@ -11,7 +11,7 @@ from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section
 from rocwright.data import load_table
 from rocwright.model.gpu import Families
-from rocwright.model.gpus import GpuTable
+from rocwright.model.gpu_table import GpuTable
 from rocwright.model.landing import LandingTable
 
 

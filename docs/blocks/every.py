@@ -36,7 +36,7 @@ from rocwright.model.device_files import DeviceFiles
 from rocwright.model.doctor import DoctorTable
 from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families
-from rocwright.model.gpus import GpuTable
+from rocwright.model.gpu_table import GpuTable
 from rocwright.model.indexes import IndexTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.machines import Machines

@@ -15,18 +15,18 @@ from packaging.utils import parse_wheel_filename
 
 from rocwright.build.before.advice import find_advice
 from rocwright.build.before.host import look_at_host
+from rocwright.build.before.obstacles import find_problems
 from rocwright.build.before.problem import Problem, problem_of, require_none
-from rocwright.build.before.problems import find_problems
 from rocwright.build.before.tree import has_sources
 from rocwright.build.before.unpacking import Unpacking, look_at_packages
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.recipe import RecipeTable
 from rocwright.build.decide.tree import SourceFacts, absent_tree
 from rocwright.build.order import Order, Planner, wanted_trees
-from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.install import require_python
 from rocwright.build.rocm.locate import installed_rocm, own_root, place_environment, present_rocm
 from rocwright.build.rocm.place import RocmPlace
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.build.run.family import FamilyResult, run_family
 from rocwright.build.run.prove import install_built
 from rocwright.build.units.report import BuildReport

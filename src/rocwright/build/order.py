@@ -11,12 +11,12 @@ import msgspec
 from rocwright.build.before.host import this_system
 from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.recipe import RecipeTable
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.decide.targets import parse_build_targets, require_part
 from rocwright.build.decide.tree import SourceFacts, read_tree
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.locate import present_rocm
 from rocwright.build.rocm.place import RocmPlace
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.build.run.project import BuiltWheel
 from rocwright.build.units.jobs import Jobs, asked_jobs, choose_jobs
 from rocwright.build.units.launch import launcher_environment, require_launchers

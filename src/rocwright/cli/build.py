@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.build.decide.recipe import load_recipes
-from rocwright.build.decide.wanted import BuildRequest
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.family import build_family, last_report
 from rocwright.build.order import Order, find_sources, plan_only
 from rocwright.build.rocm.place import RocmPlace, decide_place

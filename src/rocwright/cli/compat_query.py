@@ -11,7 +11,7 @@ from rocwright.cli.show_compat import show_answer, show_words
 from rocwright.compat.claimed.answer import answer
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.question import parse_question, with_options
-from rocwright.compat.claimed.words import known_words
+from rocwright.compat.claimed.vocabulary import known_words
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
 

@@ -19,7 +19,7 @@ from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import parse_wanted, select
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.isolate.plan import check_arguments
-from rocwright.gputest.recorded import run_recorded
+from rocwright.gputest.run import run_recorded
 from rocwright.gputest.setting import shown_facts
 from rocwright.gputest.skips.entries import load_entries
 from rocwright.gputest.smoke_suite import (

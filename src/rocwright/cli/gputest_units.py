@@ -27,7 +27,7 @@ from rocwright.cli.gputest_options import (
 from rocwright.cli.numbers import Count, OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.gputest.fresh import fresh_cache
-from rocwright.gputest.recorded import run_recorded
+from rocwright.gputest.run import run_recorded
 from rocwright.gputest.shards.durations import load_durations
 from rocwright.gputest.tell import Teller
 from rocwright.gputest.units import (

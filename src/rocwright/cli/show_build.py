@@ -9,7 +9,7 @@ from pathlib import Path
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.order import Order
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.family import FamilyResult
 from rocwright.build.run.project import BuiltWheel
 from rocwright.build.units.caches import CacheUse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from rocwright.model.gpu import Families
-from rocwright.model.gpus import Chip, GpuTable
+from rocwright.model.gpu_table import Chip, GpuTable
 from rocwright.model.landing import Product
 
 # Where it lies, below the directory `runtime`.

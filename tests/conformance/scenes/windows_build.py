@@ -16,7 +16,7 @@ from conformance.scenes.fat_wheel import FAT_FOR_WINDOWS, fat_wheel
 from conformance.table import Row
 from conformance.world import ROOT, Shell, Transcript, World
 from rocwright.build.before.host import HostFacts, Python
-from rocwright.build.before.problems import find_problems
+from rocwright.build.before.obstacles import find_problems
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.system.interpreters import Interpreter
 from unit.build.before.test_before_problems import host

@@ -12,9 +12,9 @@ import pytest
 from one_build import run_build
 from rocwright.build.decide.family import plan_family
 from rocwright.build.decide.recipe import recipes
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.decide.tree import read_tree
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.system import venv
 
 pytestmark = pytest.mark.real

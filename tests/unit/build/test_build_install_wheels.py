@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.build.decide.wanted import BuildRequest
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.family import _install_wheels
 from rocwright.build.order import Order
 from rocwright.build.rocm.place import RocmPlace

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.build.decide.wanted import BuildRequest
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.order import Order
 from rocwright.build.rocm.place import RocmPlace
 from rocwright.build.run.family import FamilyResult

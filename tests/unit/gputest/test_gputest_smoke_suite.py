@@ -14,7 +14,7 @@ from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.gputest.devices.select import DeviceGroup
-from rocwright.gputest.recorded import run_recorded
+from rocwright.gputest.run import run_recorded
 from rocwright.gputest.smoke_suite import SmokeSetting, chosen, plan_smoke, smoke_tests
 from rocwright.gputest.tell import Teller
 from rocwright.model.suites import SuiteTable

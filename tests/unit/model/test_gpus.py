@@ -8,7 +8,7 @@ import pytest
 
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
-from rocwright.model.gpus import GpuTable
+from rocwright.model.gpu_table import GpuTable
 from rocwright.model.landing import LandingTable
 
 LIBDRM = Path("/usr/share/libdrm/amdgpu.ids")

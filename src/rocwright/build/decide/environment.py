@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import PureWindowsPath
 
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.decide.request import BuildRequest
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import UsageError
 
 # GCC 12 warns about PyTorch's own code, which is built with -Werror.

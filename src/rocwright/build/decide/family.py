@@ -12,9 +12,9 @@ from rocwright.build.decide.notes import family_notes
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.project import Circumstances, plan_project
 from rocwright.build.decide.recipe import Recipe, RecipeTable
+from rocwright.build.decide.request import CACHES, BuildRequest
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import CACHES, BuildRequest
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import UsageError
 from rocwright.model.project import PLATFORMS
 from rocwright.model.version import RELEASE_TYPES

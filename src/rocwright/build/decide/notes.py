@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.recipe import Recipe, RecipeTable
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import VERSION, Rocm
+from rocwright.build.decide.request import BuildRequest
+from rocwright.build.rocm.rocm import VERSION, Rocm
 from rocwright.model.version import parse_version
 
 

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 from rocwright.build.decide.environment import common_environment, sysdeps_environment
 from rocwright.build.decide.plan import BuildPlan, version_of
 from rocwright.build.decide.recipe import Recipe, RecipeTable
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.decide.tree import SourceFacts
 from rocwright.build.decide.versions import (
     joined_suffix,
@@ -20,8 +21,7 @@ from rocwright.build.decide.versions import (
     project_suffix,
     version_check,
 )
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.units.launch import PART, PART_ROOT
 
 _SCIKIT_BUILD = "scikit_build_core.build"

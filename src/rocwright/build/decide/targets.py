@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.gpu import Families, InvalidTarget, base_targets, parse_target, parse_targets

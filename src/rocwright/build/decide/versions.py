@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rocwright.build.decide.recipe import Recipe
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import VERSION, Rocm
+from rocwright.build.rocm.rocm import VERSION, Rocm
 from rocwright.errors import UsageError
 from rocwright.model.version import GIT_TYPES, check_pattern, rocm_suffix, with_commit, with_suffix
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.prefix import device_libraries
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import CommandFailed, InvalidInput
 from rocwright.model.gpu import base_targets, is_target
 from rocwright.system import venv

@@ -10,9 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.build.before.needs import needs
 from rocwright.build.rocm import pip
-from rocwright.build.rocm.describe import describe_rocm
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.ask import describe_rocm
 from rocwright.build.rocm.extras import ALWAYS, require_extras
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.interpreters import ask_interpreter
 from rocwright.system.venv import Closed, Environment

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rocwright.build.rocm.describe import describe_rocm
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.ask import describe_rocm
 from rocwright.build.rocm.install import install_rocm
+from rocwright.build.rocm.origins import find_environment
 from rocwright.build.rocm.own import rocm_environment
 from rocwright.build.rocm.place import RocmPlace
-from rocwright.build.rocm.places import find_environment
 from rocwright.build.rocm.prefix import describe_prefix
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.system.venv import Environment, installed
 

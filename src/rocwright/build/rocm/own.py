@@ -19,8 +19,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 
 from rocwright.build.rocm import pip
-from rocwright.build.rocm.describe import describe_rocm
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.ask import describe_rocm
 from rocwright.build.rocm.extras import require_extras
 from rocwright.build.rocm.held import (
     Held,
@@ -33,6 +32,7 @@ from rocwright.build.rocm.held import (
     write_held,
 )
 from rocwright.build.rocm.install import INDEX_WAIT_S, require_version, rocm_requirement, satisfies
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.rocm.whole import what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv

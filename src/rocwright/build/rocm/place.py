@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.build.rocm.install import rocm_requirement
-from rocwright.build.rocm.places import closed_places
+from rocwright.build.rocm.origins import closed_places
 from rocwright.errors import UsageError
 from rocwright.system.venv import Closed
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_targets

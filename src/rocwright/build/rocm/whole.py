@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 
 
 def what_lacks(rocm: Rocm) -> tuple[str, ...]:

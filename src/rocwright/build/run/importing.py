@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import CommandFailed, InvalidWheel
 from rocwright.system.venv import Environment
 

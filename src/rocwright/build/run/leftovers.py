@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.isolation import compiler_environment, outcome_environment
 from rocwright.build.run.toolchain import rocm_identity, tools
 from rocwright.build.run.tree import state_digest

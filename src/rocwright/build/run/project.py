@@ -13,8 +13,8 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.pins import require_pins
-from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.extras import offered_extras
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run import undo
 from rocwright.build.run.environments import is_installed, satisfies
 from rocwright.build.run.importing import require_import

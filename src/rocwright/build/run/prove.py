@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.environments import show_rocm
 from rocwright.build.run.importing import Imported, require_import
 from rocwright.build.run.project import BuiltWheel

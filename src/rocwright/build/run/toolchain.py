@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.system.files import fact_line
 
 # Programs that a build takes from PATH unless a variable names another.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.decide.wanted import CACHES
+from rocwright.build.decide.request import CACHES
 from rocwright.errors import UsageError
 from rocwright.system.files import write_text
 

@@ -33,7 +33,7 @@ from rocwright.compat.claimed.judge import (
 )
 from rocwright.compat.claimed.parts import by_gpu, subject
 from rocwright.compat.claimed.question import InvalidQuestion, Question
-from rocwright.compat.claimed.words import Gpu, Subject
+from rocwright.compat.claimed.vocabulary import Gpu, Subject
 
 
 def answer(question: Question, facts: Facts) -> Answer:

@@ -17,7 +17,7 @@ from rocwright.model.compat import CompatTable
 from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
 from rocwright.model.compat_libraries import Distributions, LibraryTable, Products, RocmRelease
 from rocwright.model.gpu import Families
-from rocwright.model.gpus import Chip, GpuTable
+from rocwright.model.gpu_table import Chip, GpuTable
 from rocwright.model.landing import LandingTable
 from rocwright.model.platforms import Platform
 from rocwright.model.project import Line, ProjectTable

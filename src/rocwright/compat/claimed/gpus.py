@@ -22,7 +22,7 @@ from rocwright.compat.claimed.judge import (
     unknown,
 )
 from rocwright.compat.claimed.question import Question
-from rocwright.compat.claimed.words import Gpu
+from rocwright.compat.claimed.vocabulary import Gpu
 from rocwright.model.compat_libraries import RocmRelease
 from rocwright.model.project import PLATFORMS
 

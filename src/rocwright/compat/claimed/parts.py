@@ -23,7 +23,7 @@ from rocwright.compat.claimed.judge import (
 )
 from rocwright.compat.claimed.markup import plain
 from rocwright.compat.claimed.question import Question
-from rocwright.compat.claimed.words import Kind, Subject
+from rocwright.compat.claimed.vocabulary import Kind, Subject
 from rocwright.model.compat_features import Feature
 from rocwright.model.compat_libraries import RocmRelease
 from rocwright.model.project import PLATFORMS

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 import msgspec
 
 from rocwright.compat.claimed.facts import Facts
-from rocwright.compat.claimed.words import Gpu, Subject, Vocabulary, letters, split_words, vocabulary
+from rocwright.compat.claimed.vocabulary import Gpu, Subject, Vocabulary, letters, split_words, vocabulary
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import InvalidTarget, is_target, parse_target
 from rocwright.model.version import InvalidVersion, parse_version

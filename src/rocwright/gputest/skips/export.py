@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from rocwright.gputest.inside.rocwright_patterns import is_exact, parts
+from rocwright.gputest.skips.expression import word_of
 from rocwright.gputest.skips.hold import FamilyMembers, release_line, targets_of
 from rocwright.gputest.skips.reference import GENERIC, VARIABLE
 from rocwright.gputest.skips.versions import version_fits
-from rocwright.gputest.skips.words import word_of
 from rocwright.model.skips import SkipEntry, SkipWhere
 
 _HEAD = "# Made from skip entries, where reasons and days stand; a name means every test that holds it.\n"

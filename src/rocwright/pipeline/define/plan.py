@@ -10,11 +10,11 @@ from pathlib import Path
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.plan import SCHEMA, Cell, Choice, Group, Plan, Publication, cell_digest, parse_plan
 from rocwright.model.profile import Profile
-from rocwright.pipeline.define.asked import RunMatrix, resolve
 from rocwright.pipeline.define.cells import Row, make_cells
 from rocwright.pipeline.define.jobs import make_jobs
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
 from rocwright.pipeline.define.known import Known
+from rocwright.pipeline.define.run_matrix import RunMatrix, resolve
 
 
 def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publication) -> Plan:

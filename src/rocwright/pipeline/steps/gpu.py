@@ -15,7 +15,7 @@ from rocwright.gputest import smoke
 from rocwright.gputest.devices.probe import probe
 from rocwright.gputest.devices.select import select
 from rocwright.gputest.fresh import fresh_cache
-from rocwright.gputest.recorded import run_recorded
+from rocwright.gputest.run import run_recorded
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.gputest.smoke import Verdicts
 from rocwright.gputest.smoke_suite import SmokeSetting, plan_smoke, smoke_tests

@@ -9,12 +9,12 @@ import msgspec
 
 from rocwright.build.before import headers
 from rocwright.build.decide.recipe import recipes
-from rocwright.build.decide.wanted import BuildRequest
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.family import build_family
 from rocwright.build.order import Order
-from rocwright.build.rocm.described import Rocm
 from rocwright.build.rocm.install import install_rocm
 from rocwright.build.rocm.place import RocmPlace
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.isolation import outcome_environment
 from rocwright.build.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs, Note, Step

@@ -15,8 +15,8 @@ from rocwright.build.before.tree import look_at_place, look_at_tree
 from rocwright.build.before.unpacking import look_at_packages
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm, unknown_rocm
 from rocwright.build.rocm.place import RocmPlace
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.system.interpreters import Interpreter, running_interpreter
 
 

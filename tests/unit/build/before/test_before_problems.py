@@ -9,13 +9,13 @@ import pytest
 
 from rocwright.build.before.advice import find_advice
 from rocwright.build.before.host import HostFacts, Python
+from rocwright.build.before.obstacles import find_problems
 from rocwright.build.before.problem import Problem, problem_of, require_none
-from rocwright.build.before.problems import find_problems
 from rocwright.build.before.tree import Place, Tree
 from rocwright.build.before.unpacking import Unpacking
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.errors import CommandFailed, NotReady, UsageError
 from rocwright.system.interpreters import Interpreter
 

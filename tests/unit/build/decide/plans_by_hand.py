@@ -5,9 +5,9 @@ from __future__ import annotations
 from rocwright.build.decide.family import FamilyPlan, plan_family
 from rocwright.build.decide.plan import BuildPlan
 from rocwright.build.decide.recipe import recipes
+from rocwright.build.decide.request import BuildRequest
 from rocwright.build.decide.tree import SourceFacts
-from rocwright.build.decide.wanted import BuildRequest
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 
 LINUX = Rocm(
     version="7.10.0",

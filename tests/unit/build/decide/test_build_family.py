@@ -9,7 +9,7 @@ from plans_by_hand import LINUX, family, one, tree, trees
 from rocwright.build.decide.family import FamilyPlan, running_python
 from rocwright.build.decide.plan import BuildPlan, with_built
 from rocwright.build.decide.recipe import recipes
-from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.errors import InvalidInput, UsageError
 
 GCC = "-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict"
@@ -343,7 +343,7 @@ def test_what_cannot_be_built_as_asked_is_a_usage_error(changes: dict[str, objec
 def family_on(platform: str) -> FamilyPlan:
     from rocwright.build.decide.family import plan_family
     from rocwright.build.decide.recipe import recipes
-    from rocwright.build.decide.wanted import BuildRequest
+    from rocwright.build.decide.request import BuildRequest
 
     wanted = BuildRequest(sources={}, platform=platform, targets=("gfx90a",))
     return plan_family(wanted, LINUX, recipes(), trees("/b/"), caller={}, jobs=1)

@@ -14,7 +14,7 @@ from rocwright.build.decide.project import build_requirements
 from rocwright.build.decide.recipe import recipes
 from rocwright.build.decide.targets import parse_build_targets
 from rocwright.build.decide.tree import SourceFacts, absent_tree, read_tree
-from rocwright.build.rocm.described import Rocm, unknown_rocm
+from rocwright.build.rocm.rocm import Rocm, unknown_rocm
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
 

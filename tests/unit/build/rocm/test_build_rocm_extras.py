@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rocwright.build.rocm import own
-from rocwright.build.rocm.described import unknown_rocm
 from rocwright.build.rocm.extras import offered_extras
 from rocwright.build.rocm.install import install_rocm
+from rocwright.build.rocm.rocm import unknown_rocm
 from rocwright.errors import InvalidInput
 from rocwright.system import venv
 from rocwright.system.venv import Closed

@@ -11,9 +11,9 @@ import pytest
 
 from real import sdk_index
 from rocwright.build.rocm import held, own
-from rocwright.build.rocm.describe import describe_rocm
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.ask import describe_rocm
 from rocwright.build.rocm.install import install_rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import venv
 from rocwright.system.venv import Closed, Environment

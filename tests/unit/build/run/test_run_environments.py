@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.environments import build_environment, satisfies, site_packages
 from rocwright.system.interpreters import running_interpreter
 from rocwright.system.venv import Environment, create

@@ -17,7 +17,7 @@ import pytest
 
 from rocwright.build.decide.family import FamilyPlan
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.family import FamilyResult, run_family
 from rocwright.build.units.uncompiled import Uncompiled
 from rocwright.errors import CommandFailed, InvalidWheel, UsageError

@@ -11,7 +11,7 @@ import pytest
 
 from one_build import run_build
 from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.leftovers import Leftovers
 from rocwright.system import venv
 from rocwright.system.venv import Environment, pip_install

@@ -21,7 +21,7 @@ from rocwright.compat.claimed.conflicts import find_conflicts
 from rocwright.compat.claimed.facts import Facts, load_facts
 from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.question import InvalidQuestion, Question, parse_question
-from rocwright.compat.claimed.words import split_words, vocabulary
+from rocwright.compat.claimed.vocabulary import split_words, vocabulary
 from rocwright.data.overlay import parse_overlay
 from rocwright.data.toml import plain
 from rocwright.errors import RocwrightError

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.build.rocm.described import Rocm
+from rocwright.build.rocm.rocm import Rocm
 from rocwright.build.run.environments import build_environment
 from rocwright.build.run.project import BuiltWheel
 from rocwright.engine import run as local
