@@ -22,9 +22,9 @@ from typing import Any
 
 from sdk_measure import Command, Ran, middle, run, shown
 
-from rocwright.build.pins import require_pins
-from rocwright.build.units.launch import write_launchers
-from rocwright.build.units.records import read_units
+from rocwright.builder.pins import require_pins
+from rocwright.builder.units.launch import write_launchers
+from rocwright.builder.units.records import read_units
 from rocwright.errors import RocwrightError
 from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import find_interpreter

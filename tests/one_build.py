@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.rocm.rocm import Rocm
-from rocwright.build.run.project import Build, BuiltWheel
-from rocwright.build.run.tree import held_tree
+from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.rocm.rocm import Rocm
+from rocwright.builder.run.project import Build, BuiltWheel
+from rocwright.builder.run.tree import held_tree
 from rocwright.system.venv import Environment
 
 

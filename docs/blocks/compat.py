@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocwright.build.decide.recipe import RecipeTable
+from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.compat import detect_table
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of

@@ -19,9 +19,9 @@ from blocks.pipeline import render_ci, render_jobs, render_kinds, render_profile
 from blocks.rules import render_build_rules, render_kpack_rules, render_own_rules, render_rules
 from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
-from rocwright.build.before.needs import Needs
-from rocwright.build.decide.recipe import RecipeTable
-from rocwright.build.fat.table import FatTable
+from rocwright.builder.before.needs import Needs
+from rocwright.builder.decide.recipe import RecipeTable
+from rocwright.builder.fat.table import FatTable
 from rocwright.check.contract import ContractTable
 from rocwright.compat.claimed.export import Shown
 from rocwright.compat.claimed.judge import Answer

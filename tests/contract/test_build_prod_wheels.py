@@ -19,7 +19,7 @@ import pytest
 import rocwright
 from real import sdk_index
 from rocwright.system import venv
-from unit.build.rocm import rocm_wheels
+from unit.builder.rocm import rocm_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "external-builds/pytorch"

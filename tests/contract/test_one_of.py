@@ -75,7 +75,7 @@ ONE_OF = {
     "the order of what needs each other": (
         imported("graphlib"),
         [
-            "build/decide/recipe.py",
+            "builder/decide/recipe.py",
             "engine/graph.py",
             "model/order.py",
             "pipeline/define/jobs.py",
@@ -86,19 +86,19 @@ ONE_OF = {
     "what finished work left behind": (
         imported("rocwright.engine.record"),
         [
-            "build/run/family.py",
-            "build/run/resume.py",
+            "builder/run/family.py",
+            "builder/run/resume.py",
             "pipeline/cells/act.py",
             "pipeline/cells/inputs.py",
             "pipeline/demo.py",
             "sdk/stamp.py",
         ],
     ),
-    "running a planned build": (called("Build"), ["build/run/family.py"]),
-    "carrying out the plan of a family": (called("run_family"), ["build/family.py"]),
+    "running a planned build": (called("Build"), ["builder/run/family.py"]),
+    "carrying out the plan of a family": (called("run_family"), ["builder/family.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
-        ["build/run/leftovers.py", "build/run/resume.py", "pipeline/steps/torch.py"],
+        ["builder/run/leftovers.py", "builder/run/resume.py", "pipeline/steps/torch.py"],
     ),
 }
 

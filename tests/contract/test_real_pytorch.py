@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from needs import need
-from rocwright.build.decide.recipe import load_recipes
+from rocwright.builder.decide.recipe import load_recipes
 from rocwright.cli import app
 from rocwright.data.overlay import read_overlay
 from rocwright.sdk.intake.distribution import distributions

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.build.decide.recipe import load_recipes
-from rocwright.build.decide.request import BuildRequest
-from rocwright.build.family import build_family, last_report
-from rocwright.build.order import Order, find_sources, plan_only
-from rocwright.build.rocm.place import RocmPlace, decide_place
+from rocwright.builder.decide.recipe import load_recipes
+from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.family import build_family, last_report
+from rocwright.builder.order import Order, find_sources, plan_only
+from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
 from rocwright.data import load_table

@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.build.rocm.install import INDEX_WAIT_S, rocm_requirement
-from rocwright.build.rocm.install import install_rocm as install
-from rocwright.build.rocm.origins import closed_places, find_environment
-from rocwright.build.rocm.pip import RETRY_EVERY_S
-from rocwright.build.rocm.rocm import Rocm
+from rocwright.builder.rocm.install import INDEX_WAIT_S, rocm_requirement
+from rocwright.builder.rocm.install import install_rocm as install
+from rocwright.builder.rocm.origins import closed_places, find_environment
+from rocwright.builder.rocm.pip import RETRY_EVERY_S
+from rocwright.builder.rocm.rocm import Rocm
 from rocwright.cli.build_options import Packages, Place, words
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rocwright.build.decide.family import FamilyPlan
-from rocwright.build.decide.plan import BuildPlan
-from rocwright.build.order import Order
-from rocwright.build.rocm.rocm import Rocm
-from rocwright.build.run.family import FamilyResult
-from rocwright.build.run.project import BuiltWheel
-from rocwright.build.units.caches import CacheUse
-from rocwright.build.units.report import BuildReport
+from rocwright.builder.decide.family import FamilyPlan
+from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.order import Order
+from rocwright.builder.rocm.rocm import Rocm
+from rocwright.builder.run.family import FamilyResult
+from rocwright.builder.run.project import BuiltWheel
+from rocwright.builder.units.caches import CacheUse
+from rocwright.builder.units.report import BuildReport
 from rocwright.system import console
 
 # Of the sources that were not compiled, so many of a directory are named.

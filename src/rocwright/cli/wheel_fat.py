@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.build.fat.plan import plan_fat
-from rocwright.build.fat.values import FatPlan
-from rocwright.build.fat.write import write_fat
+from rocwright.builder.fat.plan import plan_fat
+from rocwright.builder.fat.values import FatPlan
+from rocwright.builder.fat.write import write_fat
 from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform

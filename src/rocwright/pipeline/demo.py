@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.decide.recipe import recipes
+from rocwright.builder.decide.recipe import recipes
 from rocwright.compat.doctor.building import PROGRAMS
 from rocwright.engine.graph import Graph, Step, make_graph
 from rocwright.engine.record import digest

@@ -13,7 +13,7 @@ from conformance.scenes.packages import VERSION, family_packages, members, metad
 from conformance.scenes.packages_installed import environment, offline
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
-from rocwright.build.decide.project import render_rocm_init
+from rocwright.builder.decide.project import render_rocm_init
 
 # The document's list, in its order, and the file that each stands for in this ROCm.
 PRELOADED = {

@@ -15,11 +15,11 @@ from conformance.cases import row
 from conformance.scenes.fat_wheel import FAT_FOR_WINDOWS, fat_wheel
 from conformance.table import Row
 from conformance.world import ROOT, Shell, Transcript, World
-from rocwright.build.before.host import HostFacts, Python
-from rocwright.build.before.obstacles import find_problems
-from rocwright.build.decide.family import FamilyPlan
+from rocwright.builder.before.host import HostFacts, Python
+from rocwright.builder.before.obstacles import find_problems
+from rocwright.builder.decide.family import FamilyPlan
 from rocwright.system.interpreters import Interpreter
-from unit.build.before.test_before_problems import host
+from unit.builder.before.test_before_problems import host
 
 FOLDERS = {"pytorch": "pytorch", "audio": "pytorch_audio", "vision": "pytorch_vision"}
 PLAN = "--platform windows --pytorch-rocm-arch gfx1100 --dry-run --json"

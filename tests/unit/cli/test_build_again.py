@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.build.rocm import rocm_wheels
+from unit.builder.rocm import rocm_wheels
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 
 from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import read_kpack
-from unit.build import fat_wheels
+from unit.builder import fat_wheels
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow

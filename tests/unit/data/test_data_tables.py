@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import rocwright.data
-from rocwright.build.decide.recipe import RecipeTable, recipes
+from rocwright.builder.decide.recipe import RecipeTable, recipes
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
 from rocwright.model.gpu import Families, parse_target

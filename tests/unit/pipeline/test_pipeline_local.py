@@ -104,10 +104,10 @@ def test_another_result_redoes_what_was_built_on_it(bench: Bench) -> None:
 
 
 def test_changed_code_redoes_its_steps(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.rooms = ("build",)
+    bench.rooms = ("builder",)
     assert bench.run() == ["first", "second"]
     assert bench.run() == []
-    known = state.room_digest("build")
+    known = state.room_digest("builder")
     monkeypatch.setattr(state, "room_digest", lambda room: known[::-1])
     assert bench.run() == ["first", "second"]
 

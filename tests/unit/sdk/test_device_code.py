@@ -24,7 +24,7 @@ from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel
 from rocwright.system.files import walk_files
-from unit.build import fat_wheels
+from unit.builder import fat_wheels
 
 FAT_CODE = {(0, "gfx90a:xnack-"), (0, "gfx942"), (0, "gfx1100"), (1, "gfx942"), (1, "gfx1100")}
 

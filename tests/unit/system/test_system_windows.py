@@ -123,7 +123,7 @@ def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None
     ("module", "call", "expected"),
     [
         (
-            "rocwright.build.units.recorder",
+            "rocwright.builder.units.recorder",
             "run(['cc'], 'host', [], '/nowhere', {})",
             "NotImplementedError: compilers are recorded on Linux only: build without the launchers\n",
         ),

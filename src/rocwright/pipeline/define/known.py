@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rocwright.build.decide.recipe import load_recipes
+from rocwright.builder.decide.recipe import load_recipes
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.build.run.project import BuiltWheel
+from rocwright.builder.run.project import BuiltWheel
 from rocwright.device_code.parts.merge import merge_parts
 from rocwright.device_code.parts.parts import Part
 from rocwright.engine.graph import Inputs, Note, Step

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.decide.recipe import recipes
+from rocwright.builder.decide.recipe import recipes
 from rocwright.data import load_table
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import ProjectTable

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.before import headers
-from rocwright.build.decide.recipe import recipes
-from rocwright.build.decide.request import BuildRequest
-from rocwright.build.family import build_family
-from rocwright.build.order import Order
-from rocwright.build.rocm.install import install_rocm
-from rocwright.build.rocm.place import RocmPlace
-from rocwright.build.rocm.rocm import Rocm
-from rocwright.build.run.isolation import outcome_environment
-from rocwright.build.run.project import BuiltWheel
+from rocwright.builder.before import headers
+from rocwright.builder.decide.recipe import recipes
+from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.family import build_family
+from rocwright.builder.order import Order
+from rocwright.builder.rocm.install import install_rocm
+from rocwright.builder.rocm.place import RocmPlace
+from rocwright.builder.rocm.rocm import Rocm
+from rocwright.builder.run.isolation import outcome_environment
+from rocwright.builder.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
@@ -62,7 +62,7 @@ def python_headers_step(options: RunOptions) -> Step:
         id="python-headers",
         result=PythonHeaders,
         act=act,
-        rooms=("sdk/intake/fetch.py", "build/before/headers.py"),
+        rooms=("sdk/intake/fetch.py", "builder/before/headers.py"),
         facts=lambda: {"python": options.interpreter.full, "refresh": options.refresh},
         outputs=lambda value: tuple(Path(directory) for directory in value.include),
         summary=lambda value: f"Python's headers {value.source}",
@@ -92,7 +92,7 @@ def build_env_step(options: RunOptions) -> Step:
         result=Rocm,
         act=act,
         needs=("rocm-packages", "upload-rocm"),
-        rooms=("build/rocm", "system/venv.py"),
+        rooms=("builder/rocm", "system/venv.py"),
         facts=lambda: {"python": options.interpreter.full},
         # Later steps install into it; what this step made are the interpreter and ROCm.
         outputs=lambda value: (root / "pyvenv.cfg", Path(value.root) / "bin"),
@@ -143,7 +143,7 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         result=BuiltWheel,
         act=act,
         needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
-        rooms=("build", "device_code", "data/recipes.toml"),
+        rooms=("builder", "device_code", "data/recipes.toml"),
         facts=lambda: {
             "targets": options.targets,
             "part": part,

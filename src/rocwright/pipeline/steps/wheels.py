@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.build.run.project import BuiltWheel
+from rocwright.builder.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs
 from rocwright.sdk.build import BuiltPackages
 

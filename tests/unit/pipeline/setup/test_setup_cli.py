@@ -388,7 +388,7 @@ def test_the_miniature_family_is_built_on_the_packages_of_an_earlier_run_of_it(
     assert built is not None
     (group,) = built.groups
     uploaded("99", (group.name,))
-    _, taken = decided(capsys, *words, "src/rocwright/build/order.py")
+    _, taken = decided(capsys, *words, "src/rocwright/builder/order.py")
     assert taken is not None
     # The same name: that is where the packages lie.
     assert (taken.rocm.at, taken.groups) == ("99", built.groups)

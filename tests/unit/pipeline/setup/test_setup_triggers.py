@@ -55,7 +55,7 @@ def test_every_file_of_the_repository_has_a_rule_and_every_rule_a_file() -> None
         ("src/rocwright/sdk/plan/release.py", "rocm"),
         ("src/rocwright/data/packages.toml", "rocm"),
         ("build_tools/build_python_packages.py", "rocm"),
-        ("src/rocwright/build/order.py", "pytorch"),
+        ("src/rocwright/builder/order.py", "pytorch"),
         ("src/rocwright/sources/lock.py", "pytorch"),
         ("src/rocwright/data/projects.toml", "pytorch"),
         ("external-builds/pytorch/build_prod_wheels.py", "pytorch"),
@@ -84,8 +84,8 @@ def test_what_a_file_starts(path: str, level: str) -> None:
 
 
 def test_the_most_of_all_files_counts_and_is_named() -> None:
-    found = started(["docs/a.md", "src/rocwright/build/a.py", "src/rocwright/gputest/b.py"], TRIGGERS)
-    assert (found.level, found.because) == ("pytorch", ("src/rocwright/build/a.py (PyTorch's wheels)",))
+    found = started(["docs/a.md", "src/rocwright/builder/a.py", "src/rocwright/gputest/b.py"], TRIGGERS)
+    assert (found.level, found.because) == ("pytorch", ("src/rocwright/builder/a.py (PyTorch's wheels)",))
 
 
 def test_unknown_changes_are_everything_and_none_is_nothing() -> None:
@@ -95,7 +95,7 @@ def test_unknown_changes_are_everything_and_none_is_nothing() -> None:
 
 @given(st.lists(st.sampled_from([*RULES, "none"]), max_size=4), st.lists(st.integers(0, 40), max_size=4))
 def test_more_files_never_start_less(names: list[str], numbers: list[int]) -> None:
-    files = ["docs/x.md", "src/rocwright/build/x.py", "runtime/x.py", "src/rocwright/gputest/x.py", "odd"]
+    files = ["docs/x.md", "src/rocwright/builder/x.py", "runtime/x.py", "src/rocwright/gputest/x.py", "odd"]
     some = [files[number % len(files)] for number in numbers]
     before = LEVELS.index(started(some, TRIGGERS).level)
     assert LEVELS.index(started([*some, "docs/y.md"], TRIGGERS).level) >= before

@@ -1,0 +1,120 @@
+"""The variables a build sees: pure functions from an installed ROCm and the options to a mapping.
+
+Source: the environment tables of the PyTorch build description. Every build gets its own mapping; the
+process's own environment is never written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PureWindowsPath
+
+from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.rocm.rocm import Rocm
+from rocwright.errors import UsageError
+
+# GCC 12 warns about PyTorch's own code, which is built with -Werror.
+_GCC_QUIET = "-Wno-error=maybe-uninitialized -Wno-error=uninitialized -Wno-error=restrict"
+# A caller's compilers and flags are meant for the build; everything else of his is not.
+_CALLERS = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS")
+
+
+def common_environment(
+    rocm: Rocm,
+    wanted: BuildRequest,
+    *,
+    caller: Mapping[str, str],
+    jobs: int,
+    include: Sequence[str] = (),
+) -> dict[str, str]:
+    """Variables for every project; `caller` is the environment the tool was started with.
+
+    `include` are further directories of headers for every compiler, such as Python's own.
+
+    Raises `UsageError` when no target is given: an empty list would compile for whatever GPU is there.
+    """
+    if not wanted.targets:
+        raise UsageError("no GPU target to build for", next_step="give --pytorch-rocm-arch, e.g. gfx942")
+    windows = wanted.platform == "windows"
+    env = {
+        "PYTHONUTF8": "1",
+        # A CUDA toolkit on the same machine must not win.
+        "HIP_PLATFORM": "amd",
+        "CMAKE_PREFIX_PATH": _prefix_path(rocm, caller, windows=windows),
+        "ROCM_HOME": rocm.root,
+        "ROCM_PATH": rocm.root,
+        "HIP_PATH": rocm.root,
+        "PYTORCH_ROCM_ARCH": ";".join(wanted.targets),
+        "USE_KINETO": caller.get("USE_KINETO") or ("OFF" if windows else "ON"),
+        "USE_GLOO": "ON",
+        "MAX_JOBS": str(wanted.jobs or caller.get("MAX_JOBS") or jobs),
+        "PATH": joined_paths([rocm.bin, _search_path(caller, windows=windows)], windows=windows),
+    }
+    if rocm.device_libraries:
+        env["HIP_DEVICE_LIB_PATH"] = rocm.device_libraries
+    if rocm.host_math:
+        env |= {"BLAS": "OpenBLAS", "OpenBLAS_HOME": rocm.host_math, "OpenBLAS_LIB_NAME": "rocm-openblas"}
+    if include:
+        env["CPATH"] = joined_paths([*include, caller.get("CPATH", "")], windows=windows)
+    if rocm.library_path and not windows:
+        # Of projects after torch, whose builds import it.
+        env["LD_LIBRARY_PATH"] = rocm.library_path
+    return env | (_windows_compilers(rocm) if windows else _linux_flags(caller))
+
+
+def _linux_flags(caller: Mapping[str, str]) -> dict[str, str]:
+    env = {name: caller[name] for name in _CALLERS if caller.get(name)}
+    return env | {name: appended(env.get(name), _GCC_QUIET) for name in ("CXXFLAGS", "CPPFLAGS")}
+
+
+def _windows_compilers(rocm: Rocm) -> dict[str, str]:
+    """CMake and setuptools read backslashes in these as escapes."""
+    programs = PureWindowsPath(rocm.root).as_posix() + "/lib/llvm/bin"
+    return {
+        "HIP_CLANG_PATH": programs,
+        "CC": f"{programs}/clang-cl.exe",
+        "CXX": f"{programs}/clang-cl.exe",
+    }
+
+
+def sysdeps_environment(rocm: Rocm, env: Mapping[str, str], caller: Mapping[str, str]) -> dict[str, str]:
+    """ROCm's copies of system libraries, for a build on Linux: headers, libraries, pkg-config.
+
+    `LD_LIBRARY_PATH` is for programs that the build runs; it is the build's alone.
+    """
+    added: dict[str, str] = {}
+    includes = [f"-I{rocm.sysdeps}/include"] if rocm.sysdeps else []
+    includes += [f"-I{rocm.roctracer_include}"] if rocm.roctracer_include else []
+    if includes:
+        added["CXXFLAGS"] = appended(env.get("CXXFLAGS"), " ".join(includes))
+    if rocm.sysdeps:
+        library = f"{rocm.sysdeps}/lib"
+        added["LDFLAGS"] = appended(env.get("LDFLAGS"), f"-L{library}")
+        packages = [f"{library}/pkgconfig", caller.get("PKG_CONFIG_PATH", "")]
+        added["PKG_CONFIG_PATH"] = joined_paths(packages, windows=False)
+        added["LD_LIBRARY_PATH"] = joined_paths([library, rocm.library_path], windows=False)
+    return added
+
+
+def _search_path(caller: Mapping[str, str], *, windows: bool) -> str:
+    """The caller's PATH; in a plan for Windows that is made elsewhere it means nothing and stays open."""
+    path = caller.get("PATH", "" if windows else os.defpath)
+    return "${PATH}" if windows and path.startswith("/") else path
+
+
+def _prefix_path(rocm: Rocm, caller: Mapping[str, str], *, windows: bool) -> str:
+    """Where CMake looks: ROCm's packages alone, or a plain prefix before what the caller named."""
+    if rocm.origin != "prefix":
+        return rocm.cmake
+    return joined_paths([rocm.cmake, rocm.root, caller.get("CMAKE_PREFIX_PATH", "")], windows=windows)
+
+
+def joined_paths(paths: Sequence[str], *, windows: bool) -> str:
+    """A search path in the platform's spelling, empty parts left out."""
+    return (";" if windows else ":").join(path for path in paths if path)
+
+
+def appended(first: str | None, second: str) -> str:
+    """Flags behind those that are there."""
+    return f"{first} {second}" if first else second

@@ -1,0 +1,190 @@
+"""What a build has to know of a checkout; the only reader of source trees here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+
+from rocwright.builder.decide.recipe import Recipe
+from rocwright.data.toml import plain
+from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.model.version import InvalidVersion, parse_version
+from rocwright.system.git import Git
+
+_UPSTREAM = "refs/tags/THEROCK_UPSTREAM_DIFFBASE"
+_HIPIFIED = "refs/tags/THEROCK_HIPIFY_DIFFBASE"
+# What a tree is asked for when no pyproject.toml names a backend (PEP 517).
+_SETUPTOOLS = "setuptools.build_meta"
+
+
+class SourceFacts(msgspec.Struct, frozen=True):
+    """A checkout as a build sees it.
+
+    `version` is the text of the version file (empty where the recipe has none), `commit` the upstream commit
+    (empty outside git), `source_date` its time in seconds since 1970. `setup` is the directory that holds
+    setup.py, below the tree (`.`: the tree itself), and `has_setup` whether there is one: a pyproject.toml
+    alone will do, too. `requires` are pyproject's build requirements, `cmake`
+    whether a CMakeLists.txt is there, `llvm_hash` what `cmake/llvm-hash.txt` begins with (triton).
+    """
+
+    directory: str
+    version: str = ""
+    commit: str = ""
+    source_date: int | None = None
+    setup: str = "."
+    has_setup: bool = True
+    backend: str = _SETUPTOOLS
+    requires: tuple[str, ...] = ()
+    build_env: dict[str, str] = {}
+    requirements_files: tuple[str, ...] = ()
+    cmake: bool = False
+    llvm_hash: str = ""
+
+
+def absent_tree(recipe: Recipe, directory: Path) -> SourceFacts:
+    """What a plan may take for a tree that could not be read, so that everything else can still be judged."""
+    return SourceFacts(str(directory), version="0" if recipe.version_file else "", commit="0" * 40)
+
+
+def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
+    """Read what the recipe needs of the checkout in `directory`.
+
+    Raises `UsageError` for a directory that is not there, `InvalidInput` for one without a version, without
+    setup.py or without the package that ROCm's module goes into, `InvalidData` for a `build_env.json` or
+    pyproject.toml that does not parse; each names the file.
+    """
+    if not directory.is_dir():
+        raise UsageError(
+            f"{recipe.project}: {directory} is no directory",
+            next_step=f"check it out: rocwright checkout {recipe.project}",
+        )
+    project = _pyproject(directory / "pyproject.toml")
+    setup = next((name for name in recipe.setup if (directory / name).is_file()), None)
+    if setup is None and not project:
+        raise InvalidInput(
+            f"{recipe.project} has no {' and no '.join(recipe.setup)}, so there is nothing to build",
+            where=directory,
+            next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+        )
+    version = _base_version(recipe, directory)
+    if recipe.rocm_init and not (directory / recipe.rocm_init).parent.is_dir():
+        raise InvalidInput(
+            f"{recipe.rocm_init} belongs into the {recipe.project} wheel, and its directory is not there",
+            where=directory,
+            next_step=f"is this {recipe.project}? name the directory of its checkout",
+        )
+    commit, date = _commit(directory)
+    return SourceFacts(
+        directory=str(directory),
+        version=version,
+        commit=commit,
+        source_date=date,
+        setup="." if setup is None else Path(setup).parent.as_posix(),
+        has_setup=setup is not None,
+        backend=str(project.get("build-backend", _SETUPTOOLS)),
+        requires=_requires(project, directory / "pyproject.toml"),
+        build_env=_build_env(directory / "build_env.json"),
+        requirements_files=tuple(name for name in recipe.requirements_files if (directory / name).is_file()),
+        cmake=(directory / "CMakeLists.txt").is_file(),
+        llvm_hash=_llvm_hash(directory / "cmake" / "llvm-hash.txt"),
+    )
+
+
+def _base_version(recipe: Recipe, directory: Path) -> str:
+    if not recipe.version_file:
+        return ""
+    path = directory / recipe.version_file
+    text = _text(path)
+    if text is None:
+        raise InvalidInput(
+            f"{recipe.version_file} is missing, so the version of the {recipe.project} wheel is unknown",
+            where=path,
+            next_step=f"is this {recipe.project}? check it out: rocwright checkout {recipe.project}",
+        )
+    try:
+        version = parse_version(text.strip())
+    except InvalidVersion as error:
+        raise InvalidInput(
+            f"{recipe.version_file} says {text.strip()[:60]!r}, which is no version",
+            where=path,
+            next_step="write the base version there, such as 2.9.0",
+        ) from error
+    if version.local:
+        raise InvalidInput(
+            f"{recipe.version_file} says {text.strip()!r}; what follows the + comes from the ROCm",
+            where=path,
+            next_step=f"write {version.public} there",
+        )
+    return text.strip()
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file, None when it is not there."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidInput(
+            f"{path} cannot be read: {why}", where=path, next_step="check the project out again"
+        ) from error
+
+
+def _pyproject(path: Path) -> dict[str, object]:
+    """The table `[build-system]`; empty without one."""
+    text = _text(path)
+    if text is None:
+        return {}
+    values = plain(text, where=str(path))
+    table = values.get("build-system", {})
+    return table if isinstance(table, dict) else {}
+
+
+def _requires(table: dict[str, object], path: Path) -> tuple[str, ...]:
+    found = table.get("requires", [])
+    texts = [str(text) for text in found] if isinstance(found, list) else []
+    for text in texts:
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            raise InvalidData(
+                f"{path} requires {text!r}, which is no requirement", where=path, next_step="correct it"
+            ) from error
+    return tuple(texts)
+
+
+def _build_env(path: Path) -> dict[str, str]:
+    """What the checkout wrote for a commit that comes from a pin."""
+    text = _text(path)
+    if text is None:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidData(f"{path.name} is no table of variables: {error}", where=path) from error
+
+
+def _llvm_hash(path: Path) -> str:
+    text = (_text(path) or "").strip()
+    return text[:8] if re.match(r"[0-9a-f]{8}", text) else ""
+
+
+def _commit(directory: Path) -> tuple[str, int | None]:
+    """The commit that was checked out and its time.
+
+    A hipified tree has a commit of this machine on top, which says nothing to anybody else.
+    """
+    if not (directory / ".git").exists():
+        return "", None
+    git = Git(directory / ".git", directory)
+    head = git.resolve("HEAD")
+    if head is None:
+        return "", None
+    tags = git.refs(_UPSTREAM, _HIPIFIED)
+    commit = tags.get(_UPSTREAM, head) if tags.get(_HIPIFIED) == head else head
+    shown = git.run("log", "-1", "--format=%ct", commit).strip()
+    return commit, int(shown)

@@ -1,0 +1,132 @@
+"""Read a wheel whole: verified against its RECORD, with what its compiled files need."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from rocwright.binary import elf as fmt
+from rocwright.binary.elf import read_elf
+from rocwright.binary.inside import spooled
+from rocwright.binary.pe import read_pe
+from rocwright.builder.members import kept_members, recorded_digests
+from rocwright.device_code.host import MARKER_SECTION
+from rocwright.errors import InvalidWheel
+from rocwright.system.parallel import in_order
+from rocwright.wheel.read import Wheel, WheelMember, open_wheel, read_member
+from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.tags import platform_of
+from rocwright.wheel.together import place_of
+
+_WINDOW = 64 << 20
+_TEXTS = ("__init__.py", "_rocm_init.py", "version.py")
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled member and where it is installed; `rpath` has the entries of RPATH or RUNPATH.
+
+    `needed` are names of libraries or DLLs, `own` is what it is called itself. `split` says that its device
+    code lies in archives elsewhere.
+    """
+
+    member: str
+    place: str
+    own: str
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    split: bool = False
+
+
+@dataclass(frozen=True)
+class WheelFacts:
+    """A wheel: `platform` is `linux`, `windows`, or None where its tags tell neither.
+
+    `texts` are modules directly below its packages that speak of version and ROCm.
+    """
+
+    wheel: Wheel
+    platform: str | None
+    binaries: tuple[Binary, ...]
+    texts: Mapping[str, str]
+    metadata: bytes
+
+
+def read_facts(path: Path, *, threads: int, work: Path | None = None) -> WheelFacts:
+    """Read every member once; compiled ones go through files without a name in `work`.
+
+    Raises `InvalidWheel` when one is damaged or not what RECORD says, `InvalidElf` or `InvalidPe` for a
+    library with broken headers.
+    """
+    wheel = open_wheel(path)
+    digests = recorded_digests(wheel)
+    with opened(wheel) as source:
+        reader = _Reader(source, digests, work)
+        jobs = ((member, min(member.size, _WINDOW // 2)) for member in kept_members(wheel))
+        with closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done:
+            binaries = tuple(found for found in done if found is not None)
+    texts = {
+        name: read_member(wheel, name).decode("utf-8", "surrogateescape")
+        for name in wheel.member
+        if name.count("/") == 1 and name.endswith(_TEXTS)
+    }
+    metadata = read_member(wheel, f"{wheel.dist_info}/METADATA")
+    return WheelFacts(wheel, platform_of(wheel.tags), binaries, texts, metadata)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Inflates, digests and looks at one member; runs on any thread."""
+
+    source: WheelStream
+    digests: Mapping[str, str]
+    work: Path | None
+
+    def __call__(self, member: WheelMember) -> Binary | None:
+        digest = hashlib.sha256()
+        pieces = self._seen(member, digest)
+        head = next(pieces, b"")
+        binary = None
+        if head.startswith(fmt.SUPPORTED) and int.from_bytes(head[18:20], "little") != fmt.EM_AMDGPU:
+            binary = self._elf(member, chain([head], pieces))
+        elif head.startswith(b"MZ"):
+            binary = self._pe(member, chain([head], pieces))
+        for _ in pieces:
+            pass
+        said = self.digests.get(member.name)
+        if said is not None and said != digest.hexdigest():
+            raise InvalidWheel(
+                f"{member.name} in {self.source.wheel.path.name}: its sha256 is {digest.hexdigest()}, "
+                f"RECORD says {said}",
+                where=self.source.wheel.path,
+                next_step="download or build the wheel again",
+            )
+        return binary
+
+    def _seen(self, member: WheelMember, digest: hashlib._Hash) -> Iterator[bytes]:
+        for piece in self.source.inflated(member):
+            digest.update(piece)
+            yield piece
+
+    def _elf(self, member: WheelMember, pieces: Iterator[bytes]) -> Binary | None:
+        elf = read_elf(spooled(self.source.wheel.path / member.name, pieces, self.work))
+        if not elf.dynamic:
+            return None
+        return Binary(
+            member=member.name,
+            place=place_of(member.name),
+            own=elf.soname or member.name.rpartition("/")[2],
+            needed=elf.needed,
+            rpath=tuple(filter(None, (elf.rpath or elf.runpath or "").split(":"))),
+            split=MARKER_SECTION in elf.sections,
+        )
+
+    def _pe(self, member: WheelMember, pieces: Iterator[bytes]) -> Binary:
+        pe = read_pe(spooled(self.source.wheel.path / member.name, pieces, self.work))
+        needed = (*pe.imports, *pe.delay_imports)
+        own = member.name.rpartition("/")[2]
+        return Binary(member.name, place_of(member.name), own, needed, ())

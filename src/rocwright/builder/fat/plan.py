@@ -1,0 +1,212 @@
+"""Decide a fat wheel: torch with ROCm inside, and the extensions that go with it, as one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from rocwright.binary.pe import read_pe
+from rocwright.builder.fat.bill import render_bill
+from rocwright.builder.fat.decided import Decided
+from rocwright.builder.fat.facts import WheelFacts, read_facts
+from rocwright.builder.fat.linux import ForLinux
+from rocwright.builder.fat.loader import INIT, render_loader, with_dll_directory
+from rocwright.builder.fat.names import chosen_output
+from rocwright.builder.fat.table import FatTable, fat_table
+from rocwright.builder.fat.tree import RocmFiles, read_rocm
+from rocwright.builder.fat.values import BundledFile, FatPlan
+from rocwright.device_code.wheel.extras import offered
+from rocwright.errors import InvalidWheel, UsageError
+from rocwright.model.patterns import any_pattern
+
+_TORCH = "torch"
+
+
+def plan_fat(
+    wheel: Path,
+    rocm: Path,
+    *,
+    output: Path | None = None,
+    also: Sequence[Path] = (),
+    platform: str | None = None,
+    threads: int = 2,
+    note: Callable[[str], None] = lambda text: None,
+) -> FatPlan:
+    """Plan a torch wheel that runs without ROCm's packages, with the ROCm at `rocm` inside.
+
+    `rocm` is a prefix, the tree that `rocm-sdk path --root` prints, or a site-packages directory. `output` is
+    the file, whose name may say another local version, or its directory (default: the wheel's); `also` are
+    wheels that require this torch and shall require the fat one. Reads all wheels whole.
+
+    Raises `UsageError` for what is not asked in a way that can be done, `InvalidWheel` for a wheel that is
+    damaged, no torch, split or fat already, or whose modules lack the places that are changed,
+    `InvalidPrefix` for a directory that is no ROCm for this wheel.
+    """
+    table = fat_table()
+    work = wheel.parent if wheel.parent.is_dir() else None
+    facts = [read_facts(path, threads=threads, work=work) for path in (wheel, *also)]
+    torch, extensions = facts[0], facts[1:]
+    system = _require_torch(torch, platform, table)
+    target, version = chosen_output(torch.wheel, output)
+    for extension in extensions:
+        _require_extension(extension, torch)
+    tree = read_rocm(rocm, system, table)
+    note(f"{len(tree.files)} files of ROCm {tree.version or 'of unknown version'} in {rocm}")
+    decide = ForLinux if system == "linux" else ForWindows
+    decided = decide(torch, extensions, tree, table)
+    changes = [decided.torch(target, version)]
+    changes += [decided.extension(one, target.parent, version) for one in extensions]
+    if len({change.output for change in changes}) < len(changes):
+        raise UsageError("two of the wheels would be written to the same file", next_step="give each once")
+    files = decided.files()
+    return FatPlan(
+        platform=system,
+        rocm=str(rocm),
+        rocm_version=tree.version,
+        wheels=tuple(changes),
+        files=files,
+        licences=decided.licences,
+        boms={f"sboms/rocm/{path}": str(place) for path, place in sorted(tree.boms.items())},
+        bill=render_bill(version, tree.version, files),
+        preload=tuple(decided.preload.values()),
+        notes=(*decided.notes, *_version_notes(torch, tree)),
+    )
+
+
+def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> str:
+    """The wheel's platform; raises for what no fat wheel can be made of."""
+    wheel = facts.wheel
+    if wheel.name != _TORCH or INIT not in wheel.member:
+        raise InvalidWheel(
+            f"{wheel.path.name} is no torch",
+            where=wheel.path,
+            next_step="give a wheel of torch built for ROCm",
+        )
+    if facts.platform is None or (platform is not None and platform != facts.platform):
+        theirs = facts.platform or "neither Linux nor Windows"
+        raise UsageError(
+            f"{wheel.path.name} is for {theirs}" + (f", not for {platform}" if platform else ""),
+            next_step="give a wheel whose tags name one of the two platforms",
+        )
+    inside = [name for name in wheel.member if name.startswith(f"{table.directory}/")]
+    inside += [binary.member for binary in facts.binaries if "amdhip64" in binary.own.lower()]
+    if inside:
+        raise InvalidWheel(
+            f"{wheel.path.name} has ROCm inside already ({inside[0]})",
+            where=wheel.path,
+            next_step="start from the wheel as it was built",
+        )
+    if offered(wheel) or any(binary.split for binary in facts.binaries):
+        raise InvalidWheel(
+            f"the device code of {wheel.path.name} lies in wheels of its own",
+            where=wheel.path,
+            next_step="merge them first: rocwright kpack merge HOST.whl DEVICE.whl… --families TARGETS",
+        )
+    return facts.platform
+
+
+def _require_extension(facts: WheelFacts, torch: WheelFacts) -> None:
+    wheel, version = facts.wheel, Version(torch.wheel.version)
+    pins = [
+        pin for pin in _requirements(wheel.metadata.requires_dist) if canonicalize_name(pin.name) == _TORCH
+    ]
+    if not any(pin.specifier.contains(version, prereleases=True) for pin in pins):
+        shown = ", ".join(map(str, pins)) or "no torch"
+        raise UsageError(
+            f"{wheel.path.name} requires {shown}, not torch {version}",
+            next_step="--also takes wheels that were built with this torch",
+        )
+    if facts.platform not in (torch.platform, None):
+        raise UsageError(
+            f"{wheel.path.name} is for {facts.platform}, torch for {torch.platform}",
+            next_step="give wheels for one platform",
+        )
+
+
+def _requirements(lines: Sequence[str]) -> Iterator[Requirement]:
+    for line in lines:
+        try:
+            yield Requirement(line)
+        except InvalidRequirement:
+            continue
+
+
+def _version_notes(torch: WheelFacts, tree: RocmFiles) -> Iterator[str]:
+    for pin in _requirements(torch.wheel.metadata.requires_dist):
+        if canonicalize_name(pin.name) == "rocm" and tree.version:
+            try:
+                fitting = pin.specifier.contains(Version(tree.version), prereleases=True)
+            except InvalidVersion:
+                continue
+            if not fitting:
+                yield f"torch was built for {pin}, and this is ROCm {tree.version}"
+
+
+# -- decide what a fat wheel for Windows has: the whole of ROCm but a few parts, in one directory of DLLs
+
+
+class ForWindows(Decided):
+    """The whole of ROCm but a few parts; the loader is told of one directory."""
+
+    def __init__(
+        self, torch: WheelFacts, extensions: Sequence[WheelFacts], tree: RocmFiles, table: FatTable
+    ) -> None:
+        super().__init__(torch, extensions, tree, table)
+        excluded = any_pattern(table.windows.exclude)
+        self.chosen = {
+            path: found.place for path, found in sorted(tree.files.items()) if not excluded.fullmatch(path)
+        }
+        programs = f"{table.windows.programs}/"
+        there = {path.lower().removeprefix(programs) for path in self.chosen if path.startswith(programs)}
+        own = self.own_names()
+        missing: dict[str, list[str]] = {}
+        for facts in self.all:
+            for binary in facts.binaries:
+                self._find(binary.needed, binary.place, own | there, missing)
+        for path, place in self.chosen.items():
+            if path.startswith(programs) and path.lower().endswith(".dll"):
+                self._find(read_pe(place).imports, path, own | there, missing)
+        self.require_found(missing)
+        for short in self.wanted_names():
+            self._preload(short, programs)
+        self.name_all(path for path in self.chosen if path.rpartition("/")[0] == programs.rstrip("/"))
+
+    def _find(self, names: Iterable[str], who: str, there: Set[str], missing: dict[str, list[str]]) -> None:
+        for name in map(str.lower, names):
+            if name not in there and not self.platforms.on_every(name, windows=True):
+                missing.setdefault(name, []).append(who)
+
+    def _preload(self, short: str, programs: str) -> None:
+        pattern = self.pattern_of(short)
+        for path in self.chosen:
+            if path.startswith(programs) and pattern.fullmatch(path.removeprefix(programs)):
+                self.preload[short] = path
+                return
+        self.left_out(short)
+
+    def files(self) -> tuple[BundledFile, ...]:
+        """Everything that is not excluded."""
+        return tuple(
+            BundledFile(f"{self.table.directory}/{path}", str(place), place.stat().st_size)
+            for path, place in self.chosen.items()
+        )
+
+    def init(self, text: str) -> str:
+        """With the directory of ROCm's DLLs."""
+        below = f"{self.table.directory}/{self.table.windows.programs}".split("/")[1:]
+        patched = with_dll_directory(text, below)
+        if patched is None:
+            raise self.invalid(f"{INIT} has no loop `for dll_path in dll_paths:`", "find ROCm's DLLs")
+        return patched
+
+    def loader(self) -> str:
+        """Loads by path what torch's own module loaded by name."""
+        return render_loader(list(self.preload), self.by_name, dll_directory=self.table.windows.programs)
+
+    def rpaths(self, facts: WheelFacts) -> dict[str, tuple[str, ...]]:
+        """None: Windows has no such thing."""
+        return {}

@@ -1,0 +1,181 @@
+"""What is to be built, and its plan for whichever ROCm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from rocwright.builder.before.host import this_system
+from rocwright.builder.decide.family import FamilyPlan, plan_family
+from rocwright.builder.decide.recipe import RecipeTable
+from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.decide.targets import parse_build_targets, require_part
+from rocwright.builder.decide.tree import SourceFacts, read_tree
+from rocwright.builder.rocm.locate import present_rocm
+from rocwright.builder.rocm.place import RocmPlace
+from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
+from rocwright.builder.run.project import BuiltWheel
+from rocwright.builder.units.jobs import Jobs, asked_jobs, choose_jobs
+from rocwright.builder.units.launch import launcher_environment, require_launchers
+from rocwright.builder.units.records import peaks
+from rocwright.errors import UsageError
+from rocwright.system.cores import available_cores
+from rocwright.system.interpreters import find_interpreter
+from rocwright.system.memory import available_memory
+
+# Stands in a plan for targets that only installed device packages will tell.
+_TARGETS = "${PYTORCH_ROCM_ARCH}"
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be built: `wanted` without targets and Pythons, which `targets` and `pythons` spell.
+
+    Directories are absolute. `pythons` are versions or paths of interpreters, empty for the running one;
+    `targets` is None where nothing was said. `built` are wheels of other runs that these are built against,
+    `commits` maps projects to the commit that their wheels name and its time (seconds since 1970) where that
+    is known better than by looking at the tree, `include` are further directories of headers. Without `proof`
+    the wheels are not imported together in a fresh environment: whoever tests their set does that.
+    """
+
+    place: RocmPlace
+    wanted: BuildRequest
+    output_dir: str
+    work_dir: str
+    targets: str | None = None
+    pythons: tuple[str, ...] = ()
+    resume: bool = True
+    record: bool = True
+    install_wheels: bool = False
+    built: tuple[BuiltWheel, ...] = ()
+    commits: dict[str, tuple[str, int]] = {}
+    include: tuple[str, ...] = ()
+    proof: bool = True
+
+    def read(self, project: str, table: RecipeTable) -> SourceFacts:
+        """What its tree says; raises as `read_tree`."""
+        facts = read_tree(table.get(project), Path(self.wanted.sources[project]))
+        commit, date = self.commits.get(project, (facts.commit, facts.source_date))
+        return msgspec.structs.replace(facts, commit=commit, source_date=date)
+
+
+def find_sources(
+    folders: Mapping[str, str], root: Path | None, given: Mapping[str, Path], *, beside: Path
+) -> dict[str, str]:
+    """Project → directory: those given, wherever they lead, and what lies in the root directory.
+
+    `folders` are names of directories by project; `beside` is the root where none was asked for. Raises
+    `UsageError` when there is nothing to build.
+    """
+    if root is not None and not root.is_dir():
+        raise UsageError(f"there is no directory {root}", next_step="name the directory of the checkouts")
+    base = (root or beside).absolute()
+    found = {name: str(base / folder) for name, folder in folders.items() if (base / folder).is_dir()}
+    found |= {name: str(path) for name, path in given.items()}
+    if not found:
+        raise UsageError(
+            f"no source tree to build: {base} has none of {', '.join(folders.values())}",
+            next_step="check them out with `rocwright checkout all`, or name one with --pytorch-dir",
+        )
+    return found
+
+
+def plan_only(order: Order, table: RecipeTable) -> FamilyPlan:
+    """The plan for a dry run: with the ROCm that is there, or placeholders where there is none.
+
+    Raises what reading a source tree, or a ROCm that the options name, raises. Nothing is written.
+    """
+    rocm = _rocm_at_hand(order)
+    pythons = tuple(find_interpreter(text).name if _is_path(text) else text for text in order.pythons)
+    trees = {project: order.read(project, table) for project in wanted_trees(order)}
+    return Planner(order, table, trees, pythons).plan(rocm)
+
+
+def _rocm_at_hand(order: Order) -> Rocm:
+    place = order.place
+    unknown = unknown_rocm(place.exact_version)
+    if place.kind == "own" or place.install:
+        return unknown
+    if place.directory is not None:
+        return present_rocm(place, os.environ)
+    if order.wanted.platform != this_system():
+        return unknown
+    try:
+        return present_rocm(place, os.environ)
+    except UsageError:
+        # Nobody named it, and it is not there.
+        return unknown
+
+
+def wanted_trees(order: Order) -> dict[str, str]:
+    """Directories of what is not explicitly left out."""
+    return {
+        project: where
+        for project, where in order.wanted.sources.items()
+        if order.wanted.build.get(project, True)
+    }
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or os.sep in text
+
+
+class Planner:
+    """Plans the same order for whichever ROCm, as more of it becomes known."""
+
+    def __init__(
+        self,
+        order: Order,
+        table: RecipeTable,
+        trees: Mapping[str, SourceFacts],
+        pythons: tuple[str, ...],
+    ) -> None:
+        self.order, self.table, self.trees, self.pythons = order, table, trees, pythons
+        self.jobs = self._jobs()
+
+    def _jobs(self) -> Jobs:
+        units = Path(self.order.work_dir) / "units"
+        known = [size for project in self.trees for size in peaks(units, project)]
+        return choose_jobs(
+            available_memory(),
+            available_cores(),
+            known,
+            default_peak=max((self.table.get(project).unit_memory for project in self.trees), default=0),
+            asked=asked_jobs(self.order.wanted.jobs, os.environ),
+        )
+
+    def plan(self, rocm: Rocm, *, unsure: bool = False) -> FamilyPlan:
+        """The plan; with `unsure` targets that only a ROCm would tell are left open."""
+        order = self.order
+        try:
+            targets = parse_build_targets(order.targets, os.environ, rocm)
+        except UsageError:
+            if not (unsure and rocm.origin == "unknown"):
+                raise
+            targets = (_TARGETS,)
+        wanted = msgspec.structs.replace(order.wanted, targets=targets, pythons=self.pythons)
+        launchers = launcher_environment(
+            Path(order.work_dir),
+            cache=wanted.cache,
+            cache_hip=wanted.cache_hip,
+            record=order.record,
+            platform=wanted.platform,
+            caller=os.environ,
+            roots=[Path(tree.directory) for tree in self.trees.values()],
+        )
+        require_part(wanted.part, wanted.targets)
+        if wanted.part:
+            require_launchers(launchers)
+        return plan_family(
+            wanted,
+            rocm,
+            self.table,
+            self.trees,
+            caller=os.environ,
+            jobs=self.jobs.number,
+            launchers=launchers,
+            include=order.include,
+            built=[wheel.project for wheel in order.built],
+        )

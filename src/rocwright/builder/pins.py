@@ -1,0 +1,136 @@
+"""Make a wheel state the exact requirements that it was built with, whatever its project wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from packaging.markers import Marker, default_environment
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag, parse_tag
+from packaging.utils import canonicalize_name
+
+from rocwright.builder.members import kept_members, recorded_digests, take
+from rocwright.errors import UsageError
+from rocwright.system.files import atomic_write
+from rocwright.wheel.metadata import add_headers, edit_headers
+from rocwright.wheel.read import open_wheel, read_member
+from rocwright.wheel.stream import WheelStream, opened
+from rocwright.wheel.tags import platform_of
+from rocwright.wheel.write import BytesSource, Member, Taken, check_names, write_members
+
+_REQUIRES = "requires-dist"
+
+
+def require_pins(wheel: Path, pins: Sequence[str]) -> Path | None:
+    """Let a wheel require `pins` (`torch==2.9.0+rocm7.10.0`); None when it says so already.
+
+    A requirement on the same project that holds where the wheel can be installed gets the pin's versions and
+    extras and keeps its marker; where there is none, the pin is added. METADATA and RECORD are written anew,
+    all other members are taken over as they are compressed; the file keeps its name and is replaced as a
+    whole. Raises `UsageError` for a pin that is no requirement, `InvalidWheel` for a wheel that cannot be
+    read, `NoSpace`.
+    """
+    wanted = [_parsed(pin) for pin in pins]
+    if not wanted:
+        return None
+    found = open_wheel(wheel)
+    name = f"{found.dist_info}/METADATA"
+    old = read_member(found, name)
+    new = pinned(old, wanted, environment_of(found.tags))
+    if new == old:
+        return None
+    with opened(found) as source, atomic_write(wheel) as stream:
+        members = list(_members(source, {name: new}))
+        record = f"{found.dist_info}/RECORD"
+        check_names([*(member.name for member in members), record], case_matters="linux" in wheel.name)
+        write_members(stream, members, record)
+    return wheel
+
+
+def _members(source: WheelStream, changed: Mapping[str, bytes]) -> Iterator[Member | Taken]:
+    digests = recorded_digests(source.wheel)
+    for member in kept_members(source.wheel):
+        if member.name in changed:
+            yield Member(member.name, BytesSource(changed[member.name]), mode=member.mode or 0o644)
+        else:
+            yield take(source, member, digests)
+
+
+def _parsed(pin: str) -> Requirement:
+    try:
+        return Requirement(pin)
+    except InvalidRequirement as error:
+        raise UsageError(
+            f"{pin!r} is no requirement: {error}", next_step="write it like torch==2.9.1"
+        ) from error
+
+
+def pinned(metadata: bytes, pins: Sequence[Requirement], environment: Mapping[str, str]) -> bytes:
+    """METADATA that states the pins, as `require_pins` says; unchanged where it does so already.
+
+    `environment` is that of markers, where the wheel can be installed.
+    """
+    for pin in pins:
+        metadata = _with_pin(metadata, pin, environment)
+    return metadata
+
+
+def _with_pin(metadata: bytes, pin: Requirement, environment: Mapping[str, str]) -> bytes:
+    in_force = False
+    written: set[str] = set()
+
+    def edit(key: str, value: str) -> Sequence[str] | None:
+        nonlocal in_force
+        present = _requirement(value) if key == _REQUIRES else None
+        if present is None or canonicalize_name(present.name) != canonicalize_name(pin.name):
+            return None
+        holds = present.marker is None or present.marker.evaluate({**environment, "extra": ""})
+        if not holds and not _asks_for_extra(present.marker):
+            return None
+        in_force = in_force or holds
+        wanted = Requirement(value)
+        wanted.url, wanted.specifier = pin.url, pin.specifier
+        if holds:
+            wanted.extras |= pin.extras
+        if str(wanted) in written:
+            return ()
+        written.add(str(wanted))
+        return None if wanted == present else [f"Requires-Dist: {wanted}"]
+
+    edited = edit_headers(metadata, edit)
+    return edited if in_force else add_headers(edited, [f"Requires-Dist: {pin}"])
+
+
+def _requirement(text: str) -> Requirement | None:
+    # What is malformed here is a finding of the check; it is not about to be pinned.
+    try:
+        return Requirement(text)
+    except InvalidRequirement:
+        return None
+
+
+def _asks_for_extra(marker: Marker | None) -> bool:
+    return marker is not None and "extra" in str(marker)
+
+
+def environment_of(tags: frozenset[str]) -> dict[str, str]:
+    """Values of markers where a wheel with these tags is installed; those of this Python for `any`."""
+    environment = {key: str(value) for key, value in default_environment().items()}
+    tag = next(iter(sorted((tag for text in tags for tag in parse_tag(text)), key=str)))
+    platform = platform_of(tags)
+    if platform == "linux":
+        environment |= {"os_name": "posix", "sys_platform": "linux", "platform_system": "Linux"}
+        environment["platform_machine"] = _machine(tag)
+    elif platform == "windows":
+        environment |= {"os_name": "nt", "sys_platform": "win32", "platform_system": "Windows"}
+        environment["platform_machine"] = _machine(tag).upper()
+    version = tag.interpreter.removeprefix("cp")
+    if tag.interpreter.startswith("cp") and len(version) > 1:
+        number = f"{version[0]}.{version[1:]}"
+        environment |= {"python_version": number, "python_full_version": f"{number}.0"}
+    return environment
+
+
+def _machine(tag: Tag) -> str:
+    return next((name for name in ("x86_64", "aarch64", "amd64", "arm64") if tag.platform.endswith(name)), "")

@@ -1,0 +1,299 @@
+"""Carry out the plan of a family: build after build, each Python in its own environment, what is done once.
+
+Everything of a run lies in its work directory: `env/` (one build environment per Python), `log/`, `state/`
+(what is finished, and the lock), `units/` (what compilers cost), `bin/` (generated launchers).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from rocwright.builder.decide.family import FamilyPlan
+from rocwright.builder.decide.plan import BuildPlan, with_built
+from rocwright.builder.run import resume as finished
+from rocwright.builder.run.environments import (
+    build_environment,
+    installed_wheels,
+    note_installed,
+    show_rocm,
+)
+from rocwright.builder.run.project import Build, BuiltWheel, Note
+from rocwright.builder.run.prove import Proven, prove
+from rocwright.builder.run.toolchain import rocm_identity
+from rocwright.builder.run.tree import SourceTree, held_tree, state_digest
+from rocwright.builder.units.caches import CacheCounter, CacheUse, advice, cache_settings
+from rocwright.builder.units.launch import write_launchers
+from rocwright.builder.units.ninja import find_ninja_logs, read_ninja_log
+from rocwright.builder.units.records import objects, read_units, start_units
+from rocwright.builder.units.report import BuildReport, build_report, write_report
+from rocwright.builder.units.uncompiled import SUFFIX, Uncompiled, uncompiled
+from rocwright.engine.hold import held
+from rocwright.engine.record import read_record, still_there, write_record
+from rocwright.errors import CommandFailed, UsageError
+from rocwright.system.interpreters import Interpreter
+from rocwright.system.venv import Environment, pip_install, pip_uninstall
+
+
+class FamilyResult(msgspec.Struct, frozen=True):
+    """What became of a family: its wheels in build order, which of them an earlier run had made, their proof.
+
+    `resumed` are `cp312-torch`, …; `report` tells what the compilers of this run cost.
+    """
+
+    wheels: tuple[BuiltWheel, ...]
+    resumed: tuple[str, ...] = ()
+    proof: tuple[Proven, ...] = ()
+    report: BuildReport | None = None
+
+    @property
+    def proven(self) -> tuple[str, ...]:
+        """What was imported in a fresh environment: `cp312-torch`, …"""
+        return tuple(f"cp{each.python.replace('.', '')}-{each.project}" for each in self.proof)
+
+
+def run_family(
+    plan: FamilyPlan,
+    *,
+    interpreters: Mapping[str, Interpreter],
+    output_dir: Path,
+    work_dir: Path,
+    resume: bool,
+    note: Note,
+    cache: str = "",
+    cache_hip: bool = True,
+    editable_into: Environment | None = None,
+    threads: int = 2,
+    given: Sequence[BuiltWheel] = (),
+    proof: bool = True,
+) -> FamilyResult:
+    """Carry out a family's plan; `interpreters` by `BuildPlan.python`, the running one under an empty text.
+
+    A project that is finished, from the same sources, ROCm, tools and earlier wheels, is taken over with
+    `resume`. Editable builds go into the environment `editable_into`. `cache` is "", `ccache` or `sccache`.
+    `given` are wheels of other runs that these are built against.
+    Wheels appear in `output_dir` one by one, each whole; a failing build leaves those before it. At the end
+    all wheels of a Python are installed together in a fresh environment and imported, with `proof`.
+    """
+    if plan.rocm.origin == "unknown":
+        raise UsageError("this plan was made without a ROCm", next_step="name the ROCm to build against")
+    with held(work_dir, "state/lock", "state/running", note):
+        write_launchers(work_dir, cache=cache, cache_hip=cache_hip, caller=os.environ)
+        start_units(work_dir / "units")
+        run = _Run(
+            plan, interpreters, output_dir, work_dir, resume, note, editable_into, threads, cache, given
+        )
+        settings = {name: value for each in plan.builds for name, value in cache_settings(each.env).items()}
+        counter = CacheCounter(cache, log=work_dir / "log" / "cache.log", env=settings)
+        counter.before()
+        use: CacheUse | None = None
+        try:
+            for each in plan.builds:
+                run.build(each)
+        finally:
+            use = counter.after()
+            report = _report(run.begun, work_dir, use, run.uncompiled)
+        return FamilyResult(tuple(run.wheels), tuple(run.resumed), run.prove() if proof else (), report)
+
+
+def _report(
+    begun: Mapping[str, Path],
+    work_dir: Path,
+    use: CacheUse | None,
+    uncompiled: Mapping[str, tuple[Uncompiled, ...]],
+) -> BuildReport:
+    """Also of a build that failed: what it cost until then is in `units/report.json`."""
+    logs = {project: find_ninja_logs(directory) for project, directory in begun.items()}
+    report = build_report(read_units(work_dir / "units"), logs, use, uncompiled)
+    write_report(report, work_dir / "units" / "report.json")
+    return report
+
+
+class _Run:
+    """One run of a family: what is built so far, by Python."""
+
+    def __init__(
+        self,
+        plan: FamilyPlan,
+        interpreters: Mapping[str, Interpreter],
+        output: Path,
+        work: Path,
+        resume: bool,
+        note: Note,
+        editable_into: Environment | None,
+        threads: int,
+        cache: str,
+        given: Sequence[BuiltWheel],
+    ) -> None:
+        self.plan, self.interpreters, self.output, self.work = plan, interpreters, output, work
+        self.resume, self.note, self.editable_into = resume, note, editable_into
+        self.threads, self.cache, self.given = threads, cache, tuple(given)
+        self.rocm = rocm_identity(plan.rocm)
+        self.wheels: list[BuiltWheel] = []
+        self.resumed: list[str] = []
+        # Project to directory. Where nothing was begun, logs of build systems tell of earlier runs.
+        self.begun: dict[str, Path] = {}
+        self.uncompiled: dict[str, tuple[Uncompiled, ...]] = {}
+
+    def build(self, plan: BuildPlan) -> None:
+        """Build one project for one Python, or take over what an earlier run made."""
+        interpreter = self.interpreters[plan.python]
+        before = [
+            *(msgspec.structs.replace(wheel, python=interpreter.name) for wheel in self.given),
+            *(wheel for wheel in self.wheels if wheel.python == interpreter.name),
+        ]
+        plan = with_built(plan, {wheel.project: wheel.version for wheel in before})
+        name = f"{interpreter.tag}-{plan.project}"
+        with held_tree(Path(plan.tree or plan.directory), self.note) as tree:
+            content = tree.content()
+            # Those that are in the environment, so that it may be built against them.
+            used = {build.project for build in self.plan.builds if build.install or build.editable}
+            used |= {wheel.project for wheel in self.given}
+            earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
+            key = partial(
+                finished.key_of,
+                plan,
+                rocm=self.rocm,
+                interpreter=interpreter,
+                earlier=earlier,
+                caller=os.environ,
+            )
+            state = self.work / "state" / f"{name}.json"
+            record = read_record(state)
+            done = finished.result_of(record)
+            if (
+                self.resume
+                and record is not None
+                and done is not None
+                and record.inputs == key(content=content, made=done.made)
+                and all(file.parent == self.output for file in done.files)
+                and still_there(state, record)
+            ):
+                self.note(f"{name}: {done.wheel.version} is there from an earlier run")
+                self.resumed.append(name)
+                self.wheels.append(done.wheel)
+                return
+            state.unlink(missing_ok=True)
+            wheel, made = self._make(plan, interpreter, before, tree, content.untracked)
+            wheel = msgspec.structs.replace(wheel, python=interpreter.name)
+            content = tree.settled(content)
+            if not plan.editable:
+                finished.save(state, key(content=content, made=made), wheel, made)
+            self.wheels.append(wheel)
+
+    def _make(
+        self,
+        plan: BuildPlan,
+        interpreter: Interpreter,
+        before: list[BuiltWheel],
+        tree: SourceTree,
+        untracked: frozenset[str],
+    ) -> tuple[BuiltWheel, tuple[str, ...]]:
+        name = f"{interpreter.tag}-{plan.project}"
+        log = self.work / "log" / f"{name}.log"
+        log.unlink(missing_ok=True)
+        self.note(f"{name}: building {plan.version}".rstrip() + f" (log: {log})")
+        environment = self._environment(plan, interpreter, before, log)
+        self.begun[plan.project] = Path(plan.directory)
+        build = Build(
+            plan, environment, tree, rocm=self.plan.rocm, log=log, threads=self.threads, note=self.note
+        )
+        ours = plan.install and environment.root == self._root(interpreter)
+        if ours:
+            note_installed(environment, plan.project, None)
+        try:
+            wheel, made = build.run(self.output, untracked)
+        except CommandFailed as error:
+            error.next_step = advice(error.tail, self.cache) or error.next_step
+            raise
+        if ours:
+            note_installed(environment, plan.project, wheel.sha256)
+        self._miss(plan, tree)
+        return wheel, made
+
+    def _miss(self, plan: BuildPlan, tree: SourceTree) -> None:
+        """Note device sources that no compiler saw, unless nobody can say what the compilers saw."""
+        logs = find_ninja_logs(Path(plan.directory))
+        made = {step.output for log in logs for step in read_ninja_log(log)}
+        made |= objects(self.work / "units", plan.project)
+        if made:
+            self.uncompiled[plan.project] = uncompiled(tree.having(SUFFIX), made)
+
+    def _root(self, interpreter: Interpreter) -> Path:
+        return self.work / "env" / interpreter.tag
+
+    def _environment(
+        self, plan: BuildPlan, interpreter: Interpreter, before: list[BuiltWheel], log: Path
+    ) -> Environment:
+        """The build environment, with the earlier wheels of this Python that others are built against.
+
+        From an editable project on, builds go on in the environment that it is in.
+        """
+        if plan.editable or any(not wheel.sha256 for wheel in before):
+            if self.editable_into is None:
+                raise UsageError(
+                    f"{plan.project} is to be editable, and in no environment",
+                    next_step="name one with --rocm-environment",
+                )
+            show_rocm(self.editable_into, self.plan.rocm, view=self._view)
+            return self.editable_into
+        environment = build_environment(
+            self._root(interpreter), interpreter, self.plan.rocm, view=self._view, log=log
+        )
+        names = {wheel.project: Path(wheel.path).name.partition("-")[0] for wheel in self.given}
+        names |= {
+            build.project: build.wheel_name or build.project for build in self.plan.builds if build.install
+        }
+        known = installed_wheels(environment)
+        # Of an earlier run and not built yet in this one: nothing may be built against it.
+        stale = set(known) - {wheel.project for wheel in before}
+        if stale:
+            pip_uninstall(environment, sorted(names.get(project, project) for project in stale), log=log)
+            for project in stale:
+                note_installed(environment, project, None)
+        for wheel in before:
+            if wheel.project in names and known.get(wheel.project) != wheel.sha256:
+                options = ["--no-deps", "--force-reinstall", "--no-index"]
+                pip_install(environment, [wheel.path], closed=None, options=options, log=log)
+                note_installed(environment, wheel.project, wheel.sha256)
+        return environment
+
+    @property
+    def _view(self) -> Path:
+        return self.work / "env" / "rocm-view"
+
+    def prove(self) -> tuple[Proven, ...]:
+        """Import the wheels of every Python in an environment of its own, unless the same were before."""
+        proof: list[Proven] = []
+        if any(not wheel.sha256 for wheel in self.wheels):
+            self.note("not tried in a fresh environment: an editable project is in none but its own")
+            return ()
+        names = {build.project: build.import_name for build in self.plan.builds}
+        for interpreter in self.interpreters.values():
+            wheels = [wheel for wheel in self.wheels if wheel.python == interpreter.name]
+            if not wheels:
+                continue
+            state = self.work / "state" / f"{interpreter.tag}-proof.json"
+            key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
+            record = read_record(state) if self.resume else None
+            known = finished.proof_of(record) if record is not None and record.inputs == key else None
+            if known is not None:
+                proof += known
+                continue
+            self.note(f"{interpreter.tag}: importing {len(wheels)} wheels in a fresh environment")
+            said = prove(
+                wheels,
+                names,
+                interpreter=interpreter,
+                rocm=self.plan.rocm,
+                root=self.work / "env" / f"proof-{interpreter.tag}",
+                view=self._view,
+                log=self.work / "log" / f"{interpreter.tag}-proof.log",
+            )
+            write_record(state, state.stem, key, said, {})
+            proof += said
+        return tuple(proof)

@@ -1,0 +1,168 @@
+"""Puts a recorder and a compiler cache before the compilers, by launcher variables alone.
+
+A compiler is never swapped for a wrapper of the same name: builds that look for the compiler's directory, as
+aotriton's does, would then find the wrapper's. Linux only records; on Windows the cache is the launcher.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rocwright.builder.decide.request import CACHES
+from rocwright.errors import UsageError
+from rocwright.system.files import write_text
+
+HOST = ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER")
+HIP = ("CMAKE_HIP_COMPILER_LAUNCHER", "HIP_CLANG_LAUNCHER")
+LINK = ("CMAKE_C_LINKER_LAUNCHER", "CMAKE_CXX_LINKER_LAUNCHER")
+# Tells the launchers, and whoever compares builds, for which targets device code is compiled.
+PART, PART_ROOT = "HIP_DEVICE_PART", "HIP_DEVICE_PART_ROOT"
+# Not imported: its text becomes programs, which run on Linux alone.
+_RECORDER = Path(__file__).with_name("recorder.py")
+
+
+class Launcher(msgspec.Struct, frozen=True):
+    """One generated program: what it stands before, and the launcher that it runs itself."""
+
+    name: str
+    kind: str
+    behind: tuple[str, ...] = ()
+    extra: dict[str, str] = {}
+
+
+def launcher_environment(
+    work_dir: Path,
+    *,
+    cache: str = "",
+    cache_hip: bool = True,
+    record: bool = True,
+    platform: str = "linux",
+    caller: Mapping[str, str] | None = None,
+    roots: Sequence[Path] = (),
+) -> dict[str, str]:
+    """Variables that put launchers before the compilers of a build.
+
+    `cache` is "", `ccache` or `sccache`; `cache_hip` lets it see device compilers too. `roots` are the source
+    trees: cached results are found again when all of them and `work_dir` have moved together. What `caller`
+    sets himself is left out, so that it stays.
+    """
+    caller = caller or {}
+    values: dict[str, str] = {}
+    if record and platform == "linux" and not re.search(r"[;\n'\"\\$`]", str(work_dir)):
+        for names, launcher in ((HOST, "record-host"), (HIP, "record-hip"), (LINK, "record-link")):
+            values |= dict.fromkeys(names, str(work_dir / "bin" / launcher))
+        if re.search(r"\s", str(work_dir)):
+            # hipcc pastes this one into a shell command without quotes.
+            del values["HIP_CLANG_LAUNCHER"]
+    elif cache:
+        values |= dict.fromkeys(HOST, cache)
+        if cache_hip and platform == "linux":
+            values |= dict.fromkeys(HIP, cache)
+    if cache:
+        values |= _cache_settings(cache, platform, [work_dir, *roots])
+    # Launchers of the caller's run behind ours (see `plan_launchers`); other settings of his win.
+    ours = {*HOST, *HIP, *LINK} if "CMAKE_CXX_COMPILER_LAUNCHER" in values and not cache else set()
+    return {name: value for name, value in values.items() if name in ours or name not in caller}
+
+
+def require_launchers(environment: Mapping[str, str]) -> None:
+    """Raise `UsageError` unless these variables put launchers before the compilers of device code."""
+    if not all(Path(environment.get(name, "")).name == "record-hip" for name in HIP):
+        raise UsageError(
+            "a part of the device code is compiled through launchers, and this build has none",
+            next_step="build on Linux, in a work directory without spaces, without --no-report-units",
+        )
+
+
+def _cache_settings(cache: str, platform: str, places: Sequence[Path]) -> dict[str, str]:
+    """Keys without absolute paths, and a server that lives as long as the slowest unit needs."""
+    if platform == "windows":
+        # Debug information in a file of its own is shared between units: ccache cannot keep that.
+        return {"CMAKE_MSVC_DEBUG_INFORMATION_FORMAT": "Embedded"} if cache == "ccache" else {}
+    base = _common_directory(places)
+    if cache == "ccache":
+        return {"CCACHE_NOHASHDIR": "1"} | ({"CCACHE_BASEDIR": base} if base else {})
+    # An idle server ends after ten minutes, which one device unit can take; its counts were then lost.
+    return {"SCCACHE_IDLE_TIMEOUT": "0"} | ({"SCCACHE_BASEDIRS": base} if base else {})
+
+
+def _common_directory(places: Sequence[Path]) -> str:
+    """The directory that all are in; empty when that is the root, below which the system lies too."""
+    try:
+        common = os.path.commonpath([str(place.parent) for place in places])
+    except ValueError:
+        return ""
+    return "" if common in (os.sep, "") else common
+
+
+def plan_launchers(
+    *, cache: str = "", cache_hip: bool = True, caller: Mapping[str, str] | None = None
+) -> tuple[Launcher, ...]:
+    """The programs that `launcher_environment` names; without a cache, the caller's launchers run in them."""
+    caller = caller or {}
+    if cache:
+        # A compiler from a wheel has the time of its installation: only its content says what it is.
+        extra = {"CCACHE_COMPILERCHECK": "content"} if cache == "ccache" else {}
+        hip = Launcher("record-hip", "hip", (cache,), extra) if cache_hip else Launcher("record-hip", "hip")
+        return Launcher("record-host", "host", (cache,)), hip, Launcher("record-link", "link")
+    host = _words(caller.get(HOST[1]) or caller.get(HOST[0], ""))
+    hip_words = _words(caller.get(HIP[0], "")) or tuple(shlex.split(caller.get(HIP[1], "")))
+    return (
+        Launcher("record-host", "host", host),
+        Launcher("record-hip", "hip", hip_words),
+        Launcher("record-link", "link", _words(caller.get(LINK[1], ""))),
+    )
+
+
+def _words(value: str) -> tuple[str, ...]:
+    """A CMake list."""
+    return tuple(filter(None, value.split(";")))
+
+
+def write_launchers(
+    work_dir: Path,
+    *,
+    cache: str = "",
+    cache_hip: bool = True,
+    caller: Mapping[str, str] | None = None,
+) -> None:
+    """Write WORK/bin/record-host, record-hip and record-link; records go to WORK/units.
+
+    A cache that is not on PATH is run by name all the same: it may be there later, and a launcher that finds
+    none runs the compiler alone.
+    """
+    for launcher in plan_launchers(cache=cache, cache_hip=cache_hip, caller=caller):
+        behind = launcher.behind
+        if behind and behind[0] in CACHES:
+            behind = (shutil.which(behind[0]) or behind[0], *behind[1:])
+        text = _program(msgspec.structs.replace(launcher, behind=behind), work_dir / "units")
+        target = work_dir / "bin" / launcher.name
+        _write_program(target, text)
+    (work_dir / "units").mkdir(parents=True, exist_ok=True)
+
+
+def _write_program(path: Path, text: str) -> None:
+    # One that a build runs at this moment stays as it is.
+    if not (path.exists() and os.access(path, os.X_OK) and path.read_text(encoding="utf-8") == text):
+        write_text(path, text)
+        path.chmod(0o755)
+
+
+def _program(launcher: Launcher, units: Path) -> str:
+    """A file that /bin/sh starts and Python reads: a `#!` line takes no path with spaces, nor a long one."""
+    body = _RECORDER.read_text(encoding="utf-8")
+    first_lines = f"#!/bin/sh\n'''exec' {shlex.quote(sys.executable)} -I -S \"$0\" \"$@\"\n' '''\n"
+    call = (
+        f"run(sys.argv[1:], {launcher.kind!r}, {list(launcher.behind)!r}, {str(units)!r}, {launcher.extra!r})"
+    )
+    # The import from __future__ may stand behind a docstring only, and the header is one already.
+    body = body.replace("from __future__ import annotations\n", "", 1)
+    return f"{first_lines}from __future__ import annotations\n{body}\n\nimport sys\n\nsys.exit({call})\n"

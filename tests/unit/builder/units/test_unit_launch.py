@@ -1,0 +1,109 @@
+"""Which variables put launchers before compilers; values from the build description's tables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rocwright.builder.units.launch import launcher_environment, plan_launchers, write_launchers
+
+WORK = Path("/home/u/w/out-work")
+HOST, HIP, LINK = (f"/home/u/w/out-work/bin/record-{kind}" for kind in ("host", "hip", "link"))
+RECORDED = {
+    "CMAKE_C_COMPILER_LAUNCHER": HOST,
+    "CMAKE_CXX_COMPILER_LAUNCHER": HOST,
+    "CMAKE_HIP_COMPILER_LAUNCHER": HIP,
+    "HIP_CLANG_LAUNCHER": HIP,
+    "CMAKE_C_LINKER_LAUNCHER": LINK,
+    "CMAKE_CXX_LINKER_LAUNCHER": LINK,
+}
+
+
+def test_recorded_without_a_cache():
+    assert launcher_environment(WORK) == RECORDED
+
+
+@pytest.mark.parametrize(
+    ("cache", "settings"),
+    [
+        ("ccache", {"CCACHE_NOHASHDIR": "1", "CCACHE_BASEDIR": "/home/u/w"}),
+        ("sccache", {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_BASEDIRS": "/home/u/w"}),
+    ],
+)
+def test_keys_of_a_cache_are_free_of_the_places_of_work_and_sources(cache, settings):
+    roots = [Path("/home/u/w/src/pytorch"), Path("/home/u/w/src/triton")]
+    assert launcher_environment(WORK, cache=cache, roots=roots) == RECORDED | settings
+
+
+def test_places_with_only_the_root_in_common_are_no_base():
+    """With `/` as base, paths of the system's headers would depend on how deep the checkout lies."""
+    values = launcher_environment(WORK, cache="ccache", roots=[Path("/src/pytorch")])
+    assert "CCACHE_BASEDIR" not in values
+
+
+def test_without_records_the_cache_is_the_launcher():
+    host = {"CMAKE_C_COMPILER_LAUNCHER": "sccache", "CMAKE_CXX_COMPILER_LAUNCHER": "sccache"}
+    device = {"CMAKE_HIP_COMPILER_LAUNCHER": "sccache", "HIP_CLANG_LAUNCHER": "sccache"}
+    settings = {"SCCACHE_IDLE_TIMEOUT": "0", "SCCACHE_BASEDIRS": "/home/u/w"}
+    assert launcher_environment(WORK, cache="sccache", record=False) == host | device | settings
+    assert launcher_environment(WORK, cache="sccache", record=False, cache_hip=False) == host | settings
+    assert launcher_environment(WORK, record=False) == {}
+
+
+@pytest.mark.parametrize(
+    ("cache", "expected"),
+    [
+        ("", {}),
+        (
+            "ccache",
+            {
+                "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+                "CMAKE_CXX_COMPILER_LAUNCHER": "ccache",
+                "CMAKE_MSVC_DEBUG_INFORMATION_FORMAT": "Embedded",
+            },
+        ),
+        ("sccache", {"CMAKE_C_COMPILER_LAUNCHER": "sccache", "CMAKE_CXX_COMPILER_LAUNCHER": "sccache"}),
+    ],
+)
+def test_windows(cache, expected):
+    assert launcher_environment(WORK, cache=cache, platform="windows") == expected
+
+
+def test_a_work_directory_with_a_space_or_a_semicolon():
+    """hipcc pastes its launcher into a shell command, CMake reads a list."""
+    spaced = launcher_environment(Path("/home/u/my work"))
+    assert set(spaced) == set(RECORDED) - {"HIP_CLANG_LAUNCHER"}
+    for odd in ("a;b", "it's", 'a"b', "a$b", "a`b"):
+        assert launcher_environment(Path("/home/u") / odd) == {}
+
+
+def test_what_the_caller_sets_wins():
+    caller = {"CCACHE_BASEDIR": "/mine", "CMAKE_HIP_COMPILER_LAUNCHER": "mine"}
+    values = launcher_environment(WORK, cache="ccache", caller=caller)
+    assert not {"CCACHE_BASEDIR", "CMAKE_HIP_COMPILER_LAUNCHER"} & set(values)
+    assert values["CMAKE_CXX_COMPILER_LAUNCHER"] == HOST
+
+
+def test_without_a_cache_of_ours_the_callers_launchers_run_behind_the_recorder():
+    caller = {"CMAKE_CXX_COMPILER_LAUNCHER": "icecc;-x", "HIP_CLANG_LAUNCHER": "/opt/my\\ cache"}
+    assert launcher_environment(WORK, caller=caller) == RECORDED
+    host, hip, link = plan_launchers(caller=caller)
+    assert (host.behind, hip.behind, link.behind) == (("icecc", "-x"), ("/opt/my cache",), ())
+
+
+def test_the_device_compiler_is_left_alone_on_request():
+    host, hip, link = plan_launchers(cache="sccache", cache_hip=False)
+    assert (host.behind, hip.behind, link.behind) == (("sccache",), (), ())
+
+
+def test_launchers_that_run_already_are_not_written_again(tmp_path):
+    write_launchers(tmp_path)
+    launcher = tmp_path / "bin" / "record-host"
+    before = launcher.stat().st_ino
+    write_launchers(tmp_path)
+    assert (launcher.stat().st_ino, os.access(launcher, os.X_OK)) == (before, True)
+    launcher.write_text("half")
+    write_launchers(tmp_path)
+    assert launcher.read_text().startswith("#!/bin/sh\n")
