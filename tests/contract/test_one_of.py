@@ -91,7 +91,6 @@ ONE_OF = {
             "pipeline/cells/act.py",
             "pipeline/cells/inputs.py",
             "pipeline/demo.py",
-            "sdk/stamp.py",
         ],
     ),
     "running a planned build": (called("Build"), ["builder/run/family.py"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError
 from pathlib import Path
@@ -16,6 +16,8 @@ from rocwright.model.order import in_order
 V = TypeVar("V", bound=msgspec.Struct)
 # Tells the display what a step is doing now.
 Note = Callable[[str], None]
+# Files and directories; or each with its sha256, None where it is not known.
+Outputs = tuple[Path, ...] | Mapping[Path, str | None]
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ class Step:
 
     `id` is readable and unique. `facts` returns what besides the needed results decides the outcome
     (options, fingerprints of inputs on disk); `rooms` names the code whose change makes an old result
-    stale. `outputs` are the files and directories that must still be as the step left them.
-    `summary` is one line for people.
+    stale. `reads` are files and directories that must look as they did before the step read them, `outputs`
+    those that must still be as it left them, with their sha256 where it is known. `summary` is one line for
+    people.
     """
 
     id: str
@@ -48,7 +51,8 @@ class Step:
     needs: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
     facts: Callable[[], Any] = field(default=lambda: None)
-    outputs: Callable[[Any], tuple[Path, ...]] = field(default=lambda _: ())
+    reads: Callable[[], Sequence[Path]] = field(default=lambda: ())
+    outputs: Callable[[Any], Outputs] = field(default=lambda _: ())
     summary: Callable[[Any], str] = field(default=lambda _: "")
 
 

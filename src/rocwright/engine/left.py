@@ -24,13 +24,6 @@ class Left(msgspec.Struct, frozen=True):
     sha256: str | None
 
 
-class InputLook(msgspec.Struct, frozen=True):
-    """How an input looked: digest of the facts of all its files, and content digests of the racy ones."""
-
-    facts: str
-    racy: dict[str, str]
-
-
 def leave(path: Path, *, sha256: str | None = None) -> Left:
     """Note how `path` lies there now; `sha256` spares reading a file whose digest is known."""
     return Left(fingerprint(path), (sha256 or sha256_file(path)) if path.is_file() else None)

@@ -11,7 +11,8 @@ from types import MappingProxyType
 import msgspec
 
 from rocwright.engine.graph import Step
-from rocwright.engine.left import CLOCK_TICK_S, InputLook, Left, leave, room_digest, still_left
+from rocwright.engine.left import CLOCK_TICK_S, Left, leave, room_digest, still_left
+from rocwright.engine.look import InputLook, same_look
 from rocwright.errors import RocwrightError
 from rocwright.system.files import write_text
 
@@ -99,41 +100,47 @@ def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
     )
 
 
-def load(directory: Path, step: Step, inputs: str) -> msgspec.Struct | None:
+def load(path: Path, step: Step, inputs: str) -> msgspec.Struct | None:
     """The step's earlier result, if its inputs are the same and its outputs lie as they were left.
 
     A damaged or foreign record counts as none: the step is done again.
     """
-    path = _path(directory, step)
     record = read_record(path)
     if record is None or record.inputs != inputs:
+        return None
+    looked = same_look(step.reads(), record.looked)
+    if looked is None:
         return None
     try:
         value = msgspec.json.decode(record.value, type=step.result)
     except (msgspec.DecodeError, RocwrightError):
         return None
-    wanted = {str(output.absolute()) for output in step.outputs(value)}
-    return value if wanted <= record.outputs.keys() and still_there(path, record) else None
+    if not {str(output.absolute()) for output in step.outputs(value)} <= record.outputs.keys():
+        return None
+    now = msgspec.structs.replace(record, looked=looked)
+    return value if still_there(path, record, now) else None
 
 
-def save(directory: Path, step: Step, inputs: str, value: msgspec.Struct, wall_s: float) -> None:
+def save(
+    path: Path,
+    step: Step,
+    inputs: str,
+    value: msgspec.Struct,
+    *,
+    wall_s: float,
+    looked: Mapping[str, InputLook] = NOTHING,
+) -> None:
     """Record a finished step; written last, so an interrupted step has none.
 
-    Raises `TypeError` for a result that JSON does not bring back as it was: the next run would see another.
+    `looked` is how that which it reads looked before. A step whose inputs changed under way is recorded too,
+    but never taken for done. Raises `TypeError` for a result that JSON does not bring back as it was: the
+    next run would see another.
     """
     encoded = msgspec.json.encode(value)
     # As the next run will read it: from the record, which is indented for people.
     read_back = msgspec.json.decode(msgspec.json.format(encoded, indent=1), type=step.result)
     if msgspec.json.encode(read_back) != encoded:
         raise TypeError(f"the result of step {step.id} changes when written as JSON and read back")
-    outputs = dict.fromkeys(step.outputs(value))
-    write_record(_path(directory, step), step.id, inputs, value, outputs, wall_s=wall_s)
-
-
-def forget(directory: Path, step: Step) -> None:
-    """Remove a record before its step runs again: from here on, what lies there may be half-written."""
-    _path(directory, step).unlink(missing_ok=True)
-
-
-def _path(directory: Path, step: Step) -> Path:
-    return directory / f"{step.id}.json"
+    outputs = step.outputs(value)
+    known = outputs if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
+    write_record(path, step.id, inputs, value, known, wall_s=wall_s, looked=looked)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
 from rocwright.engine import record as state
-from rocwright.engine.graph import Graph, Inputs, Step
+from rocwright.engine.graph import Graph, Inputs, Note, Step
 from rocwright.engine.hold import held
+from rocwright.engine.look import look
 from rocwright.errors import Interrupted, UsageError
 from rocwright.system import console, process
 from rocwright.system.console import Progress
 from rocwright.system.files import make_directory
 from rocwright.system.structs import ready_for_threads
 from rocwright.system.usage import used
+
+NONE_NEEDED: Mapping[str, msgspec.Struct] = MappingProxyType({})
 
 
 class StepRecord(msgspec.Struct, frozen=True):
@@ -134,17 +139,40 @@ def _run_step(
 ) -> None:
     began = time.monotonic()
     try:
-        inputs = state.inputs_digest(step, needed)
-        value = state.load(state_dir, step, inputs)
-        if value is not None:
-            ended.put(_Done(step, value, "cached", time.monotonic() - began, None))
-            return
-        state.forget(state_dir, step)
-        display.start(step.id)
-        value = step.act(Inputs(needed), lambda text: display.note(step.id, text))
-        wall = time.monotonic() - began
-        state.save(state_dir, step, inputs, value, wall)
-        ended.put(_Done(step, value, "done", wall, None))
+        value, cached = once(
+            step,
+            state_dir / f"{step.id}.json",
+            needed,
+            begun=lambda: display.start(step.id),
+            note=lambda text: display.note(step.id, text),
+        )
+        ended.put(_Done(step, value, "cached" if cached else "done", time.monotonic() - began, None))
     except BaseException as error:  # handed to the main thread, which raises it
         display.end(step.id, "failed", str(error).partition("\n")[0])
         ended.put(_Done(step, None, "failed", time.monotonic() - began, error))
+
+
+def once(
+    step: Step,
+    record: Path,
+    needed: Mapping[str, msgspec.Struct] = NONE_NEEDED,
+    *,
+    begun: Callable[[], None] = lambda: None,
+    note: Note = lambda _: None,
+) -> tuple[Any, bool]:
+    """The result of a step, and whether it was there already; it is done if its `record` does not hold.
+
+    The result is of the type that the step names. `begun` is called where it has to be done: then the record
+    is removed first, since from there on what lies there may be half-written.
+    """
+    began = time.monotonic()
+    inputs = state.inputs_digest(step, needed)
+    value = state.load(record, step, inputs)
+    if value is not None:
+        return value, True
+    record.unlink(missing_ok=True)
+    looked = look(step.reads())
+    begun()
+    value = step.act(Inputs(needed), note)
+    state.save(record, step, inputs, value, wall_s=time.monotonic() - began, looked=looked)
+    return value, False

@@ -6,6 +6,7 @@ import gzip
 import importlib.util
 import lzma
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +15,12 @@ from typing import IO, Any
 
 import msgspec
 
+from rocwright import __version__
 from rocwright.data.overlay import Overlay
+from rocwright.engine.graph import Inputs, Note, Step
+from rocwright.engine.hold import held
+from rocwright.engine.run import once
 from rocwright.errors import RocwrightError
-from rocwright.sdk import stamp
 from rocwright.sdk.intake.forms import Form, Reading
 from rocwright.sdk.intake.tree import RocmTree, readable
 from rocwright.sdk.plan.names import REFUSAL
@@ -26,6 +30,7 @@ from rocwright.system.files import (
     CHUNK,
     PARTIAL,
     atomic_write,
+    content_digest,
     link_or_copy,
     make_directory,
     require_space,
@@ -33,9 +38,12 @@ from rocwright.system.files import (
     shipped_directory,
 )
 from rocwright.system.pread import pread
+from rocwright.wheel.deflate import COMPRESSOR
 from rocwright.wheel.source import BytesSource, FileSource, Source
 from rocwright.wheel.write import write_wheels
 
+# Beside the packages: what they were made of, and the lock of whoever makes them.
+RECORD = ".rocwright-sdk"
 # ROCm's own archives settled on it: a fifth more bytes than the default preset, six times as fast.
 _XZ_PRESET = 2
 _OURS = (
@@ -72,7 +80,12 @@ class BuiltPackages(msgspec.Struct, frozen=True):
     @property
     def paths(self) -> list[Path]:
         """Where the packages lie."""
-        return [Path(self.directory) / file.name for file in self.files]
+        return list(self.digests)
+
+    @property
+    def digests(self) -> dict[Path, str]:
+        """Where each package lies, and its sha256."""
+        return {Path(self.directory) / file.name: file.sha256 for file in self.files}
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -97,25 +110,32 @@ def make_packages(
     `version` overrides what the ROCm says of itself; `overlay` may tell of further distributions. Raises as
     the readers and `build_packages`; `NoSpace` before anything is written.
     """
-    asked: dict[str, object] = {
-        "packaging": packaging,
-        "version": version,
-        "directory": str(directory.resolve()),
-    }
-    if overlay is not None and (rows := overlay.tables.get("distributions")):
-        asked["distributions"] = rows
-    record = directory / stamp.NAME
-    before = stamp.unchanged(record, asked, form.paths, BuiltPackages)
-    if before is not None:
-        return Made(before, unchanged=True)
-    begun = stamp.begin(record, asked, form.paths)
-    how = Reading(directory, version, packaging.without, overlay, threads)
-    with form.opened(how) as tree:
-        require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
-        note(f"ROCm {tree.version}: {len(tree.host.files)} files, {_parts(tree)}")
-        built = build_packages(tree, directory, packaging, threads=threads, note=note)
-    stamp.finish(begun, built, {Path(built.directory) / file.name: file.sha256 for file in built.files})
-    return Made(built, unchanged=False)
+    rows = overlay.tables.get("distributions") if overlay is not None else None
+
+    def make(_: Inputs, note: Note) -> BuiltPackages:
+        with form.opened(Reading(directory, version, packaging.without, overlay, threads)) as tree:
+            require_space(directory.resolve(), tree.size // 3, purpose="the ROCm wheels")
+            note(f"ROCm {tree.version}: {len(tree.host.files)} files, {_parts(tree)}")
+            return build_packages(tree, directory, packaging, threads=threads, note=note)
+
+    step = Step(
+        "sdk",
+        BuiltPackages,
+        make,
+        rooms=("sdk", "device_code", "binary", "wheel", "system", "model", "data"),
+        facts=lambda: {
+            "packaging": packaging,
+            "version": version,
+            "directory": str(directory.resolve()),
+            "distributions": rows or None,
+            "made_with": (__version__, sys.version, COMPRESSOR, content_digest(shipped_directory("runtime"))),
+        },
+        reads=lambda: form.paths,
+        outputs=lambda built: built.digests,
+    )
+    with held(directory, f"{RECORD}.lock", f"{RECORD}.running", note):
+        built, unchanged = once(step, directory / f"{RECORD}.json", note=note)
+    return Made(built, unchanged)
 
 
 def _parts(tree: RocmTree) -> str:

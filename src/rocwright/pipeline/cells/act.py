@@ -177,7 +177,7 @@ class _Work:
         done = next(one for one in report.steps if one.id == own.id)
         value = msgspec.json.decode(done.value, type=own.result)
         written = msgspec.json.encode(portable(msgspec.json.decode(done.value), self.machine))
-        return msgspec.Raw(written), done.summary, own.outputs(value)
+        return msgspec.Raw(written), done.summary, tuple(own.outputs(value))
 
 
 def _reachable(steps: Sequence[Step], values: Mapping[str, msgspec.Struct]) -> list[Step]:

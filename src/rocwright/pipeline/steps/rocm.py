@@ -229,7 +229,7 @@ def packages_step(
         needs=needs,
         rooms=("sdk", "device_code", "binary", "wheel", "data"),
         facts=lambda: {"runtime": runtime_digest(), "version": options.rocm_version},
-        outputs=lambda value: tuple(value.paths),
+        outputs=lambda value: value.digests,
         summary=packages_summary,
     )
 

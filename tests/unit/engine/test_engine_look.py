@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.sdk import stamp
-from rocwright.sdk.stamp import begin, finish, unchanged
+from rocwright.engine import look, record
+from rocwright.engine.graph import Step
+from rocwright.engine.run import once
 
 OPTIONS = {"version": "7.10.0", "families": ("gfx94X-dcgpu",)}
 
@@ -38,23 +39,54 @@ def prefix(tmp_path: Path) -> Path:
 
 
 def age(monkeypatch: pytest.MonkeyPatch, seconds: float = 10) -> None:
-    """Let the stamp's clock run ahead, as if the files had been there for a while."""
+    """Let the clock run ahead, as if the files had been there for a while."""
     real = time.time_ns
-    monkeypatch.setattr(stamp.time, "time_ns", lambda: real() + int(seconds * 1e9))
+    monkeypatch.setattr(look.time, "time_ns", lambda: real() + int(seconds * 1e9))
 
 
-def build(prefix: Path, *, options: object = OPTIONS) -> Path:
+def mark(prefix: Path) -> Path:
+    """The record of the step."""
+    return prefix.parent / "dist" / ".record.json"
+
+
+def step(
+    *roots: Path,
+    options: object = OPTIONS,
+    result: type[msgspec.Struct] = Result,
+    act: Callable[[], object] = lambda: pytest.fail("the step is done again"),
+) -> Step:
+    """A step that reads `roots`, and fails the test where it has to be done."""
+    dist = roots[0].parent / "dist"
+
+    def make(*_: object) -> Result:
+        act()
+        return RESULT
+
+    def outputs(value: Result) -> tuple[Path, ...]:
+        return tuple(dist / name for name in value.files)
+
+    return Step("mine", result, make, facts=lambda: options, reads=lambda: roots, outputs=outputs)
+
+
+def build(prefix: Path, *, meanwhile: Callable[[], object] = lambda: None) -> Path:
     dest = prefix.parent / "dist"
     dest.mkdir(exist_ok=True)
-    begun = begin(dest / stamp.NAME, options, [prefix])
-    for name in RESULT.files:
-        (dest / name).write_text("wheel " + name)
-    finish(begun, RESULT, {dest / name: None for name in RESULT.files})
+
+    def act() -> None:
+        meanwhile()
+        for name in RESULT.files:
+            (dest / name).write_text("wheel " + name)
+
+    assert once(step(prefix, act=act), mark(prefix), {}) == (RESULT, False)
     return dest
 
 
-def again(prefix: Path, *, options: object = OPTIONS) -> Result | None:
-    return unchanged(prefix.parent / "dist" / stamp.NAME, options, [prefix], Result)
+def taken(asked: Step, path: Path) -> msgspec.Struct | None:
+    return record.load(path, asked, record.inputs_digest(asked, {}))
+
+
+def again(prefix: Path, *, options: object = OPTIONS) -> msgspec.Struct | None:
+    return taken(step(prefix, options=options), mark(prefix))
 
 
 def test_nothing_changed_gives_the_result_again(prefix: Path) -> None:
@@ -124,8 +156,8 @@ def test_a_change_within_the_same_tick_is_noticed_by_content(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change that leaves every fact as it was, ctime included, as one within the clock's tick does."""
-    frozen = dict(stamp.stat_files(prefix))
-    monkeypatch.setattr(stamp, "stat_files", lambda _: sorted(frozen.items()))
+    frozen = dict(look.stat_files(prefix))
+    monkeypatch.setattr(look, "stat_files", lambda _: sorted(frozen.items()))
     build(prefix)
     assert again(prefix) == RESULT
     (prefix / "lib/liba.so.1").write_bytes(b"b" * 100)
@@ -133,12 +165,12 @@ def test_a_change_within_the_same_tick_is_noticed_by_content(
 
 
 def test_once_settled_no_content_is_read_any_more(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dest = build(prefix)
-    racy = json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"]
+    build(prefix)
+    racy = json.loads(mark(prefix).read_text())["looked"][str(prefix)]["racy"]
     assert set(racy) == {"bin/hipcc", "lib/liba.so", "lib/liba.so.1"}
     age(monkeypatch)
     assert again(prefix) == RESULT
-    assert json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"] == {}
+    assert json.loads(mark(prefix).read_text())["looked"][str(prefix)]["racy"] == {}
     assert again(prefix) == RESULT
 
 
@@ -147,9 +179,9 @@ def test_a_large_fresh_tree_is_waited_for_and_not_read(prefix: Path, monkeypatch
         stream.truncate(100 << 20)
     age(monkeypatch, 1.8)
     began = time.monotonic()
-    dest = build(prefix)
+    build(prefix)
     assert 0.1 < time.monotonic() - began < 1.5
-    assert json.loads((dest / stamp.NAME).read_text())["looked"][str(prefix)]["racy"] == {}
+    assert json.loads(mark(prefix).read_text())["looked"][str(prefix)]["racy"] == {}
     assert again(prefix) == RESULT
 
 
@@ -177,17 +209,10 @@ def test_other_options_are_another_build(prefix: Path) -> None:
 def test_other_inputs_are_another_build(prefix: Path, tmp_path: Path) -> None:
     build(prefix)
     shutil.copytree(prefix, tmp_path / "copy", symlinks=True)
-    mark = tmp_path / "dist" / stamp.NAME
-    assert unchanged(mark, OPTIONS, [tmp_path / "copy"], Result) is None
-    assert unchanged(mark, OPTIONS, [prefix, tmp_path / "copy"], Result) is None
+    assert taken(step(tmp_path / "copy"), mark(prefix)) is None
+    assert taken(step(prefix, tmp_path / "copy"), mark(prefix)) is None
     (tmp_path / "by-link").symlink_to(prefix)
-    assert unchanged(mark, OPTIONS, [tmp_path / "by-link", prefix], Result) == RESULT
-
-
-def test_another_version_of_the_tool_builds_again(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build(prefix)
-    monkeypatch.setattr(stamp, "COMPRESSOR", "another")
-    assert again(prefix) is None
+    assert taken(step(tmp_path / "by-link", prefix), mark(prefix)) == RESULT
 
 
 @pytest.mark.parametrize(
@@ -210,32 +235,36 @@ def test_a_touched_or_linked_package_is_still_the_same(prefix: Path) -> None:
     dest = build(prefix)
     os.utime(dest / "a.whl", (1, 1))
     os.link(dest / "b.whl", dest.parent / "in-a-store.whl")
-    before = (dest / stamp.NAME).read_bytes()
+    before = mark(prefix).read_bytes()
     assert again(prefix) == RESULT
     # Noted, so that the next run need not read them again.
-    assert (dest / stamp.NAME).read_bytes() != before
+    assert mark(prefix).read_bytes() != before
 
 
 def test_inputs_that_change_during_the_build_are_never_found_unchanged(prefix: Path) -> None:
-    dest = prefix.parent / "dist"
-    dest.mkdir()
-    begun = begin(dest / stamp.NAME, OPTIONS, [prefix])
-    time.sleep(0.02)
-    (prefix / "bin/hipcc").write_text("changed meanwhile")
-    finish(begun, RESULT, {})
+    def meanwhile() -> None:
+        time.sleep(0.02)
+        (prefix / "bin/hipcc").write_text("changed meanwhile")
+
+    build(prefix, meanwhile=meanwhile)
     assert again(prefix) is None
 
 
-def test_a_build_that_did_not_finish_leaves_no_stamp(prefix: Path) -> None:
-    dest = build(prefix)
-    begin(dest / stamp.NAME, OPTIONS, [prefix])
+def test_a_build_that_did_not_finish_leaves_no_record(prefix: Path) -> None:
+    build(prefix)
+
+    def act() -> None:
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        once(step(prefix, options="other", act=act), mark(prefix), {})
     assert again(prefix) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1}'])
-def test_a_damaged_stamp_counts_as_none(prefix: Path, text: str) -> None:
-    dest = build(prefix)
-    (dest / stamp.NAME).write_text(text)
+def test_a_damaged_record_counts_as_none(prefix: Path, text: str) -> None:
+    build(prefix)
+    mark(prefix).write_text(text)
     assert again(prefix) is None
 
 
@@ -243,8 +272,8 @@ def test_a_result_of_another_shape_counts_as_none(prefix: Path) -> None:
     class Other(msgspec.Struct, frozen=True):
         size: int
 
-    dest = build(prefix)
-    assert unchanged(dest / stamp.NAME, OPTIONS, [prefix], Other) is None
+    build(prefix)
+    assert taken(step(prefix, result=Other), mark(prefix)) is None
 
 
 def test_ten_thousand_files_take_a_blink(prefix: Path, monkeypatch: pytest.MonkeyPatch) -> None:
