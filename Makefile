@@ -18,11 +18,12 @@ BUILD_ARGS ?=
 HEAD ?= HEAD
 COMPARE_ARGS ?=
 HISTORY_ARGS ?=
+MUTANTS_ARGS ?=
 FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check compare history faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -61,6 +62,9 @@ conformance: $(VENV)/.dev  ## every row of the documents that rocwright works by
 
 compare: $(VENV)/.dev  ## two commits at every door: what commands print, how they end, what they write (BASE=commit, HEAD=commit)
 	@cd tests && $(abspath $(BIN))/python -m real.doors.compare $(BASE) $(HEAD) $(COMPARE_ARGS)
+
+mutants: $(VENV)/.dev  ## change a hundred lines, one at a time, and see which changes no test notices (hours; MUTANTS_ARGS=...)
+	@$(BIN)/python tests/mutants.py $(MUTANTS_ARGS)
 
 history: $(VENV)/.dev  ## sixty simulated days of nightly releases with kills, lost answers and rivals; prints a report (HISTORY_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.store.history $(HISTORY_ARGS)
