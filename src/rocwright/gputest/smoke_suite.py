@@ -8,10 +8,8 @@ from datetime import date
 from pathlib import Path
 
 from rocwright.errors import InvalidInput
-from rocwright.gputest.devices.select import DeviceGroup, device_env
-from rocwright.gputest.devices.visible import unwanted
-from rocwright.gputest.devices.wheel import rocm_of
-from rocwright.gputest.environment import child_environment
+from rocwright.gputest.devices import DeviceGroup, device_env, rocm_of
+from rocwright.gputest.environment import child_environment, unwanted
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.skips.hold import entries_that_hold
 from rocwright.model.platforms import Platform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocwright.gputest.devices.visible import read_visible, unwanted
+from rocwright.gputest.environment import read_visible, unwanted
 
 HIP, CUDA, ROCR = "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 UUID = "GPU-0123456789abcdef"

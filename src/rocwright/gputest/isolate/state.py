@@ -129,7 +129,7 @@ def _with_entries(plan: Isolation) -> tuple[tuple[str, ...], dict[str, str]]:
     """The plugin of skip entries with its file, where there are any."""
     if not plan.entries:
         return (), dict(plan.env)
-    from rocwright.gputest.skips.given import write_entries
+    from rocwright.gputest.environment import write_entries
 
     path = plan.log_dir.resolve() / "entries.json"
     write_entries(plan.entries, path, plan.root)

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
+from rocwright.gputest.environment import inside_directory
 from rocwright.gputest.inside.rocwright_patterns import is_exact, matches, parts
-from rocwright.gputest.skips.given import inside_directory
 from rocwright.model.skips import SkipEntry
 from rocwright.model.testing import RunRecord
 from rocwright.system import process

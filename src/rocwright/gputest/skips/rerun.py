@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.errors import Interrupted
-from rocwright.gputest.environment import ChildEnvironment, child_environment
+from rocwright.gputest.environment import ChildEnvironment
 from rocwright.gputest.inside.rocwright_patterns import parts
 from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.isolate.run import run_isolated
@@ -87,18 +87,3 @@ class Bench:
             end_s=self.table.limits.end_s,
             log_dir=log_dir,
         )
-
-
-def environment_of(
-    setting: Setting, table: SuiteTable, miopen_cache: Path, inherited: Mapping[str, str]
-) -> ChildEnvironment:
-    """The environment that these tests have in a run, too."""
-    return child_environment(
-        table,
-        tests_dir=setting.checkout.tests,
-        miopen_cache=miopen_cache,
-        platform=setting.platform,
-        inherited=inherited,
-        device="cpu" if setting.cpu else "cuda",
-        rocm=bool(setting.facts.hip),
-    )

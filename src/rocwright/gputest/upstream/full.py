@@ -8,10 +8,15 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from rocwright.gputest.devices.select import DeviceGroup, device_env
-from rocwright.gputest.environment import ONLY_ENTRIES, ChildEnvironment, child_environment
-from rocwright.gputest.setting import Setting
-from rocwright.gputest.skips.given import PLUGIN, VARIABLE, inside_directory
+from rocwright.gputest.devices import DeviceGroup, device_env
+from rocwright.gputest.environment import (
+    ONLY_ENTRIES,
+    SKIPS_FILE,
+    SKIPS_PLUGIN,
+    ChildEnvironment,
+    inside_directory,
+)
+from rocwright.gputest.setting import Setting, environment_of
 from rocwright.gputest.upstream.calls import Calls, Full, call_environment
 from rocwright.gputest.upstream.run import FullRun
 from rocwright.model.skips import SkipEntry
@@ -38,15 +43,7 @@ def plan_full(
 
     run_test.py divides the GPUs that it sees among its processes itself, so it gets all of a target's.
     """
-    base = child_environment(
-        table,
-        tests_dir=setting.checkout.tests,
-        miopen_cache=miopen_cache,
-        platform=setting.platform,
-        inherited=inherited,
-        device="cpu" if setting.cpu else "cuda",
-        rocm=bool(setting.facts.hip),
-    )
+    base = environment_of(setting, table, miopen_cache, inherited)
     runs = []
     for target, groups in setting.by_target.items():
         ran = Ran(
@@ -94,8 +91,8 @@ def _with_entries(
 ) -> ChildEnvironment:
     """The plugin that applies skip entries, for every pytest that run_test.py starts."""
     more = {
-        VARIABLE: str(given),
-        "PYTEST_ADDOPTS": " ".join(filter(None, (inherited.get("PYTEST_ADDOPTS"), f"-p {PLUGIN}"))),
+        SKIPS_FILE: str(given),
+        "PYTEST_ADDOPTS": " ".join(filter(None, (inherited.get("PYTEST_ADDOPTS"), f"-p {SKIPS_PLUGIN}"))),
         "PYTHONPATH": os.pathsep.join((environment.set["PYTHONPATH"], str(inside_directory()))),
         **({ONLY_ENTRIES: "1"} if only else {}),
     }

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool, UsageError
-from rocwright.gputest.environment import ChildEnvironment
+from rocwright.gputest.environment import ChildEnvironment, write_entries
 from rocwright.gputest.report.junit import salvage_junit
 from rocwright.gputest.report.merge import later_counts, worst
-from rocwright.gputest.skips.given import write_entries
+from rocwright.gputest.setting import TESTS
 from rocwright.gputest.upstream.calls import Call
-from rocwright.gputest.upstream.checkout import TESTS
 from rocwright.gputest.upstream.watch import RunTestOutcome, Watch, read_said
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
