@@ -14,8 +14,15 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.setting import read_checkout
 from rocwright.gputest.shards.durations import load_durations
-from rocwright.gputest.shards.matrix import config_names, parse_counts
-from rocwright.gputest.shards.plan import ShardJob, ShardRequest, parse_places, parse_suites, plan_jobs
+from rocwright.gputest.shards.plan import (
+    ShardJob,
+    ShardRequest,
+    config_names,
+    parse_counts,
+    parse_places,
+    parse_suites,
+    plan_jobs,
+)
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.gputest.units import unit_files
 from rocwright.model.platforms import Platform

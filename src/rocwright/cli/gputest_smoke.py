@@ -21,7 +21,7 @@ from rocwright.gputest.isolate.plan import check_arguments
 from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.setting import shown_facts
 from rocwright.gputest.skips.entries import load_entries
-from rocwright.gputest.smoke_suite import (
+from rocwright.gputest.smoke import (
     SmokeSetting,
     chosen,
     plan_smoke,

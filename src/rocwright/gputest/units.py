@@ -12,8 +12,8 @@ from rocwright.errors import UsageError
 from rocwright.gputest.environment import ONLY_ENTRIES
 from rocwright.gputest.isolate.plan import Isolation, check_arguments
 from rocwright.gputest.setting import Setting, environment_of
-from rocwright.gputest.shards.choose import shards_of
 from rocwright.gputest.shards.durations import Durations, place_of
+from rocwright.gputest.shards.pack import shards_of
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import Ran

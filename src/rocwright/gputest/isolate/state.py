@@ -16,7 +16,7 @@ from rocwright.errors import RocwrightError
 from rocwright.gputest.isolate.plan import Isolation, grouped, memory_limit
 from rocwright.gputest.isolate.schedule import Schedule
 from rocwright.gputest.isolate.worker import Worker
-from rocwright.gputest.report.merge import of_attempts, worse_of
+from rocwright.gputest.report.cases import of_attempts, worse_of
 from rocwright.model.testing import CaseResult, Verdict
 from rocwright.system.cgroup import find_groups, read_table
 from rocwright.system.child import Child, Guard, processes_below, shared_out

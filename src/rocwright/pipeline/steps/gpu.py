@@ -16,8 +16,7 @@ from rocwright.gputest.devices import probe, select
 from rocwright.gputest.environment import fresh_cache
 from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
-from rocwright.gputest.smoke import Verdicts
-from rocwright.gputest.smoke_suite import SmokeSetting, plan_smoke, smoke_tests
+from rocwright.gputest.smoke import SmokeSetting, Verdicts, plan_smoke, smoke_tests
 from rocwright.model.gpu import base_targets
 from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable
