@@ -17,12 +17,19 @@ from rocwright.errors import UsageError
 from rocwright.gputest.inside.rocwright_patterns import parts
 from rocwright.gputest.skips.audit import Audited, Bench, judge_entries, results_of, tests_there
 from rocwright.gputest.skips.collected import Collected
-from rocwright.gputest.skips.hold import FamilyMembers, Place, state_of, targets_of, version_fits, where_fits
+from rocwright.gputest.skips.hold import (
+    PLATFORMS,
+    FamilyMembers,
+    Place,
+    state_of,
+    targets_of,
+    version_fits,
+    where_fits,
+)
 from rocwright.gputest.skips.reference import Listed, Read
 from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
 
 _COMMON = "common"
-_PLATFORMS = ("linux", "windows")
 _ISSUE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+")
 _LONGEST_REASON = 300
 
@@ -124,7 +131,7 @@ def _where(listed: Listed, families: FamilyMembers) -> SkipWhere | None:
     for section in listed.sections:
         if section == _COMMON:
             continue
-        if section in _PLATFORMS:
+        if section in PLATFORMS:
             platforms.append(section)
         elif targets_of((section,), families):
             targets.append(section)

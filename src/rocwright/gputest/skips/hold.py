@@ -24,7 +24,7 @@ from rocwright.model.version import parse_version
 FamilyMembers = Mapping[str, tuple[str, ...]]
 State = Literal["holds", "elsewhere", "expired"]
 _BARE = re.compile(r"[0-9]+(\.[0-9]+)*")
-_PLATFORMS = ("linux", "windows")
+PLATFORMS = ("linux", "windows")
 _ALL = "all"
 
 
@@ -197,7 +197,7 @@ def asked_place(
     `targets` are families and targets, several in one text with commas. Raises `InvalidTarget`, `UsageError`
     for an unknown platform, `InvalidVersion`.
     """
-    if platform and platform.lower() not in _PLATFORMS:
+    if platform and platform.lower() not in PLATFORMS:
         raise UsageError(f"--platform {platform} is none that is known", next_step="write linux or windows")
     versions = {"torch": torch, "python": python, "rocm": rocm}
     open_ended = {name: None if not text or text == _ALL else text for name, text in versions.items()}
