@@ -12,13 +12,15 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.shards.durations import (
     Durations,
+    PlaceFacts,
+    Summary,
     load_durations,
     minor_of,
+    summaries,
+    take,
     target_name,
     write_durations,
 )
-from rocwright.gputest.shards.runs import PlaceFacts, take
-from rocwright.gputest.shards.summary import Summary, summaries
 from rocwright.gputest.shards.upstream import upstream_times, write_upstream
 from rocwright.gputest.skips.entries import families_table
 from rocwright.model.platforms import Platform

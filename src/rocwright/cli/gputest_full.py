@@ -26,12 +26,11 @@ from rocwright.cli.gputest_options import (
 )
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.errors import Interrupted
-from rocwright.gputest.fresh import fresh_cache
+from rocwright.gputest.environment import fresh_cache
+from rocwright.gputest.full import Full, FullRun, plan_calls, plan_full, several_gpus, shown_full
+from rocwright.gputest.full_run import require_packages, run_full
 from rocwright.gputest.record import write_record, writing_alone
-from rocwright.gputest.upstream.calls import Full, plan_calls, several_gpus
-from rocwright.gputest.upstream.checkout import read_checkout
-from rocwright.gputest.upstream.full import plan_full, shown_full
-from rocwright.gputest.upstream.run import FullRun, require_packages, run_full
+from rocwright.gputest.setting import read_checkout
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
-from rocwright.gputest.shards.matrix import (
+from rocwright.gputest.shards.plan import (
     config_names,
     find_row,
     matrix_line,

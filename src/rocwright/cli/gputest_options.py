@@ -16,7 +16,7 @@ from rocwright.cli.numbers import OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.gputest.devices.select import Policy, Query
+from rocwright.gputest.devices import Policy, Query
 from rocwright.gputest.setting import Setting, TestRequest, gather, shown_facts
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.model.platforms import this_platform

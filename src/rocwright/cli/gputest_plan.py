@@ -12,12 +12,19 @@ from cyclopts import Parameter
 from rocwright.cli.gputest_options import Several
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.gputest.setting import read_checkout
 from rocwright.gputest.shards.durations import load_durations
-from rocwright.gputest.shards.matrix import config_names, parse_counts
-from rocwright.gputest.shards.plan import ShardJob, ShardRequest, parse_places, parse_suites, plan_jobs
+from rocwright.gputest.shards.plan import (
+    ShardJob,
+    ShardRequest,
+    config_names,
+    parse_counts,
+    parse_places,
+    parse_suites,
+    plan_jobs,
+)
 from rocwright.gputest.skips.entries import families_table, load_entries
 from rocwright.gputest.units import unit_files
-from rocwright.gputest.upstream.checkout import read_checkout
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console

@@ -14,9 +14,9 @@ from rocwright.cli.store_options import Several, StoreOptions, Text
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
+from rocwright.gputest.report.find import Places, judge_places, require_passed, tell_summary
 from rocwright.gputest.report.markdown import markdown
 from rocwright.gputest.report.page import html_page
-from rocwright.gputest.report.run import Places, judge_places, require_passed, tell_summary
 from rocwright.gputest.skips.entries import load_entries
 from rocwright.model.signatures import SignatureTable
 from rocwright.pipeline.tested import compare_with, state_tested

@@ -11,9 +11,8 @@ from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
 from rocwright.errors import UsageError
-from rocwright.gputest.skips.act import audit
-from rocwright.gputest.skips.audit import Audit, as_markdown
-from rocwright.gputest.skips.toml_text import remove_entries
+from rocwright.gputest.skips.audit import Audit, as_markdown, audit
+from rocwright.gputest.skips.entries import remove_entries
 from rocwright.system import console
 from rocwright.system.days import today
 from rocwright.system.files import write_text

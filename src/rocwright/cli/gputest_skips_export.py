@@ -9,11 +9,9 @@ from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
 from rocwright.errors import UsageError
-from rocwright.gputest.skips.export import exported
-from rocwright.gputest.skips.expression import expression
-from rocwright.gputest.skips.hold import where_fits
-from rocwright.gputest.skips.place import closed, unknown_of
-from rocwright.gputest.skips.toml_text import write_all_new
+from rocwright.gputest.skips.entries import write_all_new
+from rocwright.gputest.skips.export import exported, expression
+from rocwright.gputest.skips.hold import closed, unknown_of, where_fits
 from rocwright.model.platforms import this_platform
 from rocwright.system import console
 

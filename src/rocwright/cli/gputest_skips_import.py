@@ -10,9 +10,8 @@ from cyclopts import Parameter
 from rocwright.cli.skips_options import Kind, collected_list, day_of
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.skips.bring import imported
-from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.skips.entries import families_table, rendered, write_new
 from rocwright.gputest.skips.reference import read_lists
-from rocwright.gputest.skips.toml_text import rendered, write_new
 from rocwright.system import console
 
 

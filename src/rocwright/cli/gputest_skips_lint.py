@@ -9,9 +9,9 @@ from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list, require_one_source
 from rocwright.errors import ContractBroken
+from rocwright.gputest.skips.collected import TestTree
 from rocwright.gputest.skips.hold import where_fits
 from rocwright.gputest.skips.lint import lint
-from rocwright.gputest.skips.tree import TestTree
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
-from rocwright.gputest.skips.act import port, port_plan
-from rocwright.gputest.skips.toml_text import rendered, write_new
+from rocwright.gputest.skips.bring import port, port_plan
+from rocwright.gputest.skips.entries import rendered, write_new
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
-from rocwright.gputest.skips.listing import list_entries
+from rocwright.gputest.skips.export import list_entries
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -15,21 +15,19 @@ from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.gputest.devices.probe import probe
-from rocwright.gputest.devices.select import parse_wanted, select
-from rocwright.gputest.fresh import fresh_cache
+from rocwright.gputest.devices import parse_wanted, probe, select
+from rocwright.gputest.environment import fresh_cache
 from rocwright.gputest.isolate.plan import check_arguments
-from rocwright.gputest.run import run_recorded
+from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.setting import shown_facts
 from rocwright.gputest.skips.entries import load_entries
-from rocwright.gputest.smoke_suite import (
+from rocwright.gputest.smoke import (
     SmokeSetting,
     chosen,
     plan_smoke,
     shown_smoke,
     smoke_tests,
 )
-from rocwright.gputest.tell import Teller
 from rocwright.model.platforms import this_platform
 from rocwright.system import console
 from rocwright.system.days import today

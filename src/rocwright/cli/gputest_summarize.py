@@ -8,8 +8,8 @@ from rocwright.cli.report_options import ABOUT, AboutRuns, Flag
 from rocwright.cli.store_options import Several
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.gputest.report.find import Places, judge_places, require_passed, tell_summary
 from rocwright.gputest.report.markdown import markdown
-from rocwright.gputest.report.run import Places, judge_places, require_passed, tell_summary
 from rocwright.model.signatures import SignatureTable
 from rocwright.system import console
 

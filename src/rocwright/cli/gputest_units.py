@@ -26,10 +26,10 @@ from rocwright.cli.gputest_options import (
 )
 from rocwright.cli.numbers import Count, OptionalAmount
 from rocwright.cli.show_gputest import end, show_plan, show_records
-from rocwright.gputest.fresh import fresh_cache
-from rocwright.gputest.run import run_recorded
+from rocwright.gputest.environment import fresh_cache
+from rocwright.gputest.isolate.run import Teller, run_recorded
+from rocwright.gputest.setting import read_checkout
 from rocwright.gputest.shards.durations import load_durations
-from rocwright.gputest.tell import Teller
 from rocwright.gputest.units import (
     Units,
     plan_units,
@@ -37,7 +37,6 @@ from rocwright.gputest.units import (
     shown_run,
     unit_files,
 )
-from rocwright.gputest.upstream.checkout import read_checkout
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.gputest.report.about import About
+from rocwright.gputest.report.markdown import About
 from rocwright.model.testing import Ran
 from rocwright.system.redact import without_login
 

@@ -12,8 +12,7 @@ import msgspec
 
 from rocwright.cli.show_code import plain
 from rocwright.errors import SuiteFailed
-from rocwright.gputest.tell import counts
-from rocwright.gputest.verdict import FAILED, INTERRUPTED, NOTHING, exit_status
+from rocwright.gputest.record import FAILED, INTERRUPTED, NOTHING, counts, exit_status
 from rocwright.model.testing import RunRecord
 from rocwright.system import console
 

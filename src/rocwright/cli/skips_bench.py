@@ -15,10 +15,10 @@ from rocwright.cli.numbers import Amount, Count, OptionalAmount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
-from rocwright.gputest.fresh import fresh_cache
-from rocwright.gputest.setting import gather
+from rocwright.gputest.environment import fresh_cache
+from rocwright.gputest.setting import environment_of, gather
+from rocwright.gputest.skips.audit import Bench
 from rocwright.gputest.skips.entries import families_table
-from rocwright.gputest.skips.rerun import Bench, environment_of
 from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable
 from rocwright.system import console

@@ -13,8 +13,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.skips.collected import Collected, read_collected
 from rocwright.gputest.skips.entries import chosen_entries, families_table, load_entries
-from rocwright.gputest.skips.hold import FamilyMembers, Place
-from rocwright.gputest.skips.place import asked_place
+from rocwright.gputest.skips.hold import FamilyMembers, Place, asked_place
 from rocwright.model.skips import SkipEntry
 from rocwright.system.days import today
 

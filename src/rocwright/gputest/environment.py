@@ -1,22 +1,44 @@
-"""The environment of test processes: what is set for them and what is taken away, never for the caller."""
+"""The environment of test processes: variables, visible GPUs, the file of skip entries; never the caller's.
+
+HIP reads HIP_VISIBLE_DEVICES and, where that is not set, CUDA_VISIBLE_DEVICES; both choose among what
+ROCR_VISIBLE_DEVICES left. Each entry is an index or a UUID; the first that is neither ends the list.
+An empty value hides every GPU, as the documents of both vendors say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal
 
-from rocwright.model.platforms import Platform
-from rocwright.model.suites import SuiteTable
+import msgspec
 
-# Read by the plugin that applies skip entries: run what they are for, and nothing else.
+from rocwright.model.platforms import Platform
+from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SuiteTable
+from rocwright.system.files import atomic_write
+
+# The plugin of pytest that applies skip entries, and what it reads: the file of the entries, and whether to
+# run what they are for, and nothing else.
+SKIPS_PLUGIN = "rocwright_skips"
+SKIPS_FILE = "ROCWRIGHT_SKIPS"
 ONLY_ENTRIES = "ROCWRIGHT_SKIPS_ONLY"
 _SEPARATORS = {"linux": ":", "windows": ";"}
 # Read by torch's own test helpers: which devices the device-generic tests are made for, and whether what is
 # known not to work on ROCm is left out.
-_ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
+ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
 _WITH_ROCM = "PYTORCH_TEST_WITH_ROCM"
+
+Variable = Literal["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"]
+HIP: Variable = "HIP_VISIBLE_DEVICES"
+CUDA: Variable = "CUDA_VISIBLE_DEVICES"
+ROCR = "ROCR_VISIBLE_DEVICES"
+
+_HIP_ENTRY = re.compile(r"[0-9]+|GPU-[0-9a-f]+", re.IGNORECASE)
+_CUDA_ENTRY = re.compile(r"[0-9]+|(?:GPU|MIG)-[0-9a-f/-]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +71,7 @@ def child_environment(
     would leave none of them. A torch that is not built for ROCm must not be told to skip what ROCm cannot do.
     `inherited` is the caller's environment; its PYTHONPATH stays, behind the directory of the tests.
     """
-    variables = {**table.environment.set, _ONLY_FOR: device}
+    variables = {**table.environment.set, ONLY_FOR: device}
     removed = list(table.environment.removed)
     if not rocm:
         variables.pop(_WITH_ROCM, None)
@@ -59,3 +81,95 @@ def child_environment(
     parts = [str(tests_dir), *filter(None, inherited.get("PYTHONPATH", "").split(_SEPARATORS[platform]))]
     variables["PYTHONPATH"] = _SEPARATORS[platform].join(parts)
     return ChildEnvironment(dict(sorted(variables.items())), tuple(sorted(set(removed))))
+
+
+def fresh_cache() -> tempfile.TemporaryDirectory[str]:
+    """A new directory for what MIOpen compiles: kernels that an earlier ROCm left would be tested instead.
+
+    Processes of a test that were left behind may still write there while it is being removed.
+    """
+    return tempfile.TemporaryDirectory(prefix="rocwright-miopen-", ignore_cleanup_errors=True)
+
+
+def inside_directory() -> Path:
+    """The directory of the modules that run beside torch; it goes first on the tests' PYTHONPATH."""
+    return Path(__file__).resolve().parent / "inside"
+
+
+def write_entries(entries: Iterable[SkipEntry], path: Path, root: Path | None = None) -> None:
+    """Write the entries that hold for the plugin, which reads the file that `ROCWRIGHT_SKIPS` names.
+
+    `root` is the directory of the tests, which files in node ids are relative to; without it that is where
+    pytest is started.
+    """
+    chosen = [
+        {
+            "id": entry.id,
+            "kind": entry.kind,
+            "tests": list(entry.tests),
+            "reason": entry.reason,
+            "issue": entry.issue,
+        }
+        for entry in entries
+    ]
+    document = {"root": str(root.resolve()) if root else "", "entries": chosen}
+    with atomic_write(path) as stream:
+        stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What was chosen before: `entries` in order, None for all; `said` is the variable that chose.
+
+    `variable` is the one to choose among these with. `notes` are sentences about what is odd.
+    """
+
+    variable: Variable
+    entries: tuple[str, ...] | None
+    said: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def read_visible(environ: Mapping[str, str], *, hip: bool) -> Visible:
+    """What the variables of an environment choose for a ROCm program (`hip`) or a CUDA program."""
+    variable = HIP if hip else CUDA
+    notes: list[str] = []
+    if hip and ROCR in environ:
+        if not environ[ROCR].strip():
+            return Visible(variable, (), ROCR, (f"{ROCR} is set and empty: no GPU is visible",))
+        notes.append(f"{ROCR}={environ[ROCR]} chooses first; other variables count among what it leaves")
+    said = _speaking(environ, hip=hip)
+    if hip and HIP in environ and CUDA in environ and environ[HIP] != environ[CUDA]:
+        notes.append(f"{HIP}={environ[HIP]} is taken; {CUDA}={environ[CUDA]} is not given to the tests")
+    if said is None:
+        return Visible(variable, None, "", tuple(notes))
+    entries = _entries(environ[said], said, notes, hip=hip)
+    return Visible(variable, entries, said, tuple(notes))
+
+
+def _speaking(environ: Mapping[str, str], *, hip: bool) -> Variable | None:
+    for variable in (HIP, CUDA) if hip else (CUDA,):
+        if variable in environ:
+            return variable
+    return None
+
+
+def _entries(value: str, said: str, notes: list[str], *, hip: bool) -> tuple[str, ...]:
+    if not value.strip():
+        notes.append(f"{said} is set and empty: no GPU is visible")
+        return ()
+    found: list[str] = []
+    for word in (part.strip() for part in value.split(",")):
+        if not (_HIP_ENTRY if hip else _CUDA_ENTRY).fullmatch(word):
+            notes.append(f"{said}={value}: {word!r} is no index and no UUID, which ends the list")
+            break
+        if word in found:
+            notes.append(f"{said}={value}: {word} stands there twice")
+            continue
+        found.append(word)
+    return tuple(found)
+
+
+def unwanted(environ: Mapping[str, str], variable: Variable) -> tuple[str, ...]:
+    """Variables that would speak beside the one that tests get: HIP reads CUDA_VISIBLE_DEVICES, too."""
+    return tuple(name for name in (HIP, CUDA) if name != variable and name in environ)

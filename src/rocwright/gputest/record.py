@@ -1,8 +1,9 @@
-"""The record of a run on disk: results.json beside its JUnit files."""
+"""The record of a run: results.json beside its JUnit files, its counts, and the exit code of its tests."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -10,11 +11,17 @@ import msgspec
 
 from rocwright.errors import InvalidInput
 from rocwright.gputest.report.junit import write_junit
-from rocwright.model.testing import Ran, RunRecord
+from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
 from rocwright.system import files
 from rocwright.system.locks import alone_in
 
 RECORD_NAME = "results.json"
+# The exit codes of pytest.
+PASSED, FAILED, INTERRUPTED, NOTHING = 0, 1, 2, 5
+_ORDER: tuple[Verdict, ...] = (
+    *("failed", "error", "crashed", "hung", "memory", "xpassed"),
+    *("flaky", "passed", "xfailed", "skipped"),
+)
 
 
 def record_text(record: RunRecord) -> str:
@@ -67,3 +74,26 @@ def run_of_broken(path: Path) -> Ran | None:
         if found:
             return msgspec.convert(json.JSONDecoder().raw_decode(rest.lstrip())[0], Ran)
     return None
+
+
+def counts(results: tuple[CaseResult, ...]) -> dict[str, int]:
+    """How many results there are of each verdict that occurs, the bad ones first."""
+    found = [result.verdict for result in results]
+    return {verdict: found.count(verdict) for verdict in _ORDER if verdict in found}
+
+
+def exit_status(records: Sequence[RunRecord]) -> int:
+    """0 passed, 1 failed, 2 stopped before the end, 5 nothing ran; of several targets the worst counts.
+
+    A target on which nothing ran is no pass, whatever the others showed.
+    """
+    found = [_status_of(record) for record in records] or [NOTHING]
+    return next(status for status in (FAILED, INTERRUPTED, NOTHING, PASSED) if status in found)
+
+
+def _status_of(record: RunRecord) -> int:
+    if record.bad:
+        return FAILED
+    if not record.complete:
+        return INTERRUPTED
+    return PASSED if record.results else NOTHING

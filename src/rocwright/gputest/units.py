@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from rocwright.errors import UsageError
-from rocwright.gputest.environment import ONLY_ENTRIES, child_environment
+from rocwright.gputest.environment import ONLY_ENTRIES
 from rocwright.gputest.isolate.plan import Isolation, check_arguments
-from rocwright.gputest.setting import Setting
-from rocwright.gputest.shards.choose import shards_of
+from rocwright.gputest.setting import Setting, environment_of
 from rocwright.gputest.shards.durations import Durations, place_of
+from rocwright.gputest.shards.pack import shards_of
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import Ran
@@ -120,15 +120,7 @@ def plan_units(
     today: date,
 ) -> tuple[UnitsRun, ...]:
     """A run for each target; nothing is run or written. `inherited` is the caller's environment."""
-    environment = child_environment(
-        table,
-        tests_dir=setting.checkout.tests,
-        miopen_cache=miopen_cache,
-        platform=setting.platform,
-        inherited=inherited,
-        device="cpu" if setting.cpu else "cuda",
-        rocm=bool(setting.facts.hip),
-    )
+    environment = environment_of(setting, table, miopen_cache, inherited)
     if asked.debug:
         environment = environment.with_({ONLY_ENTRIES: "1"})
     arguments = [*(["-k", asked.keyword] if asked.keyword else [])]

@@ -14,9 +14,8 @@ from cli_sets import SOURCE, Ended, Run, created, run, wheels
 from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.gputest.record import write_record
-from rocwright.gputest.report.about import About
 from rocwright.gputest.report.judge import judge
-from rocwright.gputest.report.markdown import markdown
+from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.values import Report
 from rocwright.model.manifest import new_set, set_id
 from rocwright.model.signatures import SignatureTable

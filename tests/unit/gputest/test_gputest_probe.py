@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidInput, MissingTool
-from rocwright.gputest.devices.probe import probe
+from rocwright.gputest.devices import probe
 from rocwright.model.testing import TorchFacts
 from unit.gputest.torch_double import HIP_GPUS, write_torch
 

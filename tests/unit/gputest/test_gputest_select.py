@@ -6,7 +6,7 @@ import pytest
 
 from rocwright.data import load_table
 from rocwright.errors import NoGpu, UsageError
-from rocwright.gputest.devices.select import (
+from rocwright.gputest.devices import (
     Policy,
     Query,
     built_for,

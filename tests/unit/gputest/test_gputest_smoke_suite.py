@@ -13,10 +13,9 @@ import pytest
 from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.gputest.devices.select import DeviceGroup
-from rocwright.gputest.run import run_recorded
-from rocwright.gputest.smoke_suite import SmokeSetting, chosen, plan_smoke, smoke_tests
-from rocwright.gputest.tell import Teller
+from rocwright.gputest.devices import DeviceGroup
+from rocwright.gputest.isolate.run import Teller, run_recorded
+from rocwright.gputest.smoke import SmokeSetting, chosen, plan_smoke, smoke_tests
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult, Device, Ran, RunRecord, TorchFacts
 from unit.gputest.torch_double import HIP_GPUS, write_torch

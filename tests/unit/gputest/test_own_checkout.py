@@ -8,7 +8,7 @@ import pytest
 
 from miniature_pytorch import commit_all, git, make_checkout
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.gputest.upstream.checkout import Checkout, read_checkout, require_match
+from rocwright.gputest.setting import Checkout, read_checkout, require_match
 from rocwright.model.testing import TorchFacts
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40

@@ -9,10 +9,9 @@ import pytest
 from gputest_reporting import case, junit, problem, recorded, write, xml_case
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.gputest.report.expect import missing, parse_expected
 from rocwright.gputest.report.find import find_reports
 from rocwright.gputest.report.judge import shard_state
-from rocwright.gputest.report.values import Expected, Report
+from rocwright.gputest.report.values import Expected, Report, missing, parse_expected
 from rocwright.model.testing import Ran
 
 GOOD = junit([xml_case("test_a.T", "test_b")])

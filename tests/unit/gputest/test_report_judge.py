@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from gputest_reporting import TABLE, case, report
 
-from rocwright.gputest.report.judge import judge, shard_state
-from rocwright.gputest.report.signature import normalised, signature, variant_free
+from rocwright.gputest.report.judge import judge, normalised, shard_state, signature, variant_free
 from rocwright.gputest.report.values import Expected, Judged, Report
 from rocwright.model.testing import CaseResult, Ran
 

@@ -11,9 +11,8 @@ import pytest
 from gputest_reporting import junit, problem, write, xml_case
 
 from rocwright.errors import InvalidInput
+from rocwright.gputest.report.cases import later_counts, node_id
 from rocwright.gputest.report.junit import read_junit, salvage_junit, write_junit
-from rocwright.gputest.report.merge import later_counts
-from rocwright.gputest.report.names import node_id
 from rocwright.model.testing import WORST_FIRST, CaseResult, Ran, RunRecord
 
 SUITE = """

@@ -10,9 +10,9 @@ import pytest
 from rocwright.data import load_table
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.gputest.record import write_record
-from rocwright.gputest.shards.choose import shards_of
 from rocwright.gputest.shards.durations import (
     Durations,
+    PlaceFacts,
     TimingPlace,
     joined,
     load_durations,
@@ -20,9 +20,10 @@ from rocwright.gputest.shards.durations import (
     minor_of,
     parse_durations,
     place_of,
+    take,
     write_durations,
 )
-from rocwright.gputest.shards.runs import PlaceFacts, take
+from rocwright.gputest.shards.pack import shards_of
 from rocwright.gputest.shards.upstream import upstream_times
 from rocwright.model.gpu import Families
 from rocwright.model.suites import SuiteTable

@@ -9,16 +9,20 @@ import pytest
 
 from rocwright.data import load_table
 from rocwright.errors import UsageError
-from rocwright.gputest.report.expect import parse_expected
+from rocwright.gputest.report.values import parse_expected
 from rocwright.gputest.shards.durations import Durations, TimingPlace, merge
-from rocwright.gputest.shards.matrix import (
+from rocwright.gputest.shards.plan import (
+    ShardRequest,
+    SuitePlan,
     config_names,
     find_row,
     matrix_line,
     parse_counts,
+    parse_places,
+    parse_suites,
+    plan_jobs,
     sharding_matrix,
 )
-from rocwright.gputest.shards.plan import ShardRequest, SuitePlan, parse_places, parse_suites, plan_jobs
 from rocwright.model.gpu import Families, InvalidTarget
 from rocwright.model.skips import SkipEntry, SkipWhere
 from rocwright.model.suites import ConfigRow, SuiteTable

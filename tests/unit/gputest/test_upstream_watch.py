@@ -12,16 +12,14 @@ import pytest
 from miniature_pytorch import make_checkout
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.gputest.devices.select import DeviceGroup
+from rocwright.gputest.devices import DeviceGroup
 from rocwright.gputest.environment import ChildEnvironment
-from rocwright.gputest.record import RECORD_NAME, read_record, write_record
-from rocwright.gputest.setting import Setting
+from rocwright.gputest.full import Full, build_environment, call_environment, plan_calls
+from rocwright.gputest.full_run import RunTestOutcome, Watch, read_said
+from rocwright.gputest.isolate.run import Teller
+from rocwright.gputest.record import RECORD_NAME, counts, exit_status, read_record, write_record
+from rocwright.gputest.setting import Checkout, Setting
 from rocwright.gputest.skips.entries import families_table
-from rocwright.gputest.tell import Teller, counts
-from rocwright.gputest.upstream.calls import Full, build_environment, call_environment, plan_calls
-from rocwright.gputest.upstream.checkout import Checkout
-from rocwright.gputest.upstream.watch import RunTestOutcome, Watch, read_said
-from rocwright.gputest.verdict import exit_status
 from rocwright.model.skips import SkipEntry, SkipWhere
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult, Device, Ran, RunRecord, TorchFacts

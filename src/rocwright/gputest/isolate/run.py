@@ -1,5 +1,7 @@
 """Runs tests in workers that may be lost: a crash, a hang or a GPU fault costs one test, and is its result.
 
+`run_recorded` also tells of the results as pytest does, and keeps them as a record on the disk.
+
 The coordinator never imports torch or pytest. Each worker holds a pytest session (`inside/`), is handed tests
 a few ahead, and is replaced when it is gone; the next one collects only the file that it needs.
 
@@ -10,21 +12,42 @@ started.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from rocwright.gputest.isolate.losses import gone
+from rocwright.errors import Interrupted
+from rocwright.gputest.isolate.events import gone, hear, take
 from rocwright.gputest.isolate.plan import Isolated, Isolation, check_plan
 from rocwright.gputest.isolate.schedule import Collect, Hand, Last, Renew
 from rocwright.gputest.isolate.state import IsolatedRun
-from rocwright.gputest.isolate.talk import hear, take
 from rocwright.gputest.isolate.worker import Worker
-from rocwright.model.testing import CaseResult
+from rocwright.gputest.record import write_record, writing_alone
+from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
 
 _LOOK_S = 0.1
 # Workers that have tests ahead need no answer: what they say is read in one go.
 _GATHER_S = 0.004
 _PROBE_S = 120.0
+_LETTERS: dict[Verdict, str] = {
+    "passed": ".",
+    "failed": "F",
+    "error": "E",
+    "crashed": "C",
+    "hung": "H",
+    "memory": "M",
+    "xpassed": "X",
+    "flaky": "f",
+    "xfailed": "x",
+    "skipped": "s",
+}
+_WIDTH = 72
+# What of pytest's own options asks for a line for each test, and for what tests print or log.
+_EACH = re.compile(r"-[qvsxl]*v[qvsxl]*|--verbose|--verbosity=[1-9]\d*")
+_LIVE = re.compile(r"-[qvsxl]*s[qvsxl]*|--capture=no|--log-cli-level(=.*)?|(-o|--override-ini=)log_cli=.*")
+_PRINTED = "\n\nPrinted:\n"
 
 
 def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None = None) -> Isolated:
@@ -44,6 +67,80 @@ def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None =
     finally:
         _end_all(run)
     return _isolated(run, interrupted=interrupted)
+
+
+def run_recorded(
+    ran: Ran, isolation: Isolation, directory: Path, teller: Teller, *, notes: Sequence[str] = ()
+) -> RunRecord:
+    """Run the tests of a plan and write their record below `directory`; `teller` hears of each result.
+
+    Raises what `run_isolated` raises, `UsageError` when another run writes there, and `Interrupted` once the
+    record of a run that was stopped is written.
+    """
+    with writing_alone(directory):
+        done = run_isolated(isolation, tell=teller.take)
+        teller.close()
+        record = RunRecord(
+            ran=ran,
+            results=done.results,
+            seconds=done.seconds,
+            complete=done.complete,
+            worker_starts=done.worker_starts,
+            deselected=done.deselected,
+            notes=(*notes, *done.notes),
+            start_s=done.start_s,
+            collect_s=dict(done.collect_s),
+        )
+        write_record(record, directory)
+    if done.interrupted:
+        raise Interrupted("stopped; what was seen until then is in the record", where=directory)
+    return record
+
+
+@dataclass
+class Teller:
+    """Progress as pytest shows it: a letter for each test, a line for each that is bad.
+
+    With `each` there is a line for every test, with `live` what each printed or logged, below its line.
+    """
+
+    say: Callable[[str], None]
+    each: bool = False
+    live: bool = False
+    count: int = 0
+    _letters: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, say: Callable[[str], None], pytest_args: Sequence[str]) -> Teller:
+        """One that says as much as these options for pytest ask for."""
+        words = " ".join(pytest_args).replace("-o log_cli", "-olog_cli").split()
+        return cls(say, any(map(_EACH.fullmatch, words)), any(map(_LIVE.fullmatch, words)))
+
+    def take(self, result: CaseResult) -> None:
+        """One result."""
+        self.count += 1
+        printed = result.detail.partition(_PRINTED)[2] if self.live else ""
+        if result.bad or result.verdict == "flaky" or self.each or printed:
+            message = f": {result.message}" if result.message and result.verdict != "passed" else ""
+            self.say(f"{result.verdict.upper()} {result.id}{message}")
+        for line in filter(str.strip, printed.splitlines()):
+            self.say(f"  {line}")
+        if self.each:
+            return
+        letters = self._letters.get(result.file, "") + _LETTERS[result.verdict]
+        self._letters[result.file] = letters
+        if len(letters) >= _WIDTH:
+            self._flush(result.file)
+
+    def close(self) -> None:
+        """Say what is left."""
+        for file in tuple(self._letters):
+            self._flush(file)
+
+    def _flush(self, file: str) -> None:
+        letters = self._letters.pop(file, "")
+        if letters:
+            self.say(f"{file} {letters} [{self.count}]")
 
 
 def _loop(run: IsolatedRun) -> None:

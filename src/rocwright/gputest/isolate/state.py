@@ -16,7 +16,7 @@ from rocwright.errors import RocwrightError
 from rocwright.gputest.isolate.plan import Isolation, grouped, memory_limit
 from rocwright.gputest.isolate.schedule import Schedule
 from rocwright.gputest.isolate.worker import Worker
-from rocwright.gputest.report.merge import of_attempts, worse_of
+from rocwright.gputest.report.cases import of_attempts, worse_of
 from rocwright.model.testing import CaseResult, Verdict
 from rocwright.system.cgroup import find_groups, read_table
 from rocwright.system.child import Child, Guard, processes_below, shared_out
@@ -129,7 +129,7 @@ def _with_entries(plan: Isolation) -> tuple[tuple[str, ...], dict[str, str]]:
     """The plugin of skip entries with its file, where there are any."""
     if not plan.entries:
         return (), dict(plan.env)
-    from rocwright.gputest.skips.given import write_entries
+    from rocwright.gputest.environment import write_entries
 
     path = plan.log_dir.resolve() / "entries.json"
     write_entries(plan.entries, path, plan.root)

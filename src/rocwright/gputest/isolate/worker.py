@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from rocwright.gputest.environment import inside_directory
 from rocwright.gputest.isolate.plan import Isolation, grouped
 from rocwright.system.child import DUMP_SIGNAL, Child
 from rocwright.system.files import make_directory
 
-INSIDE = Path(__file__).resolve().parent.parent / "inside"
 # A log beyond the first figure keeps its end, of the size of the second.
 _LONGEST_LOG = 64 << 20
 _KEPT_LOG = 1 << 20
@@ -79,7 +79,7 @@ class Worker:
         # -u: what a test prints through Python's buffer would be lost with the process.
         # Not resolved: a virtual environment is known by the link to its interpreter.
         python = os.path.abspath(plan.python) if plan.python.parent != Path() else plan.python  # noqa: PTH100
-        words = [python, "-u", INSIDE / "rocwright_worker.py", json.dumps(told), *arguments]
+        words = [python, "-u", inside_directory() / "rocwright_worker.py", json.dumps(told), *arguments]
         self.started_at = self.log.stat().st_size if self.log.exists() else 0
         try:
             self.child = Child(

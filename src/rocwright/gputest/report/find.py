@@ -1,4 +1,4 @@
-"""Find the reports of runs in directories: records (`results.json`), or JUnit files of whatever runner.
+"""From directories to a judged report: records (`results.json`) are found, or JUnit files of whatever runner.
 
 Files below a record are its own. Other JUnit files belong to the directory above them that names a shard:
 `test-reports-<config>-<shard>-<shards>`, an expected id, or, of combined reports, each directory at the top.
@@ -8,21 +8,84 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, SuiteFailed
 from rocwright.gputest.record import RECORD_NAME, read_record, run_of_broken
-from rocwright.gputest.report.expect import MOST_SHARDS
+from rocwright.gputest.report.cases import later_counts, merged
+from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.junit import Salvaged, salvage_junit
-from rocwright.gputest.report.merge import later_counts, merged
-from rocwright.gputest.report.values import Report
+from rocwright.gputest.report.markdown import About, completed
+from rocwright.gputest.report.values import MOST_SHARDS, Expected, Judged, Report, parse_expected
+from rocwright.model.signatures import SignatureTable
+from rocwright.model.skips import SkipEntry
 from rocwright.model.testing import CaseResult, Ran, run_of_key
+from rocwright.system import workflow
 from rocwright.system.files import walk_files
 
 # The configuration may hold dashes: only the last two numbers are none of it.
 _SHARD = re.compile(r"test-reports-(?P<config>.+)-(?P<shard>[0-9]+)-(?P<shards>[0-9]+)")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where reports lie, which runs have to report (`--expect`), and what is known of those that do not say
+    it."""
+
+    reports: tuple[Path, ...] = ()
+    combined: tuple[Path, ...] = ()
+    expect: tuple[str, ...] = ()
+    told: Ran = Ran("")  # noqa: RUF009 - frozen
+
+    def read(self) -> tuple[tuple[Report, ...], tuple[Expected, ...] | None]:
+        """The reports, and the expected runs; None where none are named.
+
+        Raises `UsageError` and `InvalidData` for an `expect` that cannot be understood.
+        """
+        expected = parse_expected(self.expect) if self.expect else None
+        ids = {one.id for one in expected or ()}
+        found = find_reports(self.reports, combined=self.combined, told=self.told, ids=ids)
+        return found, expected
+
+
+def judge_places(
+    places: Places,
+    about: About,
+    table: SignatureTable,
+    *,
+    previous: Sequence[Report] | None = None,
+    compared: str = "",
+    entries: Sequence[SkipEntry] = (),
+) -> tuple[tuple[Report, ...], Judged, About]:
+    """Read, judge, and complete what is said of the whole; raises as `Places.read`."""
+    found, expected = places.read()
+    issues = {one.id: one.issue for one in entries if one.issue}
+    judged = judge(expected, found, previous, table=table, issues=issues, compared=compared)
+    return found, judged, completed(about, judged)
+
+
+def require_passed(judged: Judged, *, next_step: str) -> None:
+    """Raise `SuiteFailed` unless every expected run passed."""
+    if judged.state == "passed":
+        return
+    states = [one.state for one in judged.shards]
+    bad = [one for one in judged.shards if one.state != "passed"]
+    words = {"failed": "failed", "no report": "gave no report"}
+    told = ", ".join(f"{states.count(state)} {text}" for state, text in words.items() if state in states)
+    raise SuiteFailed(
+        f"of {len(states)} runs {told}"
+        if len(states) > 1
+        else f"{bad[0].name}: {bad[0].state}, {bad[0].why}",
+        next_step=next_step,
+    )
+
+
+def tell_summary(text: str) -> bool:
+    """Append Markdown to the workflow step's summary; False outside of a workflow."""
+    return workflow.tell_summary(text.splitlines())
 
 
 def find_reports(

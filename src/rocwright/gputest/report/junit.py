@@ -16,8 +16,7 @@ from xml.sax.saxutils import quoteattr
 import msgspec
 
 from rocwright.errors import InvalidInput
-from rocwright.gputest.report.merge import merged
-from rocwright.gputest.report.names import cut_id, node_id
+from rocwright.gputest.report.cases import cut_id, merged, node_id
 from rocwright.model.testing import BAD, CaseResult, RunRecord, Verdict
 from rocwright.system.files import CHUNK, make_directory, write_text
 

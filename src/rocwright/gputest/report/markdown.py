@@ -1,14 +1,24 @@
-"""A report as Markdown, for the summary page of a workflow: tables, cut to what such a page holds."""
+"""A report as Markdown, for the summary page of a workflow: tables, cut to what such a page holds.
+
+What was tested and how failed tests are run again stands on the HTML page, too.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
-from rocwright.gputest.report.about import About, reproduce
-from rocwright.gputest.report.names import cut_id
+import msgspec
+
+from rocwright.gputest.report.cases import cut_id
 from rocwright.gputest.report.values import FailedCase, FailureGroup, Judged, ShardState
+from rocwright.model.gpu import in_order
+from rocwright.model.testing import BAD
 from rocwright.system.markdown import LIMIT, address, cell, code, row, size, table
 
+SOURCE = "https://github.com/pytorch/pytorch"
+# So many tests stand in the lines that run them again.
+_TESTS = 5
 _ERROR = 100
 _MARKS = {"passed": "✅", "failed": "❌", "no report": "⚠️"}
 _HEADS = {
@@ -17,6 +27,57 @@ _HEADS = {
     "no report": "No report",
 }
 _CAUSES = 40
+_RUNS = ("Run", "Result", "Tests", "Passed", "Failed", "Skipped", "Flaky", "Reruns", "Time", "Why")
+_GROUPS = ("", "Cause", "Failures", "Tests", "Runs", "Example")
+
+
+class About(msgspec.Struct, frozen=True):
+    """What was tested: versions and places, empty where unknown.
+
+    `family` may be a list of targets, `ref` a branch, tag or commit of PyTorch.
+    """
+
+    torch: str = ""
+    rocm: str = ""
+    python: str = ""
+    family: str = ""
+    index: str = ""
+    ref: str = ""
+    set_id: str = ""
+
+    @property
+    def source(self) -> str:
+        """Where the sources of the tests can be read."""
+        return f"{SOURCE}/tree/{self.ref}" if self.ref else ""
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Name and value of what is known."""
+        all_rows = (
+            ("torch", self.torch),
+            ("ROCm", self.rocm),
+            ("Python", self.python),
+            ("GPU", self.family),
+            ("Index", self.index),
+            ("Source", self.source),
+            ("Set", self.set_id),
+        )
+        return tuple((name, value) for name, value in all_rows if value)
+
+
+def completed(about: About, judged: Judged) -> About:
+    """With what the records say, where the command line says nothing."""
+    ran = [one.ran for one in judged.shards if one.ran is not None]
+
+    def said(field: str) -> str:
+        return ", ".join(sorted({str(getattr(one, field)) for one in ran} - {""}))
+
+    return msgspec.structs.replace(
+        about,
+        torch=about.torch or said("torch"),
+        rocm=about.rocm or said("rocm"),
+        python=about.python or said("python"),
+        family=about.family or ", ".join(in_order({one.target for one in ran} - {""})),
+    )
 
 
 def markdown(judged: Judged, about: About, *, combined: bool = False, limit: int = LIMIT) -> str:
@@ -62,14 +123,9 @@ def failed_tests(judged: Judged, *, combined: bool, room: int) -> list[str]:
     return [*lines, ""]
 
 
-_RUNS = ("Run", "Result", "Tests", "Passed", "Failed", "Skipped", "Flaky", "Reruns", "Time", "Why")
-_GROUPS = ("", "Cause", "Failures", "Tests", "Runs", "Example")
-_BAD = ("failed", "error", "crashed", "hung", "memory", "xpassed")
-
-
 def _in_short(judged: Judged) -> str:
     counts = judged.counts
-    bad = sum(counts.get(one, 0) for one in _BAD)
+    bad = sum(counts.get(one, 0) for one in BAD)
     states = [one.state for one in judged.shards]
     runs = f"{states.count('passed')} of {len(states)} runs passed"
     runs += f", {states.count('failed')} failed" if "failed" in states else ""
@@ -88,7 +144,7 @@ def _in_short(judged: Judged) -> str:
 
 
 def _shard_row(one: ShardState) -> Sequence[str]:
-    bad = sum(one.counts.get(verdict, 0) for verdict in _BAD)
+    bad = sum(one.counts.get(verdict, 0) for verdict in BAD)
     skipped = one.counts.get("skipped", 0) + one.counts.get("xfailed", 0)
     why = one.why if one.expected else f"{one.why} (not expected)".strip()
     return (
@@ -145,3 +201,32 @@ def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 def _error(message: str) -> str:
     flat = " ".join(message.split())
     return cell(flat if len(flat) <= _ERROR else flat[: _ERROR - 1] + "…")
+
+
+def reproduce(judged: Judged, about: About) -> tuple[str, ...]:
+    """Shell lines that run the first failed tests again; none where nothing failed."""
+    failed = [case.test for group in judged.groups for case in group.cases if case.finding != "FLAKY"]
+    if not failed:
+        return ()
+    lines = []
+    if about.index and about.torch and "," not in about.torch:
+        lines.append(
+            f"python -m pip install --index-url {shlex.quote(about.index)} torch=={shlex.quote(about.torch)}"
+        )
+    branch = f" --branch {shlex.quote(about.ref)}" if about.ref else ""
+    lines.append(f"git clone --depth 1{branch} {SOURCE} pytorch")
+    return (*lines, *_run_again(dict.fromkeys(failed)))
+
+
+def _run_again(tests: Iterable[str]) -> list[str]:
+    by_file: dict[str, list[str]] = {}
+    for test in list(tests)[:_TESTS]:
+        file, _, name = cut_id(test)
+        # What -k is given is an expression: of parameters only the test's name can stand in it.
+        name = name.partition("[")[0]
+        by_file.setdefault(file, []).extend([name] if name.isidentifier() else [])
+    lines = []
+    for file, names in by_file.items():
+        chosen = f" -k {shlex.quote(' or '.join(dict.fromkeys(names)))}" if names else ""
+        lines.append(f"rocwright test units --pytorch-dir pytorch --suite-files {shlex.quote(file)}{chosen}")
+    return lines

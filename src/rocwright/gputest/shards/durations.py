@@ -1,13 +1,15 @@
 """How long each test took, by GPU and torch: merged from the records of runs, kept as one JSON file.
 
-Of each test the newest few times are kept, and their median counts: one run on a busy machine moves nothing.
-Times of runs that were cut short, and of attempts after the first, are not taken.
+The runs are records and JUnit files, in directories or by name. Of each test the newest few times are kept,
+and their median counts: one run on a busy machine moves nothing. Times of runs that were cut short, and of
+attempts after the first, are not taken.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal
@@ -15,12 +17,14 @@ from typing import Annotated, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, InvalidInput, UsageError
+from rocwright.gputest.record import RECORD_NAME, read_record
+from rocwright.gputest.report.junit import read_junit
 from rocwright.model.gpu import parse_target
 from rocwright.model.manifest import canonical_json
 from rocwright.model.platforms import Platform, platform_named
 from rocwright.model.testing import CaseResult, Ran
 from rocwright.model.version import parse_version
-from rocwright.system.files import atomic_write
+from rocwright.system.files import atomic_write, walk_files
 
 # What a run was that stopped a test says nothing of how long it takes.
 _CUT_SHORT = ("crashed", "hung", "memory", "error")
@@ -218,3 +222,121 @@ def write_durations(durations: Durations, path: Path) -> None:
     """Write the file whole or not at all; the same durations give the same bytes."""
     with atomic_write(path) as stream:
         stream.write(canonical_json(durations) + b"\n")
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The tests of a place: how many, in how many files, what all of them and the longest take (seconds)."""
+
+    place: TimingPlace
+    files: int
+    tests: int
+    seconds: float
+    longest: str
+    longest_s: float
+
+
+def summaries(durations: Durations) -> tuple[Summary, ...]:
+    """A summary for each place, in order."""
+    found = []
+    for timed in durations.timed:
+        seconds = timed.seconds()
+        longest = max(seconds, key=lambda test: seconds[test])
+        files = {test.partition("::")[0] for test in seconds}
+        total = round(sum(seconds.values()), 3)
+        found.append(Summary(timed.place, len(files), len(seconds), total, longest, seconds[longest]))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PlaceFacts:
+    """What JUnit files do not say of the place that they are from; empty where nobody said it."""
+
+    target: str = ""
+    torch: str = ""
+    config: str = "default"
+    platform: Platform = "linux"
+
+    def place(self, path: Path) -> TimingPlace:
+        """The place of a report; raises `UsageError` where it is not told."""
+        if not self.target or not self.torch:
+            raise UsageError(
+                f"{path} does not say on which GPU and with which torch its tests ran",
+                where=path,
+                next_step="say it: --target gfx942 --torch 2.9 (cpu for none), or give results.json",
+            )
+        return TimingPlace(target_name(self.target), minor_of(self.torch), self.platform, self.config)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Durations with those of more runs; `unread` says of each file below a directory why it is not in."""
+
+    durations: Durations
+    runs: int
+    unread: tuple[str, ...]
+
+
+def take(held: Durations, paths: Sequence[Path], told: PlaceFacts, *, kept: int) -> Taken:
+    """Add the runs that lie at or below the paths, in order; durations files are joined.
+
+    JUnit files beside or below a results.json are those of its run. Raises `UsageError` for a path that is
+    not there, `InvalidInput` for a file that is named and cannot be read, and where there is no run at all.
+    """
+    runs, unread = 0, []
+    for path in paths:
+        if not path.exists():
+            raise UsageError(
+                f"{path} does not exist", where=path, next_step="name reports, or a directory of them"
+            )
+        for file in _reports(path):
+            try:
+                held = _with(held, file, told, kept)
+                runs += 1
+            except InvalidInput as error:
+                if file == path:
+                    raise
+                unread.append(error.what)
+    if not runs:
+        raise InvalidInput(
+            f"no run could be read from {', '.join(map(str, paths))}"
+            + "".join(f"\n  {line}" for line in unread),
+            next_step="name the directory that `--reports-dir` named, with its results.json",
+        )
+    return Taken(held, runs, tuple(unread))
+
+
+def _reports(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    files = list(walk_files(path))
+    records = [file for file in files if file.name == RECORD_NAME]
+    holders = {record.parent for record in records}
+    reports = [
+        file for file in files if file.suffix == ".xml" and holders.isdisjoint({file.parent, *file.parents})
+    ]
+    return sorted([*records, *reports])
+
+
+def _with(held: Durations, file: Path, told: PlaceFacts, kept: int) -> Durations:
+    if file.suffix == ".xml":
+        return merge(held, told.place(file), read_junit(file), kept=kept)
+    if _is_durations(file):
+        return joined((held, load_durations([file])), kept=kept)
+    record = read_record(file)
+    ran = record.ran
+    place = place_of(ran) if ran.torch else told.place(file)
+    results = _single(record.results)
+    return merge(held, place, results, kept=kept, collect_s=record.collect_s, start_s=record.start_s)
+
+
+def _is_durations(file: Path) -> bool:
+    """Whether the file is no record; what is neither is refused as a record."""
+    try:
+        fields = msgspec.json.decode(file.read_bytes(), type=dict[str, msgspec.Raw])
+    except (OSError, msgspec.DecodeError):
+        return False
+    return "ran" not in fields
+
+
+def _single(results: Sequence[CaseResult]) -> tuple[CaseResult, ...]:
+    return tuple({result.id: result for result in results}.values())

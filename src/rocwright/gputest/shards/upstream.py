@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import UsageError
+from rocwright.gputest.full import build_environment
 from rocwright.gputest.shards.durations import Durations, Timed
 from rocwright.gputest.shards.pack import class_of
-from rocwright.gputest.upstream.calls import build_environment
 from rocwright.model.suites import SuiteTable
 from rocwright.system.files import write_text
 

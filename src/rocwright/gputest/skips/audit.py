@@ -1,16 +1,32 @@
-"""What entries are still good for: their tests are run again, and what was seen says what to do with them."""
+"""What entries are still good for: their tests are run again, and what was seen says what to do with them.
+
+They run as if there were no entries: each isolated, those that hang with a short time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from rocwright.errors import Interrupted
+from rocwright.gputest.environment import ChildEnvironment
 from rocwright.gputest.inside.rocwright_patterns import parts
-from rocwright.gputest.skips.collected import Collected
+from rocwright.gputest.isolate.plan import Isolation
+from rocwright.gputest.isolate.run import run_isolated
+from rocwright.gputest.report.cases import worst
+from rocwright.gputest.setting import Setting
+from rocwright.gputest.skips.collected import Collected, collect, files_named
+from rocwright.gputest.skips.entries import families_table
+from rocwright.gputest.skips.hold import FamilyMembers, entries_that_hold
 from rocwright.gputest.skips.lint import tests_of
 from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult
 
 # `remove`: every test passes, or there is none. `narrow`: some pass. `soften`: they fail, and nothing else
@@ -46,6 +62,110 @@ class Audit(msgspec.Struct, frozen=True):
     def removable(self) -> tuple[str, ...]:
         """Ids of the entries that may go."""
         return tuple(one.entry for one in self.entries if one.advice == "remove")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where tests are rerun: the setting, one of its targets (empty: the CPU), its processes' environment.
+
+    `test_s` and `hang_s` are the seconds for a test, and for one that an entry says hangs; `times` is how
+    often each runs.
+    """
+
+    setting: Setting
+    target: str
+    table: SuiteTable
+    environment: ChildEnvironment
+    work_dir: Path
+    test_s: float
+    hang_s: float
+    times: int = 1
+    families: FamilyMembers = field(default_factory=families_table)
+
+    def collected(self, entries: Sequence[SkipEntry]) -> Collected:
+        """The tests of the files that entries name, as this torch and GPU make them."""
+        return collect(
+            self.setting.python,
+            self.setting.checkout.tests,
+            files_named(entries, self.setting.checkout.tests),
+            limit_s=self.table.limits.collect_s,
+            env={**self.environment.set, **self.setting.workers(self.target, 1)[0]},
+            drop_env=self.setting.removed(self.environment, os.environ),
+        )
+
+    def rerun(
+        self,
+        tests: Sequence[str],
+        hanging: Sequence[str],
+        tell: Callable[[CaseResult], None] | None = None,
+    ) -> dict[str, CaseResult]:
+        """What each test shows, the worst of all times. Raises `Interrupted`."""
+        found: dict[str, CaseResult] = {}
+        for number in range(self.times):
+            for name, chosen, seconds in (("tests", tests, self.test_s), ("hanging", hanging, self.hang_s)):
+                if not chosen:
+                    continue
+                plan = self._plan(chosen, seconds, self.work_dir / f"{name}-{number + 1}")
+                done = run_isolated(plan, tell=tell)
+                for result in done.results:
+                    held = found.get(result.id)
+                    found[result.id] = result if held is None else worst((held, result))
+                if done.interrupted:
+                    raise Interrupted("stopped while tests were run again", next_step="run again")
+        return found
+
+    def _plan(self, tests: Sequence[str], seconds: float, log_dir: Path) -> Isolation:
+        return Isolation(
+            python=self.setting.python,
+            root=self.setting.checkout.tests,
+            files=tuple(dict.fromkeys(parts(test)[0] for test in tests)),
+            pytest_args=("-p", "no:cacheprovider"),
+            env=self.environment.set,
+            drop_env=self.setting.removed(self.environment, os.environ),
+            workers=self.setting.workers(self.target, 1),
+            only=tuple(tests),
+            test_s=seconds,
+            collect_s=self.table.limits.collect_s,
+            end_s=self.table.limits.end_s,
+            log_dir=log_dir,
+        )
+
+
+def audit(bench: Bench, entries: Sequence[SkipEntry], today: date, *, tell: Callable[[str], None]) -> Audit:
+    """Run the tests of the entries that hold at the bench, and judge the entries."""
+    here = bench.setting.here(bench.target)
+    chosen = entries_that_hold(entries, here, bench.families, today)
+    collected, tests = tests_there(bench, chosen)
+    results = results_of(bench, chosen, tests, tell)
+    return Audit(
+        target=here.target,
+        torch=here.torch,
+        python=here.python,
+        platform=here.platform,
+        entries=judge_entries(chosen, tests, results, collected, gpu=bool(bench.target)),
+    )
+
+
+def tests_there(bench: Bench, entries: Sequence[SkipEntry]) -> tuple[Collected, dict[str, tuple[str, ...]]]:
+    """The tests that there are at the bench, and by entry those to run again."""
+    collected = bench.collected([entry for entry in entries if entry.kind != "flaky"])
+    return collected, to_rerun(entries, collected)
+
+
+def results_of(
+    bench: Bench,
+    entries: Sequence[SkipEntry],
+    tests: Mapping[str, tuple[str, ...]],
+    tell: Callable[[str], None],
+) -> dict[str, CaseResult]:
+    """What the tests of the entries show when they are run again; those that hang have their own time."""
+    slow = {entry.id for entry in entries if entry.kind == "hang"}
+    hanging = dict.fromkeys(test for name in tests if name in slow for test in tests[name])
+    others = dict.fromkeys(test for name in tests for test in tests[name] if test not in hanging)
+    tell(f"tests to run: {len(hanging) + len(others)}, of entries: {len(tests)}")
+    return bench.rerun(
+        tuple(others), tuple(hanging), tell=lambda result: tell(f"{result.verdict:8}{result.id}")
+    )
 
 
 def to_rerun(entries: Sequence[SkipEntry], collected: Collected) -> dict[str, tuple[str, ...]]:

@@ -1,22 +1,35 @@
-"""The reference's skip lists as entries: a name in a module becomes exact tests, or a wide pattern."""
+"""Entries from elsewhere: imported from the reference's lists, or carried over from another version of torch.
+
+A name in a module of the lists becomes exact tests, or a wide pattern. Carried over is only what still fails.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Literal
 
 import msgspec
 
+from rocwright.errors import UsageError
 from rocwright.gputest.inside.rocwright_patterns import parts
+from rocwright.gputest.skips.audit import Audited, Bench, judge_entries, results_of, tests_there
 from rocwright.gputest.skips.collected import Collected
-from rocwright.gputest.skips.hold import FamilyMembers, targets_of
+from rocwright.gputest.skips.hold import (
+    PLATFORMS,
+    FamilyMembers,
+    Place,
+    state_of,
+    targets_of,
+    version_fits,
+    where_fits,
+)
 from rocwright.gputest.skips.reference import Listed, Read
 from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
 
 _COMMON = "common"
-_PLATFORMS = ("linux", "windows")
 _ISSUE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+")
 _LONGEST_REASON = 300
 
@@ -118,7 +131,7 @@ def _where(listed: Listed, families: FamilyMembers) -> SkipWhere | None:
     for section in listed.sections:
         if section == _COMMON:
             continue
-        if section in _PLATFORMS:
+        if section in PLATFORMS:
             platforms.append(section)
         elif targets_of((section,), families):
             targets.append(section)
@@ -205,3 +218,118 @@ def _reason(listed: Listed) -> str:
 def _issue(listed: Listed) -> str:
     match = _ISSUE.search(listed.comment)
     return match[0] if match else ""
+
+
+# -- carrying entries over to another version of torch
+
+
+# `copy`: a new entry for the new version. `holds`: it holds there already, rightly. `drop`: its tests pass,
+# or are gone. `ask`: nothing could be seen, somebody has to decide.
+Fate = Literal["copy", "holds", "drop", "ask"]
+
+
+class Ported(msgspec.Struct, frozen=True):
+    """One entry of the old version: what becomes of it and why; `new` is the entry to add."""
+
+    entry: str
+    fate: Fate
+    why: str
+    new: SkipEntry | None = None
+
+
+def port(
+    bench: Bench,
+    entries: Sequence[SkipEntry],
+    old: str,
+    new: str,
+    today: date,
+    *,
+    tell: Callable[[str], None],
+) -> tuple[Ported, ...]:
+    """Run the tests of the entries for `old` with `new`, and say what becomes of each.
+
+    Raises `UsageError` for a torch that is not `new`.
+    """
+    chosen = _of_old(bench, entries, old, new, today)
+    collected, tests = tests_there(bench, chosen)
+    results = results_of(bench, chosen, tests, tell)
+    judged = judge_entries(chosen, tests, results, collected, gpu=bool(bench.target))
+    return carried_over(chosen, judged, new, bench.families, today)
+
+
+def port_plan(
+    bench: Bench, entries: Sequence[SkipEntry], old: str, new: str, today: date
+) -> dict[str, tuple[str, ...]]:
+    """By entry the tests that `port` would run. Raises `UsageError` for a torch that is not `new`."""
+    return tests_there(bench, _of_old(bench, entries, old, new, today))[1]
+
+
+def _of_old(
+    bench: Bench, entries: Sequence[SkipEntry], old: str, new: str, today: date
+) -> tuple[SkipEntry, ...]:
+    here = bench.setting.here(bench.target)
+    for text in (old, new):
+        if not text.replace(".", "").isdigit():
+            raise UsageError(f"{text} is no release of torch", next_step="write it like 2.10")
+    if not version_fits(new, here.torch):
+        raise UsageError(
+            f"torch is {here.torch} here, so nothing can be said for {new}",
+            next_step="give the environment of that version: --python",
+        )
+    place = Place((here.target,) if here.target else (), here.platform)
+    return entries_of_version(entries, old, place, bench.families, today)
+
+
+def entries_of_version(
+    entries: Sequence[SkipEntry], torch: str, place: Place, families: FamilyMembers, today: date
+) -> tuple[SkipEntry, ...]:
+    """Those that hold for a version, on the place's target and platform where these are given."""
+    there = Place(place.targets, place.platform, torch, place.python, place.rocm)
+    return tuple(entry for entry in entries if state_of(entry, there, families, today) == "holds")
+
+
+def carried_over(
+    entries: Sequence[SkipEntry],
+    audited: Sequence[Audited],
+    torch: str,
+    families: FamilyMembers,
+    today: date,
+) -> tuple[Ported, ...]:
+    """What becomes of each entry for `torch` (`2.10`), after its tests ran there; pure.
+
+    A copied entry names exactly the tests that still fail, was added today, and expires as the old one does.
+    """
+    judged = {one.entry: one for one in audited}
+    place = Place(torch=torch)
+    taken = {entry.id for entry in entries}
+    found = []
+    for entry in entries:
+        one = judged.get(entry.id)
+        holds = where_fits(entry.where, place, families)
+        if one is None or one.advice == "unknown":
+            why = one.why if one is not None else "is flaky; whether it still is takes many runs"
+            found.append(Ported(entry.id, "ask", why))
+        elif one.advice == "remove":
+            end = f"; it still holds there: bound its torch below {torch}" if holds else ""
+            found.append(Ported(entry.id, "drop", one.why + end))
+        elif holds:
+            found.append(Ported(entry.id, "holds", one.why))
+        else:
+            found.append(Ported(entry.id, "copy", one.why, _copy(entry, one, torch, today, taken)))
+    return tuple(found)
+
+
+def _copy(entry: SkipEntry, one: Audited, torch: str, today: date, taken: set[str]) -> SkipEntry:
+    name = f"{entry.id}-torch{torch}"
+    number = 2
+    while name in taken:
+        name, number = f"{entry.id}-torch{torch}-{number}", number + 1
+    taken.add(name)
+    return msgspec.structs.replace(
+        entry,
+        id=name,
+        tests=(*one.failed, *one.harmful),
+        matches=None,
+        added=today,
+        where=msgspec.structs.replace(entry.where, torch=torch),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,13 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.data import load_table
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
+from rocwright.gputest.environment import ONLY_FOR, ChildEnvironment, child_environment, inside_directory
 from rocwright.gputest.inside.rocwright_patterns import is_exact, matches, parts
-from rocwright.gputest.skips.given import inside_directory
+from rocwright.model.platforms import this_platform
 from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import RunRecord
 from rocwright.system import process
 
@@ -179,3 +183,52 @@ def _collect_once(
             limit_s=limit_s + 30,
         )
         return msgspec.json.decode(answer.read_bytes(), type=_Answer)
+
+
+@dataclass(frozen=True)
+class TestTree:
+    """A PyTorch tree to collect tests in: interpreter, directory of the tests, environment."""
+
+    python: Path
+    root: Path
+    table: SuiteTable
+    environment: ChildEnvironment
+
+    @classmethod
+    def opened(
+        cls, pytorch_dir: Path, python: Path | None = None, *, rocm: bool = True, scratch: Path | None = None
+    ) -> TestTree:
+        """A checkout, or any directory with tests. Raises `UsageError` for one that is not there.
+
+        Tests for all devices that torch sees are collected, the CPU among them. `scratch` is where MIOpen
+        keeps what it compiles; `rocm` whether torch is built for it.
+        """
+        root = pytorch_dir / "test" if (pytorch_dir / "test").is_dir() else pytorch_dir
+        if not root.is_dir():
+            raise UsageError(
+                f"{pytorch_dir} is no directory", next_step="name a PyTorch checkout: --pytorch-dir DIR"
+            )
+        table = load_table("tests", SuiteTable)
+        given = child_environment(
+            table,
+            tests_dir=root.resolve(),
+            miopen_cache=(scratch or Path(tempfile.gettempdir())).resolve() / "rocwright-miopen",
+            platform=this_platform(),
+            inherited=os.environ,
+            rocm=rocm,
+        )
+        # Would leave out the tests of all other devices, and entries may name them.
+        variables = {name: value for name, value in given.set.items() if name != ONLY_FOR}
+        environment = ChildEnvironment(variables, (*given.removed, ONLY_FOR))
+        return cls(python or Path(sys.executable), root.resolve(), table, environment)
+
+    def collected(self, entries: Sequence[SkipEntry]) -> Collected:
+        """The tests of the files that entries name."""
+        return collect(
+            self.python,
+            self.root,
+            files_named(entries, self.root),
+            limit_s=self.table.limits.collect_s,
+            env=self.environment.set,
+            drop_env=self.environment.removed,
+        )

@@ -1,18 +1,31 @@
-"""Where and when entries hold: pure questions of an entry, a place and a day."""
+"""Where and when entries hold: pure questions of an entry, a place and a day.
+
+A place is that of a machine, or what options ask for. Nightlies and candidates belong to the release that
+follows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 from typing import Literal
 
-from rocwright.gputest.skips.versions import version_fits
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.version import Version
+
+from rocwright.errors import UsageError
+from rocwright.model.gpu import InvalidTarget
 from rocwright.model.skips import Here, SkipEntry, SkipWhere
+from rocwright.model.version import parse_version
 
 FamilyMembers = Mapping[str, tuple[str, ...]]
 State = Literal["holds", "elsewhere", "expired"]
+_BARE = re.compile(r"[0-9]+(\.[0-9]+)*")
+PLATFORMS = ("linux", "windows")
+_ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -121,8 +134,116 @@ def _lines_overlap(one: str, other: str) -> bool:
     return not specifier or chosen is None or version_fits(specifier, chosen)
 
 
+def parse_specifier(text: str) -> SpecifierSet:
+    """A version specifier; a bare `2.10` means that release line, `==2.10.*`.
+
+    Raises `packaging.specifiers.InvalidSpecifier`.
+    """
+    bare = text.strip()
+    return SpecifierSet(f"=={bare}.*" if _BARE.fullmatch(bare) else bare)
+
+
+def is_specifier(text: str) -> bool:
+    """Whether `parse_specifier` reads the text."""
+    try:
+        parse_specifier(text)
+    except InvalidSpecifier:
+        return False
+    return True
+
+
+def version_fits(specifier: str, version: str) -> bool:
+    """Whether a version as a wheel gives it (`2.10.0a0+rocm7.10.0a20251124`) is meant by a specifier.
+
+    A nightly of 2.10 is built from what becomes 2.10, so it is judged as 2.10.0: `>=2.10` and `==2.10.*` mean
+    it, `<2.10` does not. Only a clause that names a pre-release or a local version itself
+    (`>=2.10.0a20251101`) is compared with the whole version. Raises `InvalidVersion`.
+    """
+    whole = parse_version(version)
+    release = Version(
+        ".".join(map(str, whole.release)) + (f".post{whole.post}" if whole.post is not None else "")
+    )
+    return all(
+        clause.contains(whole if _is_exact_about(clause) else release, prereleases=True)
+        for clause in parse_specifier(specifier)
+    )
+
+
+def _is_exact_about(clause: Specifier) -> bool:
+    if clause.operator == "===":
+        return True
+    named = Version(clause.version.removesuffix(".*"))
+    return named.is_prerelease or named.local is not None
+
+
 def release_line(specifier: str) -> str | None:
     """`2.10` for `==2.10.*` and `2.10`; None for any other specifier."""
     text = specifier.strip().removeprefix("==").strip().removesuffix(".*")
     plain = text.replace(".", "").isdigit()
     return text if plain and (specifier.strip().endswith(".*") or text == specifier.strip()) else None
+
+
+def asked_place(
+    families: FamilyMembers,
+    *,
+    targets: Sequence[str] = (),
+    platform: str | None = None,
+    torch: str | None = None,
+    python: str | None = None,
+    rocm: str | None = None,
+) -> Place:
+    """The place of a question; what is None, empty or `all` stays open.
+
+    `targets` are families and targets, several in one text with commas. Raises `InvalidTarget`, `UsageError`
+    for an unknown platform, `InvalidVersion`.
+    """
+    if platform and platform.lower() not in PLATFORMS:
+        raise UsageError(f"--platform {platform} is none that is known", next_step="write linux or windows")
+    versions = {"torch": torch, "python": python, "rocm": rocm}
+    open_ended = {name: None if not text or text == _ALL else text for name, text in versions.items()}
+    for text in filter(None, open_ended.values()):
+        parse_version(text)
+    return Place(
+        targets=_targets(targets, families), platform=platform.lower() if platform else None, **open_ended
+    )
+
+
+def _targets(texts: Sequence[str], families: FamilyMembers) -> tuple[str, ...] | None:
+    names = [word for text in texts for word in re.split(r"[\s,;]+", text) if word]
+    found: set[str] = set()
+    for name in names:
+        if name == _ALL:
+            return None
+        meant = targets_of((name.partition(":")[0],), families)
+        if not meant:
+            raise InvalidTarget(
+                f"{name!r} is no known family or target", next_step=near_names(name, families)
+            )
+        found |= meant
+    return tuple(sorted(found)) if found else None
+
+
+def closed(place: Place, targets: Sequence[str], torch: str | None, platform: str) -> Place:
+    """The place with what was not asked for taken for none: no GPU, no version; `platform` is this one's.
+
+    `targets` and `torch` are what was given: `all` stays open.
+    """
+    return Place(
+        targets=place.targets if targets else (),
+        platform=place.platform or platform,
+        torch=place.torch if torch else "",
+        python=place.python or "",
+        rocm=place.rocm or "",
+    )
+
+
+def unknown_of(
+    entries: Sequence[SkipEntry], here: Place, asked: Place, families: FamilyMembers
+) -> dict[str, str]:
+    """Entries that may hold at the place that was asked for, but not as it was closed; with the reason."""
+    return {
+        entry.id: "holds for some targets, platforms or versions only, and not all of these are given"
+        for entry in entries
+        if where_fits(entry.where, replace(asked, platform=here.platform), families)
+        and not where_fits(entry.where, here, families)
+    }

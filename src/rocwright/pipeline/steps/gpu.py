@@ -12,14 +12,11 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest import smoke
-from rocwright.gputest.devices.probe import probe
-from rocwright.gputest.devices.select import select
-from rocwright.gputest.fresh import fresh_cache
-from rocwright.gputest.run import run_recorded
+from rocwright.gputest.devices import probe, select
+from rocwright.gputest.environment import fresh_cache
+from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
-from rocwright.gputest.smoke import Verdicts
-from rocwright.gputest.smoke_suite import SmokeSetting, plan_smoke, smoke_tests
-from rocwright.gputest.tell import Teller
+from rocwright.gputest.smoke import SmokeSetting, Verdicts, plan_smoke, smoke_tests
 from rocwright.model.gpu import base_targets
 from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable

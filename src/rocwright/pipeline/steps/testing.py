@@ -13,8 +13,7 @@ from packaging.utils import parse_wheel_filename
 from rocwright.compat.detector import detect
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest import smoke
-from rocwright.gputest.smoke import TestedEnvironment, Verdicts
-from rocwright.gputest.smoke_suite import smoke_tests
+from rocwright.gputest.smoke import TestedEnvironment, Verdicts, smoke_tests
 from rocwright.model.gpu import base_targets
 from rocwright.model.manifest import SetManifest
 from rocwright.model.statement import Statement

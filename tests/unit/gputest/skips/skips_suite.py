@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from datetime import date
 from pathlib import Path
 
-from rocwright.gputest.skips.given import PLUGIN, VARIABLE, inside_directory, write_entries
+from rocwright.gputest.environment import SKIPS_FILE, SKIPS_PLUGIN, inside_directory, write_entries
 from rocwright.model.skips import SkipEntry, SkipKind
 
 SUITE = """import unittest
@@ -88,12 +88,12 @@ def run_suite(
     write_entries(ENTRIES, folder / "entries.json", tests)
     where = folder / started_in
     done = subprocess.run(
-        [python, "-m", "pytest", "-p", PLUGIN, f"--junit-xml={folder / 'junit.xml'}", str(tests)],
+        [python, "-m", "pytest", "-p", SKIPS_PLUGIN, f"--junit-xml={folder / 'junit.xml'}", str(tests)],
         cwd=where,
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(inside_directory()),
-            VARIABLE: str(folder / "entries.json"),
+            SKIPS_FILE: str(folder / "entries.json"),
             **(env or {}),
         },
         capture_output=True,

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidData
-from rocwright.gputest.skips.act import carried_over
 from rocwright.gputest.skips.audit import Advice, judge_entries, to_rerun
+from rocwright.gputest.skips.bring import carried_over
 from rocwright.gputest.skips.collected import Collected
-from rocwright.gputest.skips.entries import families_table, read_file
-from rocwright.gputest.skips.toml_text import remove_entries, rendered, without
+from rocwright.gputest.skips.entries import families_table, read_file, remove_entries, rendered, without
 from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
 from rocwright.model.testing import CaseResult, Verdict
 

@@ -14,15 +14,15 @@ from rocwright.gputest.inside.rocwright_patterns import Matcher, matches, parts,
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.hold import (
     Place,
+    asked_place,
     entries_that_hold,
     overlap,
     place_of,
     state_of,
     targets_of,
+    version_fits,
     where_fits,
 )
-from rocwright.gputest.skips.place import asked_place
-from rocwright.gputest.skips.versions import version_fits
 from rocwright.model.gpu import InvalidTarget
 from rocwright.model.skips import Here, SkipEntry, SkipWhere
 

@@ -318,7 +318,7 @@ LABELS = [
     "ci:skp",
     "ci:pytorch",
 ]
-PATHS = [*DOCS, *PYTORCH_ONLY, *ROCM, "README.md", "pyproject.toml", "src/rocwright/gputest/run.py", "odd"]
+PATHS = [*DOCS, *PYTORCH_ONLY, *ROCM, "README.md", "pyproject.toml", "src/rocwright/gputest/record.py", "odd"]
 EVENTS = st.builds(
     Event,
     trigger=st.sampled_from(TRIGGERS),
@@ -332,7 +332,7 @@ EVENTS = st.builds(
 def test_no_step_of_rocm_where_only_pytorch_changed_and_a_run_is_there(event: Event, there: bool) -> None:
     chosen = decide(event, there=there)
     asked = event.trigger in ("schedule", "workflow_dispatch")
-    harmless = {*DOCS, "README.md", *PYTORCH_ONLY, "src/rocwright/gputest/run.py"}
+    harmless = {*DOCS, "README.md", *PYTORCH_ONLY, "src/rocwright/gputest/record.py"}
     only = not asked and event.changed is not None and set(event.changed) <= harmless
     if chosen.run:
         assert (chosen.choice.rocm.kind == "packages") == (only and there)

@@ -1,1 +1,0 @@
-"""PyTorch's own test/run_test.py: configurations, checkout, commands."""
