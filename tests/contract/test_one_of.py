@@ -64,11 +64,16 @@ ONE_OF = {
     "the mark of a kpack archive, in any spelling": (containing(b"KPAK"), ["device_code/kpack.py"]),
     "a finding made of a row of a catalogue": (
         called("broken"),
-        ["check/run.py", "check/sanity.py", "device_code/verify/report.py"],
+        ["check/run.py", "check/sanity.py", "device_code/verify/report.py", "gputest/skips/lint.py"],
     ),
     "a catalogue of rules": (
         called("Clause"),
-        ["check/rules/__init__.py", "check/sanity.py", "device_code/verify/report.py"],
+        [
+            "check/rules/__init__.py",
+            "check/sanity.py",
+            "device_code/verify/report.py",
+            "gputest/skips/lint.py",
+        ],
     ),
     "the end of a process and of those below it": (called("killpg"), ["system/group.py"]),
     # Jobs keep the order that graphlib gives them: it stands in plans that are recorded.

@@ -11,7 +11,7 @@ from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_li
 from rocwright.errors import ContractBroken
 from rocwright.gputest.skips.collected import TestTree
 from rocwright.gputest.skips.hold import where_fits
-from rocwright.gputest.skips.lint import lint
+from rocwright.gputest.skips.lint import lint, pattern_of
 from rocwright.system import console
 from rocwright.system.days import today
 
@@ -52,17 +52,16 @@ def gputest_skips_lint(
         tests = TestTree.opened(pytorch_dir, python).collected(judged)
     found = lint(chosen, families, today(), place=asked, collected=tests)
     if json:
-        console.out_json(found)
+        console.out_json(found.as_json())
     elif found.findings:
-        rows = [(one.entry, one.severity, one.rule, one.test, one.what) for one in found.findings]
+        rows = [(one.file, one.severity, one.rule, pattern_of(one), one.cause) for one in found.findings]
         console.table("", ("entry", "severity", "rule", "pattern", "what"), rows)
     against = f"against {len(tests.ids)} tests" if tests else "without a list of tests"
     console.say(
-        f"entries judged {against}: {len(judged)}; "
-        f"errors: {len(found.errors)}, warnings: {len(found.findings) - len(found.errors)}"
+        f"entries judged {against}: {len(judged)}; errors: {found.errors}, warnings: {found.warnings}"
     )
     if found.errors:
         raise ContractBroken(
-            f"findings against skip entries: {len(found.errors)}",
+            f"findings against skip entries: {found.errors}",
             next_step="mend the entries that are named, or take them out",
         )

@@ -5,57 +5,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from difflib import get_close_matches
-from typing import Literal
 
 import msgspec
 
 from rocwright.gputest.inside.rocwright_patterns import Matcher, is_exact, matches, parts
 from rocwright.gputest.skips.collected import Collected
 from rocwright.gputest.skips.hold import FamilyMembers, Place, is_expired, overlap, where_fits
-from rocwright.model.findings import Severity
+from rocwright.model.findings import Clause, Finding, HasFindings
 from rocwright.model.skips import SkipEntry
 
-Rule = Literal[
-    "expired",
-    "nothing",
-    "no-file",
-    "not-collected",
-    "more-than-declared",
-    "undeclared",
-    "several-files",
-    "twice",
-    "no-issue",
-    "added-later",
-]
-_WARNINGS: frozenset[Rule] = frozenset(("no-issue", "undeclared"))
+# A finding names the entry as its file, and the pattern that it is about as its member.
+_CLAUSES = (
+    Clause("expired", "The last day of an entry is to come.", next_step="take it out, or decide anew"),
+    Clause("added-later", "An entry was not added on a day to come.", next_step="mend the day"),
+    Clause(
+        "no-issue", "An entry that is not flaky names an issue.", severity="warning", next_step="name one"
+    ),
+    Clause(
+        "undeclared",
+        "A pattern with a star says how many tests it may match.",
+        severity="warning",
+        next_step="write matches = …",
+    ),
+    Clause(
+        "several-files", "A pattern matches tests of one file.", next_step="write one for each file meant"
+    ),
+    Clause("more-than-declared", "An entry matches no more tests than it says.", next_step="narrow it"),
+    Clause("not-collected", "The tests of a file can be collected.", next_step="see why they cannot"),
+    Clause("no-file", "A file that is named has tests here.", next_step="mend the name, or take it out"),
+    Clause("nothing", "A pattern matches a test.", next_step="mend the pattern, or take it out"),
+    Clause("twice", "No two entries are for one test in one place.", next_step="take one of them out"),
+)
+CATALOGUE = {clause.id: clause for clause in _CLAUSES}
 
 
-class LintFinding(msgspec.Struct, frozen=True):
-    """One thing that is wrong with an entry; `test` is the pattern that it is about, if it is about one."""
-
-    entry: str
-    rule: Rule
-    severity: Severity
-    test: str
-    what: str
-
-
-class Linted(msgspec.Struct, frozen=True):
+class Linted(msgspec.Struct, HasFindings, frozen=True):
     """Findings in the order of the entries; `matched` are the tests of each entry that was judged.
 
     `elsewhere` are entries that do not hold at the place that was asked for, `tests` is how many tests there
     were to match (none without a list).
     """
 
-    findings: tuple[LintFinding, ...]
+    findings: tuple[Finding, ...]
     matched: dict[str, tuple[str, ...]]
     elsewhere: tuple[str, ...]
     tests: int
 
-    @property
-    def errors(self) -> tuple[LintFinding, ...]:
-        """Those that fail a check."""
-        return tuple(one for one in self.findings if one.severity == "error")
+    def as_json(self) -> dict[str, object]:
+        """As it is printed and read elsewhere: what a finding calls file and cause is an entry and what it does."""
+        rows = [
+            {
+                "entry": one.file,
+                "rule": one.rule,
+                "severity": one.severity,
+                "test": pattern_of(one),
+                "what": one.cause,
+            }
+            for one in self.findings
+        ]
+        return {**msgspec.structs.asdict(self), "findings": rows}
+
+
+def pattern_of(finding: Finding) -> str:
+    """The pattern that a finding is about; empty where it is about the whole entry."""
+    return "".join(finding.members)
 
 
 def lint(
@@ -69,7 +82,7 @@ def lint(
     """Judge the entries that hold at a place; without a list of tests only what can be said without one."""
     judged = [entry for entry in entries if where_fits(entry.where, place, families)]
     hits = tests_of(judged, collected) if collected is not None else {}
-    found: list[LintFinding] = []
+    found: list[Finding] = []
     for entry in judged:
         found += _alone(entry, today)
         if collected is not None:
@@ -77,7 +90,7 @@ def lint(
     found += _twice(judged, hits, families, today)
     order = {entry.id: number for number, entry in enumerate(entries)}
     return Linted(
-        findings=tuple(sorted(found, key=lambda one: order[one.entry])),
+        findings=tuple(sorted(found, key=lambda one: order[one.file])),
         matched={
             name: tuple(dict.fromkeys(test for tests in by.values() for test in tests))
             for name, by in hits.items()
@@ -99,11 +112,12 @@ def tests_of(entries: Sequence[SkipEntry], collected: Collected) -> dict[str, di
     return found
 
 
-def _finding(entry: SkipEntry, rule: Rule, what: str, test: str = "") -> LintFinding:
-    return LintFinding(entry.id, rule, "warning" if rule in _WARNINGS else "error", test, what)
+def _finding(entry: SkipEntry, rule: str, what: str, test: str = "") -> Finding:
+    found = CATALOGUE[rule].broken(entry.id, what)
+    return msgspec.structs.replace(found, members=(test,)) if test else found
 
 
-def _alone(entry: SkipEntry, today: date) -> list[LintFinding]:
+def _alone(entry: SkipEntry, today: date) -> list[Finding]:
     """What an entry says of itself."""
     found = []
     if is_expired(entry, today):
@@ -119,7 +133,7 @@ def _alone(entry: SkipEntry, today: date) -> list[LintFinding]:
     return found
 
 
-def _against(entry: SkipEntry, hits: dict[str, list[str]], collected: Collected) -> list[LintFinding]:
+def _against(entry: SkipEntry, hits: dict[str, list[str]], collected: Collected) -> list[Finding]:
     """What the list of tests says of it."""
     found = []
     for test, tests in hits.items():
@@ -139,7 +153,7 @@ def _against(entry: SkipEntry, hits: dict[str, list[str]], collected: Collected)
     return found
 
 
-def _unmatched(entry: SkipEntry, test: str, collected: Collected) -> LintFinding:
+def _unmatched(entry: SkipEntry, test: str, collected: Collected) -> Finding:
     file = parts(test)[0]
     if file in collected.broken:
         what = f"cannot be judged: {file} could not be collected: {collected.broken[file]}"
@@ -170,7 +184,7 @@ def _twice(
     hits: dict[str, dict[str, list[str]]],
     families: FamilyMembers,
     today: date,
-) -> list[LintFinding]:
+) -> list[Finding]:
     """Two entries for one test in one place: one of them is forgotten when the other is taken out."""
     first: dict[str, list[SkipEntry]] = {}
     found: dict[tuple[str, str], list[str]] = {}
