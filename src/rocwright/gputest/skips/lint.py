@@ -36,7 +36,7 @@ _CLAUSES = (
     Clause("nothing", "A pattern matches a test.", next_step="mend the pattern, or take it out"),
     Clause("twice", "No two entries are for one test in one place.", next_step="take one of them out"),
 )
-CATALOGUE = {clause.id: clause for clause in _CLAUSES}
+RULES = {clause.id: clause for clause in _CLAUSES}
 
 
 class Linted(msgspec.Struct, HasFindings, frozen=True):
@@ -52,7 +52,7 @@ class Linted(msgspec.Struct, HasFindings, frozen=True):
     tests: int
 
     def as_json(self) -> dict[str, object]:
-        """As it is printed and read elsewhere: what a finding calls file and cause is an entry and what it does."""
+        """As it is printed: the file of a finding is an entry, its cause is what that does."""
         rows = [
             {
                 "entry": one.file,
@@ -113,7 +113,7 @@ def tests_of(entries: Sequence[SkipEntry], collected: Collected) -> dict[str, di
 
 
 def _finding(entry: SkipEntry, rule: str, what: str, test: str = "") -> Finding:
-    found = CATALOGUE[rule].broken(entry.id, what)
+    found = RULES[rule].broken(entry.id, what)
     return msgspec.structs.replace(found, members=(test,)) if test else found
 
 
