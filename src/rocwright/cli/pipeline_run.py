@@ -10,7 +10,7 @@ from rocwright.cli.pipeline_machine import MachineOptions, plan_of, share_plan
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.show_cells import end, show_run
 from rocwright.pipeline.cells.run import run_plan
-from rocwright.pipeline.define.only import chosen
+from rocwright.pipeline.define.plan import chosen
 from rocwright.pipeline.tell.judge import problems_of
 from rocwright.system import console
 

@@ -14,9 +14,9 @@ from rocwright.errors import UsageError
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.setup.change import changed_since as since
 from rocwright.pipeline.setup.event import Event, told_event
-from rocwright.pipeline.setup.reuse import latest_told
 from rocwright.pipeline.setup.run import (
     SetUp,
+    latest_told,
     load_triggers,
     output_lines,
     outputs,

@@ -12,7 +12,7 @@ from rocwright.engine.record import digest
 from rocwright.errors import InvalidData
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.portable import local_form, portable
-from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record
+from rocwright.pipeline.records import ENDED, Ended, Machine, NeedEnd, Record
 from rocwright.pipeline.steps.of_cell import input_names
 
 StepsOf = Callable[[Cell, Plan, Machine], list[Step]]

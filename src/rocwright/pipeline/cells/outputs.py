@@ -11,7 +11,7 @@ import msgspec
 from rocwright.engine.left import Left, leave, still_left
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.pipeline.cells.tree import SUFFIX, pack_tree, unpack_tree
-from rocwright.pipeline.records.values import CellOutput, Machine, Record
+from rocwright.pipeline.records import CellOutput, Machine, Record
 from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import file_key, is_key
 from rocwright.store.objects.local import LocalStore

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.pipeline.records.values import WORK, Machine
+from rocwright.pipeline.records import WORK, Machine
 
 CACHE = "${cache}"
 

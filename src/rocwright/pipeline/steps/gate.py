@@ -14,7 +14,7 @@ from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.runners import Runners
 from rocwright.model.statement import WAIVER, Statement
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.records.values import ENDED, Ended, LeftOut
+from rocwright.pipeline.records import ENDED, Ended, LeftOut
 from rocwright.pipeline.steps.gpu import GpuTested
 from rocwright.pipeline.steps.stage import StagedSet
 from rocwright.pipeline.steps.testing import (

@@ -11,7 +11,7 @@ from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.records.values import ENDED, Machine, place_of
+from rocwright.pipeline.records import ENDED, Machine, place_of
 from rocwright.pipeline.steps.artifacts import (
     archives_step,
     artifacts_step,

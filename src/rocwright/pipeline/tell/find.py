@@ -8,9 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.model.plan import Plan
-from rocwright.pipeline.records.plans import read_plan, records
-from rocwright.pipeline.records.values import WORK, Record
-from rocwright.pipeline.records.written import run_prefix
+from rocwright.pipeline.records import WORK, Record, read_plan, run_prefix, run_records
 from rocwright.pipeline.tell.state import RunState, run_state
 from rocwright.store.channel.lease import LEASES, PACE
 from rocwright.store.objects.protocol import ObjectStore
@@ -26,7 +24,7 @@ def find_run(
     """
     plan = read_plan(store, run_id)
     running = _running(store, run_id, now or datetime.now(timezone.utc))
-    found = {id_: in_place(record, work) for id_, record in records(store, run_id).items()}
+    found = {id_: in_place(record, work) for id_, record in run_records(store, run_id).items()}
     return plan, run_state(plan, found, running)
 
 

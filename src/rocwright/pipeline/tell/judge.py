@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rocwright.errors import NotReady, RocwrightError, SuiteFailed
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.results import Ends, Suite, Tests, read
 
 _TESTS = "test-"

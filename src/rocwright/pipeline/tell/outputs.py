@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocwright.model.plan import Cell
-from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.results import Packages, Promoted, Staged, Uploaded, Wheel, gate_of, read
 
 _UPLOADS = {"upload-rocm": "rocm", "upload-pytorch": "pytorch"}

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.records import Record
 
 V = TypeVar("V", bound=msgspec.Struct)
 

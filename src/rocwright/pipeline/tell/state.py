@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.judge import failed_tests
 from rocwright.pipeline.tell.outputs import outputs_of
 from rocwright.pipeline.tell.results import Gate, gate_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Record
+from rocwright.pipeline.records import Record
 from rocwright.pipeline.tell.lines import pip_install, wanted
 from rocwright.pipeline.tell.results import (
     Checks,

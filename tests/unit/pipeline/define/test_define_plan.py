@@ -13,8 +13,7 @@ from rocwright.errors import InvalidData, InvalidInput, RocwrightError, UsageErr
 from rocwright.model.gpu import InvalidTarget
 from rocwright.model.plan import Choice, Plan, Rocm, parse_plan
 from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, sources_of, words
-from rocwright.pipeline.define.only import chosen
-from rocwright.pipeline.define.plan import read_plan_file
+from rocwright.pipeline.define.plan import chosen, read_plan_file
 
 
 def test_ids_are_readable() -> None:

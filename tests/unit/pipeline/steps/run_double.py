@@ -14,7 +14,7 @@ import msgspec
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Machine
+from rocwright.pipeline.records import Machine
 from rocwright.pipeline.steps.checking import Checked
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of

@@ -22,7 +22,7 @@ from rocwright.pipeline.cells.act import act
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record, State
+from rocwright.pipeline.records import ENDED, Ended, Machine, NeedEnd, Record, State
 from rocwright.pipeline.steps.gate import Gated, gate_step, gpu_statements, require_tested_files
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
