@@ -11,7 +11,7 @@ from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.show_cells import end, show_run
 from rocwright.pipeline.cells.run import run_plan
 from rocwright.pipeline.define.plan import chosen
-from rocwright.pipeline.tell.judge import problems_of
+from rocwright.pipeline.tell.results import problems_of
 from rocwright.system import console
 
 _PLACE = PlaceOptions()

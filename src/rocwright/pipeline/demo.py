@@ -26,8 +26,8 @@ from rocwright.pipeline.define.kinds import Kind, kinds
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import Machine, Record, plan_key, write_record
 from rocwright.pipeline.steps.of_cell import steps_of_kind
-from rocwright.pipeline.tell.find import find_run
 from rocwright.pipeline.tell.page import run_page
+from rocwright.pipeline.tell.state import find_run
 from rocwright.sdk.intake.distribution import distributions
 from rocwright.sdk.plan.names import normal
 from rocwright.system.files import write_text

@@ -22,7 +22,7 @@ from rocwright.pipeline.setup.change import Triggers, changed_files
 from rocwright.pipeline.setup.choose import Chosen, Reusable, Tables, choose
 from rocwright.pipeline.setup.event import Event, read_event
 from rocwright.pipeline.setup.publication import publication
-from rocwright.pipeline.tell.setup import setup_summary
+from rocwright.pipeline.tell.summary import setup_summary
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import Run, records_of, runs_in
 from rocwright.system.markdown import cell as text

@@ -11,7 +11,7 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, NeedEnd, Record, run_records
-from rocwright.pipeline.tell.judge import failed_tests
+from rocwright.pipeline.tell.results import failed_tests
 
 
 class RunSummary(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
 from rocwright.pipeline.define.kinds import kinds
-from rocwright.pipeline.tell.lines import pip_install, wanted
-from rocwright.pipeline.tell.outputs import output_names, outputs_of
-from rocwright.pipeline.tell.step import summary_of
+from rocwright.pipeline.tell.reproduce import pip_install, wanted
+from rocwright.pipeline.tell.results import output_names, outputs_of
+from rocwright.pipeline.tell.summary import summary_of
 from rocwright.system.markdown import LIMIT
 
 TORCH = "torch-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"

@@ -10,7 +10,7 @@ from rocwright.pipeline.render.github.graph import JobKind
 from rocwright.pipeline.render.github.names import shown
 from rocwright.pipeline.render.github.steps import place_steps, step_outputs
 from rocwright.pipeline.render.github.values import Document, WorkflowJob
-from rocwright.pipeline.tell.outputs import output_names
+from rocwright.pipeline.tell.results import output_names
 
 # Reading the repository; asking for a token that a role is assumed with.
 PERMISSIONS: Mapping[str, str] = {"contents": "read", "id-token": "write"}
