@@ -20,7 +20,7 @@ from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
 from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline import records
-from rocwright.pipeline.cells.portable import portable
+from rocwright.pipeline.cells.inputs import portable
 from rocwright.pipeline.define.cells import make_jobs
 from rocwright.pipeline.define.kinds import Kind, kinds
 from rocwright.pipeline.options import RunOptions

@@ -21,8 +21,8 @@ from rocwright.pipeline.define.kinds import SUMMARY, Axis, Kind
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.render.github.graph import every_kind, job_kinds
-from rocwright.pipeline.render.github.render import github_files, workflow_text, workflows
-from rocwright.pipeline.render.github.steps import step_action
+from rocwright.pipeline.render.github.jobs import step_action
+from rocwright.pipeline.render.github.workflows import github_files, workflow_text, workflows
 from rocwright.pipeline.setup.run import workflow_outputs
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.model.plan import Cell, Choice, Publication, Rocm
-from rocwright.pipeline.cells.inputs import inputs_digest
-from rocwright.pipeline.cells.portable import portable
+from rocwright.pipeline.cells.inputs import inputs_digest, portable
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records import SCHEMA, Machine, Record
