@@ -11,8 +11,7 @@ from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Rocm, TestLevel
 from rocwright.model.profile import Profile, Tier
 from rocwright.model.runners import Runners
-from rocwright.pipeline.setup.change import Started, Triggers, started
-from rocwright.pipeline.setup.event import Event
+from rocwright.pipeline.setup.event import Event, Started, Triggers, started
 from rocwright.pipeline.setup.families import on_platform
 from rocwright.pipeline.setup.wish import Wish, above, read_inputs, read_labels
 

@@ -18,6 +18,7 @@ from rocwright.model.statement import WAIVER, Statement
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, Ended, LeftOut
 from rocwright.pipeline.steps.gpu import GpuTested
+from rocwright.pipeline.steps.publish import StagedSet, keys_of
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import (
     GPU_SUITE,
@@ -28,7 +29,6 @@ from rocwright.pipeline.steps.testing import (
     pinned_requirements,
     tested_statements,
 )
-from rocwright.pipeline.steps.upload import StagedSet, keys_of
 from rocwright.store.gate.decide import Decision, Ruling, decide
 from rocwright.store.gate.policy import policy_for
 from rocwright.store.gate.said import (

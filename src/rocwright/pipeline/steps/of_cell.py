@@ -12,9 +12,15 @@ from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Machine, place_of
-from rocwright.pipeline.steps.checking import check_rocm_step, check_step
 from rocwright.pipeline.steps.gate import gate_step, promote_step
 from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
+from rocwright.pipeline.steps.publish import (
+    check_rocm_step,
+    check_step,
+    stage_step,
+    upload_rocm_step,
+    upload_torch_step,
+)
 from rocwright.pipeline.steps.reuse import (
     archives_step,
     artifacts_step,
@@ -32,7 +38,6 @@ from rocwright.pipeline.steps.sources import checkout_step, lock_sources_step, o
 from rocwright.pipeline.steps.summary import summary_step
 from rocwright.pipeline.steps.testing import installation_step
 from rocwright.pipeline.steps.torch import build_env_step, build_step, python_headers_step
-from rocwright.pipeline.steps.upload import stage_step, upload_rocm_step, upload_torch_step
 from rocwright.pipeline.steps.wheels import merge_step, split_step
 
 Needs = tuple[str, ...]

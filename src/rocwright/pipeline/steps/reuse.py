@@ -16,8 +16,8 @@ from rocwright.model.gpu import Families
 from rocwright.model.manifest import FileEntry
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.rocm import Pinned, packages_step, packages_summary
-from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages, PackageFile, make_packages
 from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging

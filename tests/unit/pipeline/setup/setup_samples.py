@@ -9,9 +9,8 @@ from rocwright.model.gpu import Families
 from rocwright.model.plan import Choice
 from rocwright.model.profile import Profile
 from rocwright.model.runners import Runners
-from rocwright.pipeline.setup.change import Triggers
 from rocwright.pipeline.setup.choose import Chosen, Tables, choose
-from rocwright.pipeline.setup.event import Event
+from rocwright.pipeline.setup.event import Event, Triggers
 
 FAMILIES = load_table("families", Families)
 RUNNERS = Runners(FAMILIES.family)

@@ -33,8 +33,8 @@ from rocwright.pipeline.steps.gate import (
 )
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
+from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
-from rocwright.pipeline.steps.upload import StagedSet
 from rocwright.store.gate.decide import Decision, decide
 from rocwright.store.gate.policy import policy_for
 from rocwright.store.objects.local import LocalStore

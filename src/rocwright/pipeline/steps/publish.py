@@ -1,21 +1,27 @@
-"""Steps that put checked packages into the store: into the run's folder, and as a set into staging."""
+"""Steps that hold packages against the wheel contract and put those that pass into the store.
+
+Into the run's folder, from which they are tested, and as a set into the staging channel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from rocwright.check.report import Report
+from rocwright.check.run import CheckRequest
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
+from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.steps.checking import Checked
-from rocwright.pipeline.steps.sources import LockedSources
-from rocwright.pipeline.steps.wheels import family_wheels
+from rocwright.pipeline.steps.sources import LockedSources, family_projects
+from rocwright.pipeline.steps.wheels import family_wheels, files_of_set
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.layout import Kind, file_key, run_prefix
 from rocwright.store.objects.local import LocalStore
@@ -23,7 +29,89 @@ from rocwright.store.pool.describe import describe_files
 from rocwright.store.runs.download import download
 from rocwright.store.runs.upload import upload_run
 from rocwright.store.sets.stage import stage_set
+from rocwright.system import venv
 from rocwright.system.files import make_directory, remove_tree
+
+# Whose change makes an old result of a check stale.
+_CHECKING = ("check", "device_code", "wheel", "binary", "model", "data", "pipeline/check_set.py")
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """Result of the wheel checks: how many files and rules, what was found, and the report's content."""
+
+    files: int
+    rules: int
+    errors: int
+    warnings: int
+    findings: tuple[str, ...]
+    report: dict[str, Any]
+
+
+def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-packages",)) -> Step:
+    """`check-rocm`: the wheel contract over the ROCm packages, before anybody can install them."""
+
+    def act(inputs: Inputs, note: Note) -> Checked:
+        packages = inputs.get("rocm-packages", BuiltPackages)
+        return _checked(
+            check_set(CheckRequest(tuple(packages.paths), closed=True, jobs=options.jobs), note=note)
+        )
+
+    return Step(
+        id="check-rocm", result=Checked, act=act, needs=needs, rooms=_CHECKING, summary=_check_summary
+    )
+
+
+def check_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
+    """`check`: the wheel contract over all packages of the run, as one set that pip and uv install."""
+    workspace = options.workspace
+
+    def act(inputs: Inputs, note: Note) -> Checked:
+        # Who only looks may do without one of them; what is published is proved with both.
+        venv.pip_command()
+        venv.uv_command()
+        # What a killed run left there is as large as two environments.
+        proof = workspace.root / "proof"
+        remove_tree(proof)
+        asked = CheckRequest(
+            tuple(files_of_set(inputs)),
+            targets=tuple(options.targets),
+            closed=True,
+            expect=family_projects(options),
+            jobs=options.jobs,
+        )
+        report = check_set(asked, install=True, work_dir=proof, note=note, log=workspace.log("check"))
+        remove_tree(proof)
+        return _checked(report)
+
+    return Step(
+        id="check",
+        result=Checked,
+        act=act,
+        needs=needs,
+        rooms=(*_CHECKING, "store", "system/venv.py"),
+        facts=lambda: {"targets": options.targets, "python": options.interpreter.full},
+        summary=lambda value: f"{_check_summary(value)}; pip and uv install the set",
+    )
+
+
+def _checked(report: Report) -> Checked:
+    """What a check found; raises `ContractBroken` for errors, so that no later step begins."""
+    report.raise_for_errors()
+    return Checked(
+        files=len(report.files),
+        rules=len(report.rules),
+        errors=report.errors,
+        warnings=report.warnings,
+        findings=tuple(str(finding) for finding in report.findings),
+        report=report.predicate(),
+    )
+
+
+def _check_summary(value: Checked) -> str:
+    return f"{value.files} files, {value.rules} rules: {value.errors} errors, {value.warnings} warnings"
+
+
+# -- into the run's folder
 
 
 class UploadedRun(msgspec.Struct, frozen=True):
@@ -89,6 +177,9 @@ def _upload(options: RunOptions, files: Sequence[Path], group: str, kind: Kind, 
         remove_tree(store.root / run_prefix(options.run_id, options.platform, kind, group))
     done = upload_run(store, files, options.run_id, options.platform, group, kind, note=note)
     return UploadedRun(done.prefix, done.url, {entry.name: entry.sha256 for entry in done.files})
+
+
+# -- as a set into the staging channel
 
 
 class StagedSet(msgspec.Struct, frozen=True):
