@@ -50,7 +50,7 @@ from rocwright.model.skips import SkipTable
 from rocwright.model.slurm import SlurmTable
 from rocwright.model.suites import SuiteTable
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.setup.triggers import Triggers
+from rocwright.pipeline.setup.event import Triggers
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable
 from rocwright.sdk.table import PackageTable

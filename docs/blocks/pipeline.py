@@ -9,7 +9,7 @@ from rocwright.model.plan import Choice, Publication
 from rocwright.model.profile import Profile
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
 from rocwright.pipeline.define.known import known, profiles
-from rocwright.pipeline.define.mermaid import mermaid
+from rocwright.pipeline.define.overview import mermaid
 from rocwright.pipeline.define.plan import make_plan
 
 

@@ -83,10 +83,10 @@ ONE_OF = {
             "builder/decide/recipe.py",
             "engine/graph.py",
             "model/order.py",
-            "pipeline/define/jobs.py",
+            "pipeline/define/cells.py",
         ],
     ),
-    "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/jobs.py"]),
+    "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/cells.py"]),
     "holding a directory against other runs": (called("_marked"), ["engine/hold.py"]),
     "what finished work left behind": (
         imported("rocwright.engine.record"),

@@ -19,7 +19,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver
 from rocwright.pipeline.check_set import check_set
-from rocwright.pipeline.check_statements import state_check
+from rocwright.pipeline.create_set import state_check
 from rocwright.system import console, days
 from rocwright.system.cores import available_cores
 

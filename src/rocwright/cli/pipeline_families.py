@@ -12,7 +12,7 @@ from rocwright.cli.pipeline_options import Several
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform
 from rocwright.pipeline.define.known import known
-from rocwright.pipeline.setup.matrix import expanded, family_rows
+from rocwright.pipeline.setup.families import expanded, family_rows
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 

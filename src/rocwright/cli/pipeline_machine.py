@@ -11,8 +11,7 @@ from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Plan
 from rocwright.pipeline.options import default_cache
-from rocwright.pipeline.records.plans import has_plan, read_plan, record_plan
-from rocwright.pipeline.records.values import Machine
+from rocwright.pipeline.records import Machine, has_plan, read_plan, record_plan
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
 from rocwright.system.cores import available_cores

@@ -14,7 +14,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.define.inputs import words
 from rocwright.pipeline.define.known import known, profiles
-from rocwright.pipeline.setup.matrix import build_matrix
+from rocwright.pipeline.setup.families import build_matrix
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 

@@ -11,10 +11,9 @@ from rocwright.cli.show_plan import show_plan
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
-from rocwright.pipeline.define.mermaid import mermaid as drawn
-from rocwright.pipeline.define.only import chosen
-from rocwright.pipeline.define.plan import require_upload
-from rocwright.pipeline.records.plans import record_plan
+from rocwright.pipeline.define.overview import mermaid as drawn
+from rocwright.pipeline.define.plan import chosen, require_upload
+from rocwright.pipeline.records import record_plan
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
 

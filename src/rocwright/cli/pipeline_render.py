@@ -14,9 +14,8 @@ from rocwright.model.slurm import SlurmTable
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.render.drift import drifted, write_files
-from rocwright.pipeline.render.github.render import github_files
-from rocwright.pipeline.render.make import render_make
-from rocwright.pipeline.render.slurm import render_slurm
+from rocwright.pipeline.render.github.workflows import github_files
+from rocwright.pipeline.render.scripts import render_make, render_slurm
 from rocwright.system import console
 
 _PLACE = PlaceOptions()

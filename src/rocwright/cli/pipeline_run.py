@@ -10,8 +10,8 @@ from rocwright.cli.pipeline_machine import MachineOptions, plan_of, share_plan
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.show_cells import end, show_run
 from rocwright.pipeline.cells.run import run_plan
-from rocwright.pipeline.define.only import chosen
-from rocwright.pipeline.tell.judge import problems_of
+from rocwright.pipeline.define.plan import chosen
+from rocwright.pipeline.tell.results import problems_of
 from rocwright.system import console
 
 _PLACE = PlaceOptions()

@@ -12,11 +12,11 @@ from cyclopts import Parameter
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Text
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.known import known, profiles
-from rocwright.pipeline.setup.change import changed_since as since
 from rocwright.pipeline.setup.event import Event, told_event
-from rocwright.pipeline.setup.reuse import latest_told
+from rocwright.pipeline.setup.event import changed_since as since
 from rocwright.pipeline.setup.run import (
     SetUp,
+    latest_told,
     load_triggers,
     output_lines,
     outputs,

@@ -9,10 +9,9 @@ from cyclopts import Parameter
 
 from rocwright.cli.pipeline_options import PlaceOptions
 from rocwright.gputest.report.markdown import clock
-from rocwright.pipeline.tell.find import find_run
 from rocwright.pipeline.tell.page import run_page
-from rocwright.pipeline.tell.state import RunState
-from rocwright.pipeline.tell.tested import MINIATURE
+from rocwright.pipeline.tell.reproduce import MINIATURE
+from rocwright.pipeline.tell.state import RunState, find_run
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
 from rocwright.system.files import write_text

@@ -12,8 +12,8 @@ from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.cli.show_cells import end, say_where, show_cell, tell
 from rocwright.pipeline.cells.run import run_job
 from rocwright.pipeline.define.kinds import SUMMARY
-from rocwright.pipeline.tell.find import in_place
-from rocwright.pipeline.tell.judge import problems_of
+from rocwright.pipeline.tell.results import problems_of
+from rocwright.pipeline.tell.state import in_place
 from rocwright.pipeline.tell.workflow import judge_environment, require_good, workflow_summary
 from rocwright.system import console
 from rocwright.system.workflow import tell_summary

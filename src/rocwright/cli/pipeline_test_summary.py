@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.store_options import Several, Text
 from rocwright.model.platforms import Platform, this_platform
-from rocwright.pipeline.tell.tested import test_report, tested
+from rocwright.pipeline.tell.reproduce import test_report, tested
 from rocwright.system import console
 from rocwright.system.workflow import tell_summary
 

@@ -13,7 +13,7 @@ from rocwright.cli.pipeline_options import Text
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.define.known import known
-from rocwright.pipeline.setup.matrix import matrix_of_tests
+from rocwright.pipeline.setup.families import matrix_of_tests
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 

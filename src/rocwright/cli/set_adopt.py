@@ -20,8 +20,8 @@ from rocwright.cli.store_options import StoreOptions
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.gpu import base_targets
-from rocwright.pipeline.adopt.find import Finder
-from rocwright.pipeline.adopt.run import How, adopt
+from rocwright.pipeline.adopt_set import How, adopt
+from rocwright.pipeline.find_sets import Finder
 from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
 from rocwright.store.adopt.read import Reading, read_flat, read_folder, read_index

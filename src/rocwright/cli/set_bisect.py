@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from rocwright.cli.numbers import Count
 from rocwright.cli.show_set import show_diff
 from rocwright.cli.store_options import Several, StoreOptions
-from rocwright.pipeline.bisect.run import Bisected, behind, bisect, span
-from rocwright.pipeline.bisect.trial import Question
+from rocwright.pipeline.bisect import Bisected, behind, bisect, span
+from rocwright.pipeline.trial import Question
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.address import open_store
 from rocwright.store.sets.find import named_place, resolve_set

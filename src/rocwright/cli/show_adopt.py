@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rocwright.check.report import Report
 from rocwright.cli.fold_findings import runs, told
 from rocwright.cli.show_check import targets_text
-from rocwright.pipeline.adopt.find import Judged
-from rocwright.pipeline.adopt.run import Adopted
+from rocwright.pipeline.adopt_set import Adopted
+from rocwright.pipeline.find_sets import Judged
 from rocwright.system import console
 from rocwright.system.console import human_bytes
 

@@ -9,9 +9,9 @@ from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran
-from rocwright.pipeline.records.values import Machine, Record
-from rocwright.pipeline.tell.outputs import outputs_of
-from rocwright.pipeline.tell.step import summary_of
+from rocwright.pipeline.records import Machine, Record
+from rocwright.pipeline.tell.results import outputs_of
+from rocwright.pipeline.tell.summary import summary_of
 from rocwright.system import console
 from rocwright.system.workflow import tell_summary, tell_workflow
 

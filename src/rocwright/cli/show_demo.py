@@ -14,8 +14,8 @@ import msgspec
 
 from rocwright.engine.run import RunReport, StepRecord
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.steps.promote import Released
-from rocwright.pipeline.steps.stage import StagedSet
+from rocwright.pipeline.steps.gate import Released
+from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import WANT_OF_GPU, Tested
 from rocwright.system import console
 from rocwright.system.venv import uv_command

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rocwright.model.channels import Channels
 from rocwright.model.plan import Plan
-from rocwright.pipeline.define.fold import Destination, destinations, folded, left_out
+from rocwright.pipeline.define.overview import Destination, destinations, folded, left_out
 from rocwright.system import console
 
 # Places that are listed one by one.

@@ -1,4 +1,7 @@
-"""A set from files that people have: described, checked, recorded, and listed where that is asked for."""
+"""A set from files that people have: described, checked, recorded, and listed where that is asked for.
+
+What a check found, and what may pass in spite of it, is stated about the set that was checked.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,11 @@ from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, waiver_statement
 from rocwright.store.gate.verdict import verdict_on
 from rocwright.store.layout import file_key
+from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool.describe import describe_files, read_metadata
 from rocwright.store.pool.put import wanted_objects
+from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 from rocwright.store.sets.stage import record_set
 from rocwright.system.console import Progress, human_bytes
 from rocwright.wheel.tags import platform_of
@@ -184,3 +189,40 @@ def create_set(
     with shown.shown():
         record_set(store, planned.manifest, planned.files, planned.statements, now, note=note)
         end()
+
+
+# -- a check as statements about its set
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Ids of the sets that statements were written about, and the statements' keys below the folder."""
+
+    sets: tuple[str, ...]
+    statements: tuple[str, ...]
+
+
+def state_check(folder: Path, paths: Iterable[Path], report: Report, waivers: Sequence[Waiver]) -> Stated:
+    """Write the findings and each waiver as statements below `folder`, in the layout of a store.
+
+    They are about every set recorded there that has exactly these files; without one, a set is recorded with
+    them: `sets/<id>/manifest.json`. Raises `InvalidInput` and `InvalidWheel` for files that cannot be
+    described: about these nothing can be stated.
+    """
+    entries = describe_files(expand(paths)[0])
+    store = LocalStore(folder)
+    manifests = _recorded(store, entries) or [described_set(entries, report)]
+    statements = []
+    for manifest in manifests:
+        save_set(store, manifest)
+        said = [about_set(manifest, FINDINGS, report.predicate())]
+        said += [waiver_statement(manifest, waiver) for waiver in waivers]
+        statements += [save_statement(store, set_id(manifest), one) for one in said]
+    return Stated(tuple(map(set_id, manifests)), tuple(statements))
+
+
+def _recorded(store: LocalStore, entries: Sequence[FileEntry]) -> list[SetManifest]:
+    """Sets in the store that are made of exactly these files."""
+    wanted = {(entry.name, entry.sha256) for entry in entries}
+    manifests = [read_set(store, digest) for digest in recorded_sets(store)]
+    return [one for one in manifests if {(entry.name, entry.sha256) for entry in one.files} == wanted]

@@ -19,17 +19,15 @@ from rocwright.errors import InvalidInput, MissingTool, UsageError
 from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
 from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
-from rocwright.pipeline.cells.portable import portable
-from rocwright.pipeline.define.jobs import make_jobs
+from rocwright.pipeline import records
+from rocwright.pipeline.cells.inputs import portable
+from rocwright.pipeline.define.cells import make_jobs
 from rocwright.pipeline.define.kinds import Kind, kinds
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.records import values
-from rocwright.pipeline.records.plans import plan_key
-from rocwright.pipeline.records.values import Machine, Record
-from rocwright.pipeline.records.written import write_record
+from rocwright.pipeline.records import Machine, Record, plan_key, write_record
 from rocwright.pipeline.steps.of_cell import steps_of_kind
-from rocwright.pipeline.tell.find import find_run
 from rocwright.pipeline.tell.page import run_page
+from rocwright.pipeline.tell.state import find_run
 from rocwright.sdk.intake.distribution import distributions
 from rocwright.sdk.plan.names import normal
 from rocwright.system.files import write_text
@@ -130,7 +128,7 @@ def record_demo(graph: Graph, report: RunReport, options: RunOptions) -> Path:
     for step in report.steps:
         value = msgspec.json.encode(portable(msgspec.json.decode(step.value), machine))
         record = Record(
-            schema=values.SCHEMA,
+            schema=records.SCHEMA,
             cell=step.id,
             inputs=digest(msgspec.Raw(value)),
             state="done",

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from conformance.cases import row
 from conformance.table import Row
 from conformance.world import World
-from rocwright.pipeline.tell import tested as reports
+from rocwright.pipeline.tell import reproduce as reports
 
 UPSTREAM = "https://github.com/pytorch"
 # The page of this project that leads there.

@@ -11,7 +11,7 @@ from conformance.scenes import checkout_upstream
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
 from contract.github import git
-from rocwright.pipeline.tell import tested as reports
+from rocwright.pipeline.tell import reproduce as reports
 
 TORCH = "python pytorch_torch_repo.py checkout --gitrepo-origin"
 # In this order: the branch that is printed comes last. Each spelling of the fork's address has its turn.

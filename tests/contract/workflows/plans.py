@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from contract.workflows.github_runner import DONE, FAILED, Runner
 from rocwright.model.plan import Job, Plan
-from rocwright.pipeline.render.github.rows import workflow_outputs
+from rocwright.pipeline.setup.run import workflow_outputs
 
 CI = ".github/workflows/ci.yml"
 RELEASE = ".github/workflows/release_portable_linux_pytorch_wheels.yml"

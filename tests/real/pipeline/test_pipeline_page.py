@@ -16,9 +16,7 @@ from real.browser import asked, chromium
 from rocwright.cli import main
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.plans import record_plan
-from rocwright.pipeline.records.values import CellOutput, Record
-from rocwright.pipeline.records.written import write_record
+from rocwright.pipeline.records import CellOutput, Record, record_plan, write_record
 from rocwright.store.objects.local import LocalStore
 
 # Where `make screenshots` wants the picture of the documentation.

@@ -23,8 +23,7 @@ import msgspec
 import pytest
 
 from real.store.servers import JuiceFS, Moto, S3Server, running, use
-from rocwright.pipeline.records.values import Record
-from rocwright.pipeline.records.written import done_key
+from rocwright.pipeline.records import Record, done_key
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
 from unit.pipeline.cells.toy import IDS, toy_plan

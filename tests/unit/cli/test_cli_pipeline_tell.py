@@ -20,11 +20,9 @@ from oracle.plain_wheel import write_wheel
 from rocwright.cli import documented, main
 from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
-from rocwright.pipeline.define.jobs import make_jobs
-from rocwright.pipeline.records.plans import record_plan
-from rocwright.pipeline.records.values import Record
-from rocwright.pipeline.records.written import write_record
-from rocwright.pipeline.tell.find import find_run
+from rocwright.pipeline.define.cells import make_jobs
+from rocwright.pipeline.records import Record, record_plan, write_record
+from rocwright.pipeline.tell.state import find_run
 from rocwright.store.channel.lease import LEASES
 from rocwright.store.objects.local import LocalStore
 

@@ -14,8 +14,8 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import FileEntry, new_set
-from rocwright.pipeline.bisect.search import Contradiction, narrow
-from rocwright.pipeline.bisect.trial import Question, asked, requirements, verdict_of
+from rocwright.pipeline.bisect import Contradiction, narrow
+from rocwright.pipeline.trial import Question, asked, requirements, verdict_of
 from rocwright.store.index.listed import ListedSet
 
 

@@ -14,8 +14,7 @@ from rocwright.engine.run import run
 from rocwright.errors import ContractBroken, MissingTool
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.steps.checking import Checked, check_rocm_step, check_step
-from rocwright.pipeline.steps.upload import upload_rocm_step
+from rocwright.pipeline.steps.publish import Checked, check_rocm_step, check_step, upload_rocm_step
 from rocwright.sdk.build import BuiltPackages, PackageFile
 
 NAME = "rocm_sdk_core-7-py3-none-linux_x86_64.whl"

@@ -17,14 +17,18 @@ from rocwright.engine.record import digest
 from rocwright.errors import Interrupted, InvalidInput, RocwrightError
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.claim import claimed
-from rocwright.pipeline.cells.inputs import StepsOf, given, inputs_digest
+from rocwright.pipeline.cells.inputs import StepsOf, given, inputs_digest, portable
 from rocwright.pipeline.cells.outputs import get_outputs, lost_outputs, put_outputs
-from rocwright.pipeline.cells.portable import portable
-from rocwright.pipeline.records.values import SCHEMA, LeftOut, Machine, Record, State, place_of
-from rocwright.pipeline.records.written import (
+from rocwright.pipeline.records import (
+    SCHEMA,
+    LeftOut,
+    Machine,
+    Record,
+    State,
     done_key,
     make_current,
     newest_records,
+    place_of,
     read_record,
     run_prefix,
     write_record,

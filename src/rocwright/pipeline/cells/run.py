@@ -13,7 +13,7 @@ from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.cells.act import TAKEN, act, failed_record
 from rocwright.pipeline.cells.claim import AtWork, release_all
 from rocwright.pipeline.cells.inputs import StepsOf
-from rocwright.pipeline.records.values import Machine, Record, place_of
+from rocwright.pipeline.records import Machine, Record, place_of
 from rocwright.system import process
 from rocwright.system.console import Progress
 from rocwright.system.structs import ready_for_threads

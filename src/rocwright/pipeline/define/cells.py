@@ -1,14 +1,16 @@
-"""From kinds of steps and rows of the matrix to cells. Pure: nothing is read, nothing is run."""
+"""From kinds of steps and rows of the matrix to cells, and from cells to the jobs of machines. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import product
+from operator import attrgetter
 
 from rocwright.errors import InvalidInput
-from rocwright.model.plan import Cell, Group, cell_digest
+from rocwright.model.plan import Cell, Group, Job, cell_digest
 from rocwright.pipeline.define.kinds import AXES, Axis, Kind, in_order
 
 # (family, platform) -> (label of a runner, why there is none)
@@ -17,6 +19,7 @@ RunnerOf = Callable[[str, str], tuple[str, str]]
 _PLACES = ("run",)
 # What stands in an id as it is; it has to pass as a key of a store and as a bare word of a shell.
 _STRANGE = re.compile(r"[^A-Za-z0-9._+-]")
+_PLACE = attrgetter("job", *AXES)
 
 
 @dataclass(frozen=True)
@@ -145,3 +148,53 @@ def _cell(
         skip="" if label or not kind.gpu else why,
         digest=cell_digest(kind.name, decides, [made[need].digest for need in needs]),
     )
+
+
+def make_jobs(cells: Sequence[Cell]) -> tuple[Job, ...]:
+    """Cells of one job and place together, each job after those it needs.
+
+    Raises `InvalidInput` where two jobs have one id, and where jobs would wait for each other.
+    """
+    places: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(_PLACE(cell), []).append(cell)
+    ids = {place: cell_id(place[0], dict(zip(AXES, place[1:], strict=True))) for place in places}
+    job_of = {cell.id: ids[place] for place, held in places.items() for cell in held}
+    jobs: dict[str, Job] = {}
+    for place, held in places.items():
+        if ids[place] in jobs:
+            raise InvalidInput(f"two jobs of this run are called {ids[place]}")
+        jobs[ids[place]] = _job(ids[place], held, job_of)
+    return _in_order(jobs)
+
+
+def _job(id_: str, held: Sequence[Cell], job_of: Mapping[str, str]) -> Job:
+    first = held[0]
+    needs = dict.fromkeys(job_of[need] for cell in held for need in cell.needs)
+    needs.pop(id_, None)
+    return Job(
+        id=id_,
+        name=first.job,
+        platform=first.platform,
+        group=first.group,
+        python=first.python,
+        ref=first.ref,
+        part=first.part,
+        family=first.family,
+        cells=tuple(cell.id for cell in held),
+        needs=tuple(needs),
+        last=any(cell.last for cell in held),
+        runner=next((cell.runner for cell in held if cell.runner), ""),
+        skip=first.skip if all(cell.skip for cell in held) else "",
+    )
+
+
+def _in_order(jobs: Mapping[str, Job]) -> tuple[Job, ...]:
+    order = TopologicalSorter({id_: job.needs for id_, job in jobs.items()})
+    try:
+        return tuple(jobs[id_] for id_ in order.static_order())
+    except CycleError as error:
+        raise InvalidInput(
+            f"these jobs wait for each other: {' -> '.join(error.args[1])}",
+            next_step="give kinds of steps that stand between others a job of their own",
+        ) from None

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from rocwright.errors import UsageError
+from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.plan import Rocm
 from rocwright.model.profile import Sources
+from rocwright.system.files import PARTIAL
 
 # Of a workflow: what is built where no option says so.
 SOURCES = "ROCWRIGHT_SOURCES"
+_RUN_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+# Objects of all runs lie beside the runs.
+_TAKEN = ("objects",)
 
 
 def words(given: Iterable[str]) -> tuple[str, ...]:
@@ -67,3 +71,14 @@ def _both(one: str, other: str, why: str) -> UsageError:
 
 def _alone(option: str, other: str, what: str) -> UsageError:
     return UsageError(f"{option} says something of {what} that {other} names", next_step=f"add {other}")
+
+
+def require_run_id(run_id: str) -> str:
+    """The name itself, when a run can have it; raises `InvalidInput` else."""
+    if _RUN_ID.fullmatch(run_id) is None or run_id in _TAKEN or run_id.endswith(PARTIAL):
+        raise InvalidInput(
+            f"{run_id!r} is no run id",
+            next_step="give --run-id letters and digits, with dots, dashes and underscores behind the first "
+            "one, at most 128",
+        )
+    return run_id

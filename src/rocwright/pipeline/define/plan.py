@@ -1,20 +1,35 @@
-"""The plan of a run: its rows, cells and jobs, from a profile and what is asked for."""
+"""The plan of a run: made from a profile and what is asked for, read from a file, cut down to a part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 
+import msgspec
+
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.plan import SCHEMA, Cell, Choice, Group, Plan, Publication, cell_digest, parse_plan
+from rocwright.model.plan import (
+    SCHEMA,
+    Cell,
+    Choice,
+    Group,
+    Plan,
+    Publication,
+    cell_digest,
+    parse_plan,
+    unknown_step,
+)
 from rocwright.model.profile import Profile
-from rocwright.pipeline.define.cells import Row, make_cells
-from rocwright.pipeline.define.jobs import make_jobs
+from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
 from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.define.run_matrix import RunMatrix, resolve
+
+# Ids that a note names.
+_FEW = 8
 
 
 def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publication) -> Plan:
@@ -68,6 +83,35 @@ def require_upload(plan: Plan) -> None:
             f"the plan cannot be recorded: {plan.publication.why}",
             next_step="keep it as a file (--json > plan.json), and give it to the steps as --plan",
         )
+
+
+def chosen(plan: Plan, globs: Sequence[str]) -> Plan:
+    """The plan with those cells only whose id, or whose job's, fits one of `globs`.
+
+    They keep their needs; what is needed and not chosen is taken from the records of the run, and a note says
+    so. Raises `InvalidInput` naming near ids for a pattern that nothing fits.
+    """
+    held: set[str] = set()
+    for glob in globs:
+        fits = {cell.id for cell in plan.cells if fnmatchcase(cell.id, glob)}
+        fits |= {id_ for job in plan.jobs if fnmatchcase(job.id, glob) for id_ in job.cells}
+        if not fits:
+            kinds = dict.fromkeys(f"{cell.kind}/*" for cell in plan.cells)
+            raise unknown_step(glob, [*kinds, *(cell.id for cell in plan.cells)])
+        held |= fits
+    cells = tuple(cell for cell in plan.cells if cell.id in held)
+    jobs = tuple(
+        msgspec.structs.replace(job, cells=kept)
+        for job in plan.jobs
+        if (kept := tuple(id_ for id_ in job.cells if id_ in held))
+    )
+    taken = dict.fromkeys(need for cell in cells for need in cell.needs if need not in held)
+    notes = plan.notes
+    if taken:
+        few = " ".join(list(taken)[:_FEW])
+        more = f" and {len(taken) - _FEW} more" if len(taken) > _FEW else ""
+        notes = (*notes, f"taken from the records of the run, not done: {few}{more}")
+    return msgspec.structs.replace(plan, cells=cells, jobs=jobs, notes=notes)
 
 
 def _rows(platform: str, group: Group, asked: RunMatrix) -> list[Row]:

@@ -11,12 +11,9 @@ from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Rocm, TestLevel
 from rocwright.model.profile import Profile, Tier
 from rocwright.model.runners import Runners
-from rocwright.pipeline.setup.event import Event
+from rocwright.pipeline.setup.event import Event, Started, Triggers, started
 from rocwright.pipeline.setup.families import on_platform
-from rocwright.pipeline.setup.inputs import read_inputs
-from rocwright.pipeline.setup.labels import read_labels
-from rocwright.pipeline.setup.triggers import Started, Triggers, started
-from rocwright.pipeline.setup.wish import Wish, above
+from rocwright.pipeline.setup.wish import Wish, above, read_inputs, read_labels
 
 # (groups by platform) -> the latest successful run with ROCm's packages for all of them, "" for none.
 Reusable = Callable[[Mapping[str, Sequence[str]]], str]

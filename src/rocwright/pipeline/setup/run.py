@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,21 +10,24 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.model.plan import Choice, Plan
+from rocwright.errors import InvalidInput, Unreachable
+from rocwright.model.plan import Choice, Job, Plan
 from rocwright.model.profile import Profile
 from rocwright.model.project import PLATFORMS
+from rocwright.pipeline.define.kinds import AXES
 from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.define.plan import make_plan
-from rocwright.pipeline.records.plans import plan_key, read_plan, record_plan
-from rocwright.pipeline.render.github.rows import workflow_outputs
-from rocwright.pipeline.setup.change import changed_files
+from rocwright.pipeline.records import plan_key, read_plan, record_plan
 from rocwright.pipeline.setup.choose import Chosen, Reusable, Tables, choose
-from rocwright.pipeline.setup.event import Event, read_event
+from rocwright.pipeline.setup.event import Event, Triggers, changed_files, read_event
 from rocwright.pipeline.setup.publication import publication
-from rocwright.pipeline.setup.triggers import Triggers
-from rocwright.pipeline.tell.setup import setup_summary
+from rocwright.pipeline.tell.summary import setup_summary
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.runs.run import Run, records_of, runs_in
 from rocwright.system.markdown import cell as text
+
+# Of so many of the newest runs one should have what is wanted.
+_MOST_RUNS = 50
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,43 @@ def recorded(store: ObjectStore, plan: Plan, environment: Mapping[str, str]) -> 
     return plan
 
 
+def latest_packages(
+    store: ObjectStore, groups: Mapping[str, Sequence[str]], *, own: str, external_repo: str = ""
+) -> str:
+    """The newest run with ROCm's packages for these groups by platform, all successes; "" for none.
+
+    `own` is the run that asks: its packages are not there yet. Only records are read.
+    """
+    platforms = list(groups)
+    if not platforms:
+        return ""
+    for run in runs_in(store, platforms[0], external_repo)[:_MOST_RUNS]:
+        if run.run_id != own and all(
+            _has(store, Run(run.run_id, platform, external_repo), groups[platform]) for platform in platforms
+        ):
+            return run.run_id
+    return ""
+
+
+def latest_told(
+    store: ObjectStore, groups: Mapping[str, Sequence[str]], *, own: str, note: Callable[[str], None]
+) -> str:
+    """`latest_packages`; "" with a note where the store cannot be read, as by a fork's pull request."""
+    try:
+        return latest_packages(store, groups, own=own)
+    except (InvalidInput, Unreachable) as error:
+        note(f"warning: no earlier run can be looked for: {error.what}")
+        return ""
+
+
+def _has(store: ObjectStore, run: Run, groups: Sequence[str]) -> bool:
+    results = {record.group: record.result for record in records_of(store, run, "python")}
+    return all(results.get(group) == "success" for group in groups)
+
+
+# -- what people and the other jobs are told
+
+
 def summary(done: SetUp, profile: str) -> tuple[str, ...]:
     """The decision for the first page of a workflow, as Markdown."""
     chosen = done.chosen
@@ -120,3 +160,92 @@ def output_lines(done: SetUp) -> list[str]:
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+# An id, or a row for each value of the axes that a job has of its own.
+Jobs = dict[str, str | list[dict[str, str]]]
+_GROUP = ("platform", "group")
+_BUILD = ("platform", "python", "ref", "group")
+
+
+def workflow_outputs(plan: Plan) -> dict[str, str]:
+    """By name: `run_id`, for each platform `<platform>_groups`, and the ids of each job outside of groups.
+
+    Groups are a JSON list of `{group, families, jobs, builds}`, builds one of `{python_version,
+    pytorch_git_ref, jobs}`; `jobs` has the id of each job that the run has, by its name, or where it is there
+    several times a list of `{id, family, runner}` or `{id, part}`. Jobs on channels are left out where the
+    run may not change any; where it may not write there are none: no machine could read
+    what another one made.
+    """
+    jobs = _taken(plan)
+    told = {"run_id": plan.run_id}
+    for platform in PLATFORMS:
+        here = [job for job in jobs if job.platform == platform]
+        groups = [
+            _group(plan, name, platform, here) for name in dict.fromkeys(job.group for job in here) if name
+        ]
+        told[f"{platform}_groups"] = _json(groups)
+    for name, ids in _outside(jobs).items():
+        told[name] = _json(ids)
+    return told
+
+
+def _taken(plan: Plan) -> list[Job]:
+    if not plan.publication.upload:
+        return []
+    if plan.publication.channels:
+        return list(plan.jobs)
+    changing = {cell.job for cell in plan.cells if cell.changes == "channel"}
+    left = {job.id for job in plan.jobs if job.name in changing}
+    # What judges a staged set, too.
+    left |= {job.id for job in plan.jobs if job.group and left.intersection(job.needs)}
+    return [job for job in plan.jobs if job.id not in left]
+
+
+def _outside(jobs: Iterable[Job]) -> dict[str, list[str]]:
+    """Of jobs that have a place and no group; that of the whole run is called by its name."""
+    found: dict[str, list[str]] = {"lock_sources": []}
+    for job in jobs:
+        if job.platform and not job.group:
+            found.setdefault(job.name, []).append(job.id)
+    return found
+
+
+def _group(plan: Plan, name: str, platform: str, jobs: Iterable[Job]) -> dict[str, object]:
+    of = [job for job in jobs if job.group == name]
+    builds: dict[tuple[str, str], list[Job]] = {}
+    for job in of:
+        if job.python:
+            builds.setdefault((job.python, job.ref), []).append(job)
+    return {
+        "group": name,
+        "families": ";".join(plan.group(name, platform).families),
+        "jobs": _jobs(plan, (job for job in of if not job.python), _GROUP),
+        "builds": [
+            {"python_version": python, "pytorch_git_ref": ref, "jobs": _jobs(plan, held, _BUILD)}
+            for (python, ref), held in builds.items()
+        ],
+    }
+
+
+def _jobs(plan: Plan, jobs: Iterable[Job], common: tuple[str, ...]) -> Jobs:
+    found: Jobs = {}
+    for job in jobs:
+        own: dict[str, str] = {
+            axis: getattr(job, axis) for axis in AXES if axis not in common and getattr(job, axis)
+        }
+        if not own:
+            found[job.name] = job.id
+            continue
+        row: dict[str, str] = {"id": job.id}
+        row.update(own)
+        if "family" in own:
+            row["runner"] = job.runner
+        rows = found.setdefault(job.name, [])
+        assert isinstance(rows, list)
+        rows.append(row)
+    return found
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

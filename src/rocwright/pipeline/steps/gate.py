@@ -1,8 +1,10 @@
-"""The gate's step: what was said of a set, and whether it may go on to the channel."""
+"""The gate over all that was said of a set, and the step that lists the set in its channel if it is open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
 
 import msgspec
 
@@ -14,15 +16,17 @@ from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.runners import Runners
 from rocwright.model.statement import WAIVER, Statement
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.records.values import ENDED, Ended, LeftOut
+from rocwright.pipeline.records import ENDED, Ended, LeftOut
 from rocwright.pipeline.steps.gpu import GpuTested
-from rocwright.pipeline.steps.stage import StagedSet
+from rocwright.pipeline.steps.publish import StagedSet, keys_of
+from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import (
     GPU_SUITE,
     HOST_SUITE,
     ROCM_SUITE,
     Tested,
     demo_bypasses,
+    pinned_requirements,
     tested_statements,
 )
 from rocwright.store.gate.decide import Decision, Ruling, decide
@@ -36,7 +40,9 @@ from rocwright.store.gate.said import (
     latest_results,
     result_statement,
 )
+from rocwright.store.sets.promote import promote
 from rocwright.store.sets.records import read_statements
+from rocwright.store.sets.served import verify_listed
 from rocwright.system.days import today
 
 
@@ -220,3 +226,71 @@ def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
                 required = Required(GPU_SUITE, manifest.family, target)
                 found.append(bypass_statement(manifest, Bypass(required, row.reason, row.until)))
     return found
+
+
+class Released(msgspec.Struct, frozen=True):
+    """A promoted set: where it is served from, its keys in the store, the decision, how to install it.
+
+    `why` says why the set was not promoted; then there is nothing to install.
+    """
+
+    set_id: str
+    index_url: str
+    files: tuple[str, ...]
+    decision: Decision
+    requirements: tuple[str, ...]
+    pip_line: str
+    uv_line: str
+    why: str = ""
+
+
+def promote_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
+    """`promote`: the set from staging to `v2/<family>/`, as the gate decided."""
+
+    def act(inputs: Inputs, note: Note) -> Released:
+        staged = inputs.get("stage", StagedSet)
+        gated = inputs.get("gate", Gated)
+        manifest = staged.manifest
+        requirements = pinned_requirements(manifest, family_projects(options))
+        if staged.why or not options.publication.channels:
+            why = staged.why or options.publication.why or "dry run"
+            return Released(staged.set_id, "", (), gated.decision, requirements, "", "", why)
+        store = options.store
+        channel = options.table("channels", Channels).named(options.channel or "release")
+        released = promote(
+            store, channel, manifest, gated.decision, gated.statements, datetime.now(timezone.utc)
+        )
+        verify_listed(store, released.prefix, manifest)
+        return Released(
+            set_id=released.set_id,
+            index_url=released.index_url,
+            files=keys_of(released.files),
+            decision=gated.decision,
+            requirements=requirements,
+            pip_line=f"pip install --index-url {released.index_url} {' '.join(requirements)}",
+            uv_line=f"uv pip install --index-url {released.index_url} {' '.join(requirements)}",
+        )
+
+    return Step(
+        id="promote",
+        result=Released,
+        act=act,
+        needs=needs,
+        rooms=("store", "model"),
+        facts=lambda: {
+            "today": today().isoformat(),
+            "channels": options.publication.channels,
+            "own": options.overlaid("channels"),
+        },
+        outputs=lambda value: _outputs(options, value),
+        summary=_summary,
+    )
+
+
+def _outputs(options: RunOptions, value: Released) -> tuple[Path, ...]:
+    return tuple(options.workspace.store / key for key in value.files) if options.own else ()
+
+
+def _summary(value: Released) -> str:
+    said = f"set {value.set_id[:12]}"
+    return f"{said} not promoted: {value.why}" if value.why else f"{said} promoted: {value.decision.rule}"

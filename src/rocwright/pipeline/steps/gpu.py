@@ -22,9 +22,9 @@ from rocwright.model.platforms import this_platform
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import RunRecord
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.testing import TEST_TOOLS, wheel_requirements
-from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.store.objects.serve import serving
 from rocwright.system import venv
 from rocwright.system.days import today

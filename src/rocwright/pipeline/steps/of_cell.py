@@ -11,17 +11,23 @@ from rocwright.errors import InvalidInput
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.records.values import ENDED, Machine, place_of
-from rocwright.pipeline.steps.artifacts import (
+from rocwright.pipeline.records import ENDED, Machine, place_of
+from rocwright.pipeline.steps.gate import gate_step, promote_step
+from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
+from rocwright.pipeline.steps.publish import (
+    check_rocm_step,
+    check_step,
+    stage_step,
+    upload_rocm_step,
+    upload_torch_step,
+)
+from rocwright.pipeline.steps.reuse import (
     archives_step,
     artifacts_step,
     packages_of_artifacts_step,
+    taken_packages_step,
+    taken_upload_step,
 )
-from rocwright.pipeline.steps.checking import check_rocm_step, check_step
-from rocwright.pipeline.steps.gate import gate_step
-from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
-from rocwright.pipeline.steps.merge import merge_step
-from rocwright.pipeline.steps.promote import promote_step
 from rocwright.pipeline.steps.rocm import (
     prefix_step,
     rocm_artifacts_step,
@@ -29,13 +35,10 @@ from rocwright.pipeline.steps.rocm import (
     rocm_source_steps,
 )
 from rocwright.pipeline.steps.sources import checkout_step, lock_sources_step, origin_steps
-from rocwright.pipeline.steps.split import split_step
-from rocwright.pipeline.steps.stage import stage_step
 from rocwright.pipeline.steps.summary import summary_step
-from rocwright.pipeline.steps.taken import taken_packages_step, taken_upload_step
 from rocwright.pipeline.steps.testing import installation_step
 from rocwright.pipeline.steps.torch import build_env_step, build_step, python_headers_step
-from rocwright.pipeline.steps.upload import upload_rocm_step, upload_torch_step
+from rocwright.pipeline.steps.wheels import merge_step, split_step
 
 Needs = tuple[str, ...]
 

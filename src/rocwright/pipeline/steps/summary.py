@@ -10,9 +10,8 @@ import msgspec
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.options import RunOptions
-from rocwright.pipeline.records.plans import records
-from rocwright.pipeline.records.values import ENDED, NeedEnd, Record
-from rocwright.pipeline.tell.judge import failed_tests
+from rocwright.pipeline.records import ENDED, NeedEnd, Record, run_records
+from rocwright.pipeline.tell.results import failed_tests
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -31,7 +30,7 @@ def summary_step(options: RunOptions, plan: Plan) -> Step:
 
     @cache
     def ends() -> dict[str, NeedEnd]:
-        return ends_of(plan, records(options.store, plan.run_id))
+        return ends_of(plan, run_records(options.store, plan.run_id))
 
     def act(inputs: Inputs, note: Note) -> RunSummary:
         return summarized(plan, ends())

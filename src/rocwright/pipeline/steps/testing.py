@@ -18,8 +18,8 @@ from rocwright.model.gpu import base_targets
 from rocwright.model.manifest import SetManifest
 from rocwright.model.statement import Statement
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
-from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.gate.said import (
     Bypass,

@@ -20,8 +20,8 @@ from rocwright.builder.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
+from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import SourceTree
-from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.pipeline.steps.wheels import built_wheels, wheel_paths
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages

@@ -9,8 +9,8 @@ from importlib import resources
 from rocwright.gputest.report.markdown import clock
 from rocwright.model.plan import Plan
 from rocwright.pipeline.tell.picture import MARKS, boxes, picture
+from rocwright.pipeline.tell.reproduce import MINIATURE
 from rocwright.pipeline.tell.state import CellState, GateState, RunState, State
-from rocwright.pipeline.tell.tested import MINIATURE
 from rocwright.system.console import human_bytes
 from rocwright.system.page import facts, heads, html_page, linked, table, tiles
 

@@ -1,14 +1,25 @@
-"""What is told of the results in records: only these fields are read, whatever else a step says."""
+"""What is told of the results in records: the fields that are read, whether all went well, outputs of a step.
+
+Whatever else a step says is not looked at. Pure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
-from rocwright.pipeline.records.values import Record
+from rocwright.errors import NotReady, RocwrightError, SuiteFailed
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.records import Record
 
 V = TypeVar("V", bound=msgspec.Struct)
+_TESTS = "test-"
+_FEW = 3
+_BAD = ("failed", "blocked", "missing")
+_UPLOADS = {"upload-rocm": "rocm", "upload-pytorch": "pytorch"}
+_PAGE = "package_find_links_url"
 
 
 class Packages(msgspec.Struct, frozen=True):
@@ -149,3 +160,116 @@ def read(record: Record, type_: type[V]) -> V:
 def gate_of(record: Record) -> Gate:
     """The decision in the record of a gate, whether it is the result or stands in it."""
     return read(record, _Judged).decision or read(record, Gate)
+
+
+# -- whether a run went well: tests that did not pass, and causes rather than consequences
+
+
+def failed_tests(record: Record) -> str:
+    """What did not pass in a step of tests that came to its end, in a line; empty where all of it did.
+
+    A suite of which nothing passed proves nothing, and one without a report has not ended.
+    """
+    if record.state != "done" or not record.cell.startswith(_TESTS):
+        return ""
+    return "; ".join(_told(suite) for suite in read(record, Tests).every() if not _good(suite))
+
+
+def _good(suite: Suite) -> bool:
+    return suite.complete and suite.verdicts.passed > 0 and suite.verdicts.failed == 0
+
+
+def _told(suite: Suite) -> str:
+    name = f"{suite.suite} on {suite.target}" if suite.target else suite.suite
+    if not suite.complete:
+        return f"{name} gave no report"
+    if not suite.verdicts.failed:
+        return f"{name}: nothing passed"
+    first = suite.verdicts.failures[:1]
+    return f"{name}: {suite.verdicts.failed} failed{f' ({first[0]})' if first else ''}"
+
+
+def problems_of(
+    plan: Plan, records: Mapping[str, Record], raised: Mapping[str, BaseException]
+) -> dict[str, BaseException]:
+    """What went wrong, by cell in the order of the plan: errors that were `raised`, and tests.
+
+    A cell that was left out because of another one, and a summary that says so, count only where nothing else
+    does: they are consequences.
+    """
+    causes: dict[str, BaseException] = {}
+    others: dict[str, BaseException] = {}
+    for cell in plan.cells:
+        record = records.get(cell.id)
+        if cell.id in raised:
+            causes[cell.id] = raised[cell.id]
+        elif record is not None and (tests := failed_tests(record)):
+            causes[cell.id] = SuiteFailed(
+                f"{cell.id}: tests did not pass: {tests}",
+                next_step="see the reports and the log of that step",
+            )
+        elif record is not None and (problem := _consequence(cell, record)) is not None:
+            others[cell.id] = problem
+    return causes or others
+
+
+def _consequence(cell: Cell, record: Record) -> RocwrightError | None:
+    if record.state == "skipped" and not cell.skip:
+        return NotReady(f"{cell.id} was not done: {record.why}", next_step="do that one again, then this one")
+    ends = read(record, Ends) if cell.kind == "summary" and record.state == "done" else Ends()
+    if ends.good:
+        return None
+    bad = [f"{id_} ({end.state})" for id_, end in ends.cells.items() if end.state in _BAD]
+    more = f" and {len(bad) - _FEW} more" if len(bad) > _FEW else ""
+    return RocwrightError(
+        f"{len(bad)} steps of the run did not end well: {', '.join(bad[:_FEW])}{more}",
+        next_step="rocwright pipeline show says how each of them ended",
+    )
+
+
+# -- what a cell tells the workflow that runs it, for jobs that come after
+
+
+_NAMES = {
+    "rocm-packages": ("rocm_version", "kpack_split"),
+    "merge-torch": ("torch_version",),
+    "stage": ("package_index_url", "set_id"),
+    "gate": ("promote",),
+    "promote": ("release_index_url",),
+}
+
+
+def output_names(kind: str) -> tuple[str, ...]:
+    """The outputs that a cell of a kind may have; a part of a build has none."""
+    if kind in _UPLOADS:
+        return (f"{_UPLOADS[kind]}_{_PAGE}", _PAGE)
+    if kind in _NAMES:
+        return _NAMES[kind]
+    return (f"{kind.partition('-')[2]}_version",) if kind.startswith("build-") else ()
+
+
+def outputs_of(cell: Cell, record: Record) -> dict[str, str]:
+    """Name and value of each output; none of a cell that was not done. No value holds a line break."""
+    if record.state != "done":
+        return {}
+    values = _values(cell, record)
+    named = zip(output_names(cell.kind), values, strict=True) if values else ()
+    return {name: " ".join(value.split()) for name, value in named if value.strip()}
+
+
+def _values(cell: Cell, record: Record) -> tuple[str, ...]:
+    """In the order of the names."""
+    if cell.kind == "rocm-packages":
+        packages = read(record, Packages)
+        return (packages.version, str(packages.mode == "kpack").lower())
+    if cell.kind in _UPLOADS:
+        url = read(record, Uploaded).find_links
+        return (url, url)
+    if cell.kind == "merge-torch" or (cell.kind.startswith("build-") and not cell.part):
+        return (read(record, Wheel).version,)
+    if cell.kind == "stage":
+        staged = read(record, Staged)
+        return (staged.index_url, staged.set_id)
+    if cell.kind == "gate":
+        return (str(gate_of(record).promote).lower(),)
+    return (read(record, Promoted).index_url,) if cell.kind == "promote" else ()

@@ -1,18 +1,20 @@
-"""How a run stands: its plan, the records of its cells and what is at work. Pure."""
+"""How a run stands, by its plan, the records of its cells and what is at work, as its store has them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Record
-from rocwright.pipeline.tell.judge import failed_tests
-from rocwright.pipeline.tell.outputs import outputs_of
-from rocwright.pipeline.tell.results import Gate, gate_of
+from rocwright.pipeline.records import WORK, Record, read_plan, run_prefix, run_records
+from rocwright.pipeline.tell.results import Gate, failed_tests, gate_of, outputs_of
+from rocwright.store.channel.lease import LEASES, PACE
+from rocwright.store.objects.protocol import ObjectStore
 
 # `reused`: the result was there; `blocked`: what it needs failed or was left out.
 State = Literal["done", "reused", "skipped", "failed", "dry", "running", "waiting", "blocked"]
@@ -73,8 +75,44 @@ class RunState(msgspec.Struct, frozen=True):
         return next((one for one in STATES if self.counts.get(one) and one != "skipped"), "skipped")
 
 
+def find_run(
+    store: ObjectStore, run_id: str, now: datetime | None = None, work: Path | None = None
+) -> tuple[Plan, RunState]:
+    """The plan of a run and how it stands; `now` by the clock of the store.
+
+    `work` is the directory of the run that the store lies in, where it does. Raises `InvalidInput` where the
+    store has no plan of that run.
+    """
+    plan = read_plan(store, run_id)
+    running = _running(store, run_id, now or datetime.now(timezone.utc))
+    found = {id_: in_place(record, work) for id_, record in run_records(store, run_id).items()}
+    return plan, run_state(plan, found, running)
+
+
+def in_place(record: Record, work: Path | None) -> Record:
+    """The record with addresses below `work` as this machine has them; as it is without `work`."""
+    if work is None:
+        return record
+    text = bytes(record.value).decode()
+    for token, place in ((f"file://{WORK}", work.as_uri()), (WORK, str(work))):
+        # Inside of JSON's texts.
+        text = text.replace(token, msgspec.json.encode(place).decode()[1:-1])
+    return msgspec.structs.replace(record, value=msgspec.Raw(text.encode()))
+
+
+def _running(store: ObjectStore, run_id: str, now: datetime) -> frozenset[str]:
+    """Ids of the cells that a machine renews the lease of; one that died stops doing so."""
+    prefix = LEASES + run_prefix(run_id)
+    ttl = PACE.get().ttl
+    return frozenset(
+        one.key.removeprefix(prefix).rpartition("/")[0].removesuffix("/_cell")
+        for one in store.list(prefix)
+        if (now - one.modified).total_seconds() < ttl
+    )
+
+
 def run_state(plan: Plan, records: Mapping[str, Record], running: Collection[str] = ()) -> RunState:
-    """Judge every cell; `running` are ids of cells that a machine holds a lease of."""
+    """Judge every cell, pure; `running` are ids of cells that a machine holds a lease of."""
     cells: dict[str, CellState] = {}
     for cell in plan.cells:
         cells[cell.id] = _cell_state(cell, records.get(cell.id), cell.id in running, cells)

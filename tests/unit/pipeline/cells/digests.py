@@ -11,11 +11,10 @@ from pathlib import Path
 import msgspec
 
 from rocwright.model.plan import Cell, Choice, Publication, Rocm
-from rocwright.pipeline.cells.inputs import inputs_digest
-from rocwright.pipeline.cells.portable import portable
+from rocwright.pipeline.cells.inputs import inputs_digest, portable
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
-from rocwright.pipeline.records.values import SCHEMA, Machine, Record
+from rocwright.pipeline.records import SCHEMA, Machine, Record
 from rocwright.pipeline.steps.of_cell import steps_of
 from rocwright.store.objects.local import LocalStore
 

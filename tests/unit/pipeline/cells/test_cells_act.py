@@ -11,9 +11,7 @@ from rocwright.engine import left
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
 from rocwright.pipeline.cells import outputs
 from rocwright.pipeline.cells.act import TAKEN, act
-from rocwright.pipeline.records.plans import records
-from rocwright.pipeline.records.values import Machine, Record
-from rocwright.pipeline.records.written import record_key, write_record
+from rocwright.pipeline.records import Machine, Record, record_key, run_records, write_record
 from unit.pipeline.cells.toy import Made, Toy, failure, machine, require_tree, require_whole, toy_plan
 
 PLAN = toy_plan()
@@ -194,10 +192,10 @@ def test_other_facts_give_another_record_and_the_one_asked_for_last_counts(
     toy.facts[A] = "another compiler"
     second = do(toy, here, A)
     assert first.inputs != second.inputs
-    assert records(here.store, "7")[A] == second
+    assert run_records(here.store, "7")[A] == second
     toy.facts.clear()
     assert do(toy, here, A).why == TAKEN
-    assert records(here.store, "7")[A] == first
+    assert run_records(here.store, "7")[A] == first
     assert toy.done == [A, A]
 
 
@@ -205,16 +203,16 @@ def test_a_failure_is_recorded_and_tried_again(toy: Toy, here: Machine, there: M
     toy.broken[A] = failure("a.hip:1: no such thing")
     with pytest.raises(CommandFailed):
         do(toy, here, A)
-    record = records(here.store, "7")[A]
+    record = run_records(here.store, "7")[A]
     assert record.state == "failed" and "a.hip:1: no such thing" in record.why
     skipped = do(toy, there, B)
     assert (skipped.state, skipped.why) == ("skipped", f"{A} failed")
-    assert records(here.store, "7")[B] == skipped
+    assert run_records(here.store, "7")[B] == skipped
     toy.broken.clear()
     assert do(toy, there, A).state == "done"
-    assert records(here.store, "7")[A].state == "done"
+    assert run_records(here.store, "7")[A].state == "done"
     assert do(toy, here, B).state == "done"
-    assert records(here.store, "7")[B].state == "done"
+    assert run_records(here.store, "7")[B].state == "done"
 
 
 def test_a_cell_that_the_plan_leaves_out_says_why(toy: Toy, here: Machine) -> None:
@@ -230,7 +228,7 @@ def test_no_secret_gets_into_a_record(
     toy.broken[A] = failure("curl https://me:pass@host/ with hunter2hunter2")
     with pytest.raises(CommandFailed):
         do(toy, here, A)
-    text = records(here.store, "7")[A].why
+    text = run_records(here.store, "7")[A].why
     assert "hunter2" not in text and "me:pass" not in text and "***" in text
 
 

@@ -15,8 +15,7 @@ from rocwright.errors import CommandFailed, InvalidData, InvalidInput, NoSpace, 
 from rocwright.model.plan import Cell
 from rocwright.pipeline.cells.act import TAKEN
 from rocwright.pipeline.cells.run import Ran, run_job, run_plan
-from rocwright.pipeline.records.plans import plan_key, read_plan, record_plan, records
-from rocwright.pipeline.records.values import Machine
+from rocwright.pipeline.records import Machine, plan_key, read_plan, record_plan, run_records
 from rocwright.store.objects import local
 from unit.pipeline.cells.toy import IDS, Told, Toy, failure, machine, require_whole, toy_plan
 
@@ -77,7 +76,7 @@ def test_a_failure_stops_what_needs_it_and_nothing_else(here: Machine) -> None:
     assert list(ran.problems) == [A, C]
     with pytest.raises(CommandFailed, match="hipcc"):
         ran.raise_first()
-    assert {id_: record.state for id_, record in records(here.store, "7").items()} == states(ran)
+    assert {id_: record.state for id_, record in run_records(here.store, "7").items()} == states(ran)
 
     toy.broken = {}
     mended = run_plan(PLAN, here, steps_of=toy.steps_of)

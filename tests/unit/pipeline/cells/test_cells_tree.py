@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from rocwright.errors import InvalidArchive, InvalidInput
-from rocwright.pipeline.cells.portable import local_form, portable
-from rocwright.pipeline.cells.tree import pack_tree, unpack_tree
+from rocwright.pipeline.cells.inputs import local_form, portable
+from rocwright.pipeline.cells.outputs import pack_tree, unpack_tree
 from unit.pipeline.cells.toy import machine
 
 

@@ -21,7 +21,7 @@ from rocwright.engine.graph import Inputs, Step
 from rocwright.errors import CommandFailed
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline.cells import act as acting
-from rocwright.pipeline.records.values import ENDED, Ended, Machine, place_of
+from rocwright.pipeline.records import ENDED, Ended, Machine, place_of
 from rocwright.pipeline.steps.of_cell import input_names
 from rocwright.store.objects.local import LocalStore
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.model.plan import Choice, Plan
-from rocwright.pipeline.define.fold import folded
-from rocwright.pipeline.define.mermaid import mermaid
+from rocwright.pipeline.define.overview import folded, mermaid
 
 _TEXT = r"(?:[\w /.,:+-]|<br/>|#[0-9]+;)+"
 _BOX = re.compile(rf'(n[0-9]+)(?:\["({_TEXT})"\]|\(\["({_TEXT})"\]\)|\{{\{{"({_TEXT})"\}}\}})')

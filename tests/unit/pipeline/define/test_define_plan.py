@@ -12,9 +12,9 @@ from define_samples import KNOWN, PROFILE, ids, plan_of
 from rocwright.errors import InvalidData, InvalidInput, RocwrightError, UsageError
 from rocwright.model.gpu import InvalidTarget
 from rocwright.model.plan import Choice, Plan, Rocm, parse_plan
+from rocwright.model.profile import Sources
 from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, sources_of, words
-from rocwright.pipeline.define.only import chosen
-from rocwright.pipeline.define.plan import read_plan_file
+from rocwright.pipeline.define.plan import chosen, read_plan_file
 
 
 def test_ids_are_readable() -> None:
@@ -120,6 +120,15 @@ def test_the_miniature_family_stands_for_the_whole_matrix() -> None:
     # ROCm from elsewhere is none of the distribution's.
     prefix = Choice("mine", "7", sources="miniature", rocm=Rocm("prefix", "/opt/rocm"))
     assert plan_of(prefix).groups[0].name == "miniature"
+
+
+@pytest.mark.parametrize("sources", ["miniature", "upstream"])
+def test_the_sources_that_are_asked_for_stand_in_the_plan_and_its_lock(sources: Sources) -> None:
+    of_profile = msgspec.structs.replace(PROFILE, sources=sources)
+    for plan in (plan_of(Choice("mine", "7", sources=sources)), plan_of(profile=of_profile)):
+        assert plan.sources == sources
+        (lock,) = (cell for cell in plan.cells if cell.kind == "lock-sources")
+        assert lock.settings["sources"] == sources
 
 
 def test_targets_are_cut_into_parts_that_are_merged() -> None:

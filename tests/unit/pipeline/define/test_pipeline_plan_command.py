@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rocwright.model.plan import Plan
-from rocwright.pipeline.records.plans import read_plan
+from rocwright.pipeline.records import read_plan
 from rocwright.store.objects.address import open_store
 
 PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()", "pipeline", "plan"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
-from rocwright.pipeline.define.jobs import make_jobs
+from rocwright.pipeline.define.cells import make_jobs
 
 
 def plan_of(*cells: Cell, run_id: str = "r1") -> Plan:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import Plan
-from rocwright.pipeline.render.make import render_make
+from rocwright.pipeline.render.scripts import render_make
 from unit.pipeline.render.rendered_plans import any_plan, cell, plan_of, waits_for, written
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,7 @@ from rocwright.model.plan import Choice
 from rocwright.model.profile import Profile
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.choose import Chosen, Tables, choose
-from rocwright.pipeline.setup.event import Event
-from rocwright.pipeline.setup.triggers import Triggers
+from rocwright.pipeline.setup.event import Event, Triggers
 
 FAMILIES = load_table("families", Families)
 RUNNERS = Runners(FAMILIES.family)

@@ -293,6 +293,8 @@ def test_components_and_the_rest_by_input() -> None:
     choice = decide(dispatch(**inputs)).choice
     assert choice.projects == ("torch", "torchvision")
     assert (choice.split, choice.device_groups, choice.publish) == (True, 2, True)
+    for sources in ("upstream", "miniature"):
+        assert decide(dispatch(sources=sources), profile=CI).choice.sources == sources
     assert decide(dispatch(pytorch_projects="all")).choice.projects == TABLES.projects
     assert decide(dispatch(pytorch_projects="torch-only")).choice.projects == ("torch",)
     assert decide(

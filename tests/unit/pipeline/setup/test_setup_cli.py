@@ -13,8 +13,8 @@ from rocwright.data import load_table
 from rocwright.model.gpu import Families
 from rocwright.model.plan import Plan, parse_plan
 from rocwright.model.runners import Runners
-from rocwright.pipeline.records.plans import read_plan
-from rocwright.pipeline.setup.reuse import latest_packages
+from rocwright.pipeline.records import read_plan
+from rocwright.pipeline.setup.run import latest_packages
 from rocwright.store.objects.address import open_store
 from rocwright.store.runs.run import Result, Run, RunFile, run_record, save_record
 

@@ -9,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.pipeline.setup.change import changed_files, changed_since
-from rocwright.pipeline.setup.event import Event, from_fork, read_event, told_event
+from rocwright.pipeline.setup.event import (
+    Event,
+    changed_files,
+    changed_since,
+    from_fork,
+    read_event,
+    told_event,
+)
 from rocwright.pipeline.setup.run import workflow_event
 
 BASE = "a" * 40

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.model.plan import TEST_LEVELS
-from rocwright.pipeline.setup.inputs import INPUTS
-from rocwright.pipeline.setup.labels import LABELS
+from rocwright.pipeline.setup.wish import INPUTS, LABELS
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs/how-to/choose-what-ci-runs.md").read_text(encoding="utf-8")

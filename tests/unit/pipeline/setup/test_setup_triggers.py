@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rocwright.data import load_table, parse_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
-from rocwright.pipeline.setup.triggers import LEVELS, Triggers, started
+from rocwright.pipeline.setup.event import LEVELS, Triggers, started
 
 ROOT = Path(__file__).resolve().parents[4]
 TRIGGERS = load_table("triggers", Triggers)

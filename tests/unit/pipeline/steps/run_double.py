@@ -14,13 +14,12 @@ import msgspec
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.plan import Cell, Plan
-from rocwright.pipeline.records.values import Machine
-from rocwright.pipeline.steps.checking import Checked
+from rocwright.pipeline.records import Machine
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
+from rocwright.pipeline.steps.publish import Checked, UploadedRun
 from rocwright.pipeline.steps.sources import LockedSources
 from rocwright.pipeline.steps.testing import Tested
-from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sources.lock import SourceLock
 from rocwright.store.runs.upload import upload_run

@@ -22,12 +22,18 @@ from rocwright.pipeline.cells.act import act
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.records.values import ENDED, Ended, Machine, NeedEnd, Record, State
-from rocwright.pipeline.steps.gate import Gated, gate_step, gpu_statements, require_tested_files
+from rocwright.pipeline.records import ENDED, Ended, Machine, NeedEnd, Record, State
+from rocwright.pipeline.steps.gate import (
+    Gated,
+    Released,
+    gate_step,
+    gpu_statements,
+    promote_step,
+    require_tested_files,
+)
 from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
-from rocwright.pipeline.steps.promote import Released, promote_step
-from rocwright.pipeline.steps.stage import StagedSet
+from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
 from rocwright.store.gate.decide import Decision, decide
 from rocwright.store.gate.policy import policy_for

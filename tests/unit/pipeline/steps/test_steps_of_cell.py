@@ -15,7 +15,7 @@ from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.records.values import ENDED, Machine
+from rocwright.pipeline.records import ENDED, Machine
 from rocwright.pipeline.steps.of_cell import input_names, options_of, steps_of, steps_of_kind
 from rocwright.pipeline.steps.rocm import Pinned, require_pinned
 from rocwright.store.objects.local import LocalStore

@@ -1,16 +1,26 @@
-"""Which repository and branch a run asks for, by the branch of torch."""
+"""Which repository and branch a run asks for, by the branch of torch, and what only the miniature has."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from rocwright.data import load_table
+from rocwright.model.profile import Sources
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.steps.sources import Origins, request_for
+from rocwright.pipeline.steps.sources import (
+    Origins,
+    checkout_step,
+    lock_sources_step,
+    origin_steps,
+    request_for,
+)
+from rocwright.pipeline.steps.testing import installation_step
 from rocwright.sources.decide.resolve import Request
+from rocwright.system.files import content_digest, shipped_directory
 
 TABLE = load_table("projects", ProjectTable)
 
@@ -42,3 +52,27 @@ def test_the_miniature_is_asked_for_where_it_lies(tmp_path: Path) -> None:
     assert request_for("torchaudio", own, TABLE, origins) == Request(
         "torchaudio", "file:///work/origins/audio"
     )
+
+
+@pytest.mark.parametrize("sources", ["miniature", "upstream"])
+def test_the_smoke_tests_are_those_of_the_family_that_is_built(sources: Sources, tmp_path: Path) -> None:
+    own = dataclasses.replace(options("release/2.12", tmp_path), sources=sources)
+    step = installation_step(own, "pip", ())
+    theirs = {
+        "miniature": shipped_directory("examples") / "mini-pytorch" / "smoke-tests",
+        "upstream": shipped_directory("external-builds") / "pytorch" / "smoke-tests",
+    }
+    digests = {name: content_digest(folder) for name, folder in theirs.items()}
+    assert len(set(digests.values())) == 2
+    assert step.facts()["tests"] == digests[sources]
+
+
+def test_only_the_miniature_family_has_repositories_made_here(tmp_path: Path) -> None:
+    upstream = options("release/2.12", tmp_path)
+    assert origin_steps(upstream) == []
+    assert lock_sources_step(upstream, ("a",)).needs == ("a",)
+    assert checkout_step(upstream, "torch").needs == ("lock-sources",)
+    mini = dataclasses.replace(upstream, sources="miniature")
+    assert [step.id for step in origin_steps(mini)] == ["origins"]
+    assert lock_sources_step(mini, ("a",)).needs == ("a", "origins")
+    assert checkout_step(mini, "torch").needs == ("lock-sources", "origins")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
-from rocwright.pipeline.records.values import Record, State
+from rocwright.pipeline.records import Record, State
 from rocwright.pipeline.steps.summary import ends_of, summarized
 
 BUILD = Cell("build-torch/linux", "build-torch", "build", platform="linux")

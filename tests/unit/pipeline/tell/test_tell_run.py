@@ -12,8 +12,8 @@ from told import BUILD, CELLS, cell, plan, record
 from rocwright.model.plan import Publication
 from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.picture import boxes, picture
-from rocwright.pipeline.tell.setup import setup_summary
 from rocwright.pipeline.tell.state import run_state
+from rocwright.pipeline.tell.summary import setup_summary
 
 DONE = ("rocm-packages", "upload-rocm", "lock-sources")
 

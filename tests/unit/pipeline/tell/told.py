@@ -8,8 +8,8 @@ import msgspec
 
 from rocwright.model.plan import SCHEMA, Cell, Group, Plan, Publication, Rocm
 from rocwright.model.profile import Sources
-from rocwright.pipeline.define.jobs import make_jobs
-from rocwright.pipeline.records.values import CellOutput, Record, State
+from rocwright.pipeline.define.cells import make_jobs
+from rocwright.pipeline.records import CellOutput, Record, State
 
 HOME = "https://packages.example.org/"
 PLACE = {"platform": "linux", "group": "gfx94X-dcgpu"}

@@ -6,12 +6,26 @@ from collections.abc import Sequence
 
 from rocwright.model.project import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.render.github.expressions import done, every, expression, first
-from rocwright.pipeline.render.github.graph import JobKind
-from rocwright.pipeline.render.github.jobs import PERMISSIONS, as_container, local, over, place_job, tells
-from rocwright.pipeline.render.github.names import BUILDS, FILES, shown, text_input
-from rocwright.pipeline.render.github.steps import place_steps
-from rocwright.pipeline.render.github.values import Document, Workflow, WorkflowJob
+from rocwright.pipeline.render.github.graph import BUILDS, FILES, JobKind, shown
+from rocwright.pipeline.render.github.jobs import (
+    PERMISSIONS,
+    as_container,
+    local,
+    over,
+    place_job,
+    place_steps,
+    tells,
+)
+from rocwright.pipeline.render.github.values import (
+    Document,
+    Workflow,
+    WorkflowJob,
+    done,
+    every,
+    expression,
+    first,
+    text_input,
+)
 
 _JOBS = text_input("The jobs of this place: JSON, name to id, or to rows with ids")
 _ROLE = text_input("The role that may write; none in a dry run", default="")

@@ -1,11 +1,12 @@
 """The jobs of the definition without their places: which there are, what each waits for, which file has it.
 
 They follow from the kinds of steps; a kind that is added there is a job, or part of one, in the workflows.
+Where the ecosystem's documents call workflows and jobs otherwise, their names stand here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,3 +106,50 @@ def _in_order(jobs: Sequence[JobKind]) -> tuple[JobKind, ...]:
         ordered.update((job.name, job) for job in ready)
         waiting = [job for job in waiting if job.name not in ordered]
     return tuple(ordered.values())
+
+
+# -- what the ecosystem's documents call workflows and jobs
+
+
+# (job of the definition, platform) -> job of the workflow, where that is called otherwise.
+_JOBS: Mapping[tuple[str, str], str] = {
+    ("build_artifacts", "linux"): "build_portable_linux_artifacts",
+    ("build_artifacts", "windows"): "build_windows_artifacts",
+    ("build_python_packages", "linux"): "build_portable_linux_python_packages",
+    ("build_python_packages", "windows"): "build_windows_python_packages",
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Names of a platform's workflows, without suffix."""
+
+    group: str
+    build: str
+    release: str
+    title: str
+
+
+FILES: Mapping[str, Files] = {
+    "linux": Files(
+        "ci_linux",
+        "build_portable_linux_pytorch_wheels",
+        "release_portable_linux_pytorch_wheels",
+        "Linux",
+    ),
+    "windows": Files(
+        "ci_windows", "build_windows_pytorch_wheels", "release_windows_pytorch_wheels", "Windows"
+    ),
+}
+# The job of a group's workflow that calls the workflow of a build.
+BUILDS = "build_pytorch_wheels"
+
+
+def shown(job: str, platform: str) -> str:
+    """What the workflows of a platform call a job of the definition."""
+    return _JOBS.get((job, platform), job)
+
+
+def calls(platform: str) -> str:
+    """The job of the whole run that calls the workflow of each group."""
+    return f"{platform}_build_and_test"

@@ -1,6 +1,8 @@
-"""Workflows as values. What GitHub calls a word with a dash has an underscore here."""
+"""Workflows as values, and expressions in them. A dash in a word of GitHub's is an underscore here."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -68,3 +70,45 @@ class CompositeAction(msgspec.Struct, frozen=True):
     inputs: Document
     outputs: Document
     runs: Document
+
+
+def text_input(description: str, *, default: str | None = None) -> dict[str, object]:
+    """An input with text; without a default it is required."""
+    given: dict[str, object] = {"description": description, "type": "string"}
+    return {**given, "required": True} if default is None else {**given, "default": default}
+
+
+# -- conditions of jobs, in GitHub's expressions
+
+# Its `success()` also asks for jobs further back, so a skipped test would skip what a gate lets pass; each
+# condition here names what it waits for.
+
+
+def expression(text: str) -> str:
+    """As a workflow writes it."""
+    return "${{ " + text + " }}"
+
+
+def has(job: str) -> str:
+    """Whether the run has the job at this place: its id, or its rows."""
+    return f"fromJSON(inputs.jobs).{job}"
+
+
+def every(conditions: Iterable[str]) -> str:
+    """All of them."""
+    return expression(" && ".join(conditions))
+
+
+def done(shown: Mapping[str, str]) -> list[str]:
+    """That each of these jobs succeeded, of those that the run has; by name, as the workflow calls it."""
+    return [f"(needs.{as_}.result == 'success' || !{has(job)})" for job, as_ in shown.items()]
+
+
+def told(step: str, name: str) -> str:
+    """An output of a step of the same job."""
+    return expression(f"steps.{step}.outputs.{name}")
+
+
+def first(job_outputs: Iterable[str]) -> str:
+    """The first of these that says something."""
+    return expression(" || ".join(job_outputs))

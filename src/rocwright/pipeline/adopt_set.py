@@ -19,10 +19,17 @@ from rocwright.errors import ContractBroken, IntegrityError, RocwrightError
 from rocwright.model.gpu import Families, base_targets, is_target
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import ADOPTED, BUILD, FINDINGS, Statement, about_set
-from rocwright.pipeline.adopt.find import Finder, Judged, judged
-from rocwright.pipeline.adopt.judge import judge_metadata
-from rocwright.pipeline.adopt.targets import family_of, named_targets, offered_targets, require_targets
 from rocwright.pipeline.check_set import check_set, serve_files
+from rocwright.pipeline.find_sets import (
+    Finder,
+    Judged,
+    family_of,
+    judged,
+    named_targets,
+    offered_targets,
+    require_targets,
+)
+from rocwright.pipeline.judge_metadata import judge_metadata
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.locations import Locations, recordable, save_locations
 from rocwright.store.adopt.offered import Offered

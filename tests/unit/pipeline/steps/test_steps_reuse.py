@@ -13,9 +13,9 @@ from rocwright.engine.graph import Inputs
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.plan import Rocm
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.pipeline.steps.merge import part_targets
-from rocwright.pipeline.steps.taken import taken_packages_step, taken_upload_step
+from rocwright.pipeline.steps.reuse import taken_packages_step, taken_upload_step
 from rocwright.pipeline.steps.testing import wheel_requirements
+from rocwright.pipeline.steps.wheels import part_targets
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.runs.upload import upload_run

@@ -6,14 +6,13 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest
 from rocwright.model.project import TORCH
 from rocwright.model.statement import TRIAL, Statement, about_set
-from rocwright.pipeline.bisect.search import Verdict
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import for_target
 from rocwright.store.landing.fits import platform_of
@@ -24,6 +23,7 @@ from rocwright.system import process, venv
 from rocwright.system.files import remove_tree, sha256_file
 from rocwright.system.venv import Closed, Environment
 
+Verdict = Literal["good", "bad", "skip"]
 # As git bisect has it: the command cannot tell.
 SKIP = 125
 _TELL = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from rocwright.data import load_table
 from rocwright.errors import Interrupted, InvalidInput, UsageError
 from rocwright.model.landing import LandingTable
 from rocwright.model.statement import TRIAL
-from rocwright.pipeline.bisect.search import Contradiction, Narrowed, Verdict, narrow
-from rocwright.pipeline.bisect.trial import (
+from rocwright.pipeline.trial import (
     NotInstalled,
     Question,
+    Verdict,
     asked,
     python_of,
     remembered,
@@ -270,3 +271,43 @@ def _result(store: ObjectStore, search: _Search) -> Bisected:
         installs=search.installs,
         diff=diff_sets(before, after),
     )
+
+
+# -- which set to try next: pure, by position in a channel's log
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """`good` is the newest known good position, `bad` the oldest known bad one; `next` is to be tried.
+
+    `next` is None when nothing is left to try: then the first bad one is `bad` itself, or, where those
+    between were skipped, any of `good + 1 … bad`.
+    """
+
+    good: int
+    bad: int
+    next: int | None
+
+
+def narrow(good: int, bad: int, verdicts: Mapping[int, Verdict]) -> Narrowed:
+    """Halve what lies between; what was skipped is gone around, nearest to the middle first.
+
+    Raises `InvalidInput` when a bad one is older than a good one: then there is no single first bad one.
+    """
+    inside = {at: verdict for at, verdict in verdicts.items() if good <= at <= bad}
+    low = max([good, *(at for at, verdict in inside.items() if verdict == "good")])
+    high = min([bad, *(at for at, verdict in inside.items() if verdict == "bad")])
+    if low >= high:
+        raise Contradiction(low, high)
+    left = [at for at in range(low + 1, high) if verdicts.get(at) != "skip"]
+    middle = (low + high) / 2
+    return Narrowed(low, high, min(left, key=lambda at: (abs(at - middle), at), default=None))
+
+
+class Contradiction(InvalidInput):
+    """A set is good although an older one is bad, or one set is both."""
+
+    def __init__(self, good: int, bad: int) -> None:
+        super().__init__(f"position {bad} is bad and {good} is good")
+        self.good = good
+        self.bad = bad

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
+from rocwright.model.profile import Sources
 from rocwright.pipeline.define.kinds import kinds
-from rocwright.pipeline.tell.lines import pip_install, wanted
-from rocwright.pipeline.tell.outputs import output_names, outputs_of
-from rocwright.pipeline.tell.step import summary_of
+from rocwright.pipeline.tell.reproduce import pip_install, wanted
+from rocwright.pipeline.tell.results import output_names, outputs_of
+from rocwright.pipeline.tell.summary import setup_summary, summary_of
 from rocwright.system.markdown import LIMIT
 
 TORCH = "torch-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
@@ -178,3 +179,42 @@ def test_what_the_plan_leaves_out_is_a_good_end_and_what_a_failure_leaves_out_is
     assert told(test_pytorch={"state": "skipped", "why": "no runner"}) == "## ✅ The run came to its end"
     lost = {"state": "skipped", "why": "check failed"}
     assert told(gate=lost, test_rocm={"state": "done"}) == "## ❌ 1 of 2 steps did not end well"
+
+
+MINIATURE = "miniature family: stand-ins under the real names, not PyTorch."
+TESTED = {"installed": {"torch": "2.9.0"}, "find_links": TORCH_PAGE}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("upload-pytorch", uploaded("pytorch", TORCH)),
+        ("test-pip", TESTED),
+        ("promote", {"set_id": "ab" * 32, "index_url": HOME, "pip_line": "pip install torch"}),
+        ("summary", {"counts": {"done": 3}}),
+    ],
+)
+def test_of_the_miniature_family_it_is_said_and_of_upstreams_it_is_not(kind: str, value: object) -> None:
+    def told(sources: Sources) -> list[str]:
+        lines = summary_of(cell(kind, "j", BUILD), record(kind, value), plan(sources=sources))
+        return [line for line in lines if MINIATURE in line]
+
+    assert len(told("miniature")) == 1
+    assert told("upstream") == []
+
+
+def test_only_of_upstreams_torch_the_report_names_the_sources_to_get() -> None:
+    def told(sources: Sources) -> str:
+        return "\n".join(
+            summary_of(cell("test-pip", "j", BUILD), record("test-pip", TESTED), plan(sources=sources))
+        )
+
+    assert "git clone --branch release/2.9 --origin rocm https://github.com/ROCm/pytorch.git" in told(
+        "upstream"
+    )
+    assert "git clone" not in told("miniature")
+
+
+def test_the_first_page_says_what_the_miniature_family_is() -> None:
+    assert f"It builds the {MINIATURE}" in setup_summary(plan(sources="miniature"))
+    assert MINIATURE not in "\n".join(setup_summary(plan()))
