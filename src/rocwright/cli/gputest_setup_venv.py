@@ -19,7 +19,7 @@ from rocwright.model.gpu import Families
 from rocwright.model.indexes import IndexTable
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
-from rocwright.system.redact import without_login
+from rocwright.system.output import without_login
 
 _Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 _Pages = Annotated[

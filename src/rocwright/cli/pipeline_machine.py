@@ -15,7 +15,7 @@ from rocwright.pipeline.records.plans import has_plan, read_plan, record_plan
 from rocwright.pipeline.records.values import Machine
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 @Parameter(name="*")
