@@ -10,9 +10,8 @@ from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section
 from rocwright.data import load_table
-from rocwright.model.gpu import Families
-from rocwright.model.gpu_table import GpuTable
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import LandingTable
+from rocwright.model.gpu import Families, GpuTable
 
 
 def compat(name: str) -> Callable[[], str]:

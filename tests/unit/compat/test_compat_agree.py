@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rocwright.data import load_table
 from rocwright.model.compat import CompatTable
-from rocwright.model.compat_libraries import LibraryTable
+from rocwright.model.compat_releases import LibraryTable
 from rocwright.model.probe import ProbeTable
 
 PROBE = load_table("probe", ProbeTable)

@@ -8,8 +8,8 @@ import pytest
 
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
-from rocwright.model.gpu_table import GpuTable
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import LandingTable
+from rocwright.model.gpu import GpuTable
 
 LIBDRM = Path("/usr/share/libdrm/amdgpu.ids")
 GOOD = '[[chip]]\nname = "A"\ntarget = "gfx900"\nids = ["6860"]\n'

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocwright.model.origin import folder_problem, origin_problem, ref_problem
+from rocwright.model.project import folder_problem, origin_problem, ref_problem
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts
-from rocwright.model.compat_features import Statement
-from rocwright.model.project import PLATFORMS
+from rocwright.model.compat_releases import Statement
+from rocwright.model.platforms import PLATFORMS
 
 
 class Conflict(msgspec.Struct, frozen=True):

@@ -26,8 +26,16 @@ from rocwright.model.compat import (
     TorchRow,
     UseCase,
 )
-from rocwright.model.compat_features import Feature, FeatureList, Statement, Topic
-from rocwright.model.compat_libraries import Distributions, Library, Products, RocmRelease
+from rocwright.model.compat_releases import (
+    Distributions,
+    Feature,
+    FeatureList,
+    Library,
+    Products,
+    RocmRelease,
+    Statement,
+    Topic,
+)
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):

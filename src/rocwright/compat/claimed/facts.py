@@ -13,12 +13,19 @@ from packaging.version import Version
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import UnknownRelease
+from rocwright.model.channels import LandingTable
 from rocwright.model.compat import CompatTable
-from rocwright.model.compat_features import Feature, FeatureList, FeatureTable, Statement
-from rocwright.model.compat_libraries import Distributions, LibraryTable, Products, RocmRelease
-from rocwright.model.gpu import Families
-from rocwright.model.gpu_table import Chip, GpuTable
-from rocwright.model.landing import LandingTable
+from rocwright.model.compat_releases import (
+    Distributions,
+    Feature,
+    FeatureList,
+    FeatureTable,
+    LibraryTable,
+    Products,
+    RocmRelease,
+    Statement,
+)
+from rocwright.model.gpu import Chip, Families, GpuTable
 from rocwright.model.platforms import Platform
 from rocwright.model.project import Line, ProjectTable
 from rocwright.model.version import InvalidVersion, parse_version

@@ -23,8 +23,8 @@ from rocwright.compat.claimed.judge import (
 )
 from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.vocabulary import Gpu
-from rocwright.model.compat_libraries import RocmRelease
-from rocwright.model.project import PLATFORMS
+from rocwright.model.compat_releases import RocmRelease
+from rocwright.model.platforms import PLATFORMS
 
 _BUILT = "https://github.com/ROCm/TheRock/blob/main/SUPPORTED_GPUS.md"
 

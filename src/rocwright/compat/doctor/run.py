@@ -22,11 +22,10 @@ from rocwright.compat.doctor.rules.torch import kind_of
 from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
 from rocwright.errors import InvalidElf
+from rocwright.model.channels import IndexTable, LandingTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.doctor import DoctorTable
 from rocwright.model.gpu import Families, base_targets, is_target
-from rocwright.model.indexes import IndexTable
-from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.platforms import Platforms
 

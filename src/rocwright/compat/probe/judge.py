@@ -21,7 +21,7 @@ from rocwright.compat.probe.values import (
     Probe,
     ProbedEnvironment,
 )
-from rocwright.model.libraries import file_pattern
+from rocwright.model.platforms import file_pattern
 from rocwright.model.probe import (
     Answers,
     DtypeRow,

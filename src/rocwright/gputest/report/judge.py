@@ -25,8 +25,7 @@ from rocwright.gputest.report.values import (
     ShardState,
     State,
 )
-from rocwright.model.signatures import SignatureTable
-from rocwright.model.testing import CaseResult, Ran, run_of_key
+from rocwright.model.testing import CaseResult, Ran, SignatureTable, run_of_key
 
 # Of a detail that long; it holds the end, where the cause stands.
 _DETAIL = 6000

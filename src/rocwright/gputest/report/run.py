@@ -12,9 +12,8 @@ from rocwright.gputest.report.expect import parse_expected
 from rocwright.gputest.report.find import find_reports
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.values import Expected, Judged, Report
-from rocwright.model.signatures import SignatureTable
 from rocwright.model.skips import SkipEntry
-from rocwright.model.testing import Ran
+from rocwright.model.testing import Ran, SignatureTable
 from rocwright.system import workflow
 
 

@@ -13,8 +13,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from rocwright.model.signatures import SignatureTable, infra_kind
-from rocwright.model.testing import CaseResult
+from rocwright.model.testing import CaseResult, SignatureTable, infra_kind
 
 _LONGEST = 240
 # What a machine printed last is searched for its own causes: so many characters of it.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rocwright.model.plan import Plan
-from rocwright.model.slurm import SlurmRequest, SlurmTable
+from rocwright.model.workflows import SlurmRequest, SlurmTable
 from rocwright.pipeline.render.units import PLAN_FILE, Unit, plan_text, units
 
 SUBMIT = "submit.sh"

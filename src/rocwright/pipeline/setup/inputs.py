@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from rocwright.errors import UsageError
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import PYTHON, Sources
-from rocwright.model.project import PLATFORMS
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.families import asked_for, words
 from rocwright.pipeline.setup.labels import TORCH_ONLY, read_labels

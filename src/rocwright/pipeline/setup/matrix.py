@@ -8,8 +8,8 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.gpu import expand, spelled
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import ProfileTable, Tier
-from rocwright.model.project import PLATFORMS
 from rocwright.model.runners import Bypass, Pool
 from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.setup.families import family_names, on_platform, words

@@ -11,8 +11,8 @@ import msgspec
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.model.plan import Choice, Plan
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import Profile
-from rocwright.model.project import PLATFORMS
 from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records.plans import plan_key, read_plan, record_plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from rocwright.model.plan import Job, Plan
-from rocwright.model.project import PLATFORMS
+from rocwright.model.platforms import PLATFORMS
 from rocwright.pipeline.define.kinds import AXES
 
 # An id, or a row for each value of the axes that a job has of its own.
