@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from blocks import detect_table
 from rocwright.builder.decide.recipe import RecipeTable
-from rocwright.compat import detect_table
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section

@@ -23,8 +23,8 @@ from rocwright.builder.before.needs import Needs
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.fat.table import FatTable
 from rocwright.check.contract import ContractTable
-from rocwright.compat.claimed.export import Shown
 from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.render import Shown
 from rocwright.compat.claimed.sections import SECTIONS
 from rocwright.compat.doctor.values import Diagnosis
 from rocwright.data.explain import Explained, TableInfo

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import same_line, within
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, same_line, within
 from rocwright.compat.claimed.judge import (
     NAMES,
     AnswerPart,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import same_line, within
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, same_line, within
 from rocwright.compat.claimed.gpus import torch_on
 from rocwright.compat.claimed.judge import (
     NAMES,
