@@ -26,19 +26,19 @@ from rocwright.check.contract import ContractTable
 from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.render import Shown
 from rocwright.compat.claimed.sections import SECTIONS
+from rocwright.compat.doctor.facts import DoctorTable
 from rocwright.compat.doctor.values import Diagnosis
+from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
-from rocwright.model.doctor import DoctorTable
 from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families, GpuTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Plan
 from rocwright.model.platforms import Platforms
-from rocwright.model.probe import ProbeTable
 from rocwright.model.profile import ProfileTable
 from rocwright.model.project import ProjectTable
 from rocwright.model.skips import SkipTable
