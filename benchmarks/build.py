@@ -26,8 +26,8 @@ from rocwright.builder.pins import require_pins
 from rocwright.builder.units.launch import write_launchers
 from rocwright.builder.units.records import read_units
 from rocwright.errors import RocwrightError
-from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import find_interpreter
+from rocwright.system.limits import available_cores
 from rocwright.wheel.write import BytesSource, Member, write_members
 
 MOST_OWN_CPU_S = 2.0

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from blocks import detect_table
 from blocks.compat import render_detect_table
 from blocks.every import BLOCKS
-from rocwright.compat import detect_table
 
 DOCS = Path(__file__).resolve().parent
 _BLOCK = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)

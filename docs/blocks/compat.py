@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from blocks import detect_table
 from rocwright.builder.decide.recipe import RecipeTable
-from rocwright.compat import detect_table
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section
 from rocwright.data import load_table
-from rocwright.model.gpu import Families
-from rocwright.model.gpu_table import GpuTable
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import LandingTable
+from rocwright.model.gpu import Families, GpuTable
 
 
 def compat(name: str) -> Callable[[], str]:

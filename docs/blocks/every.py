@@ -23,33 +23,28 @@ from rocwright.builder.before.needs import Needs
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.fat.table import FatTable
 from rocwright.check.contract import ContractTable
-from rocwright.compat.claimed.export import Shown
 from rocwright.compat.claimed.judge import Answer
+from rocwright.compat.claimed.render import Shown
 from rocwright.compat.claimed.sections import SECTIONS
+from rocwright.compat.doctor.facts import DoctorTable
 from rocwright.compat.doctor.values import Diagnosis
+from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
-from rocwright.model.compat_features import FeatureTable
-from rocwright.model.compat_libraries import LibraryTable
+from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
-from rocwright.model.doctor import DoctorTable
 from rocwright.model.examples import ExampleTable
-from rocwright.model.gpu import Families
-from rocwright.model.gpu_table import GpuTable
-from rocwright.model.indexes import IndexTable
-from rocwright.model.landing import LandingTable
+from rocwright.model.gpu import Families, GpuTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Plan
 from rocwright.model.platforms import Platforms
-from rocwright.model.probe import ProbeTable
 from rocwright.model.profile import ProfileTable
 from rocwright.model.project import ProjectTable
-from rocwright.model.signatures import SignatureTable
 from rocwright.model.skips import SkipTable
-from rocwright.model.slurm import SlurmTable
 from rocwright.model.suites import SuiteTable
-from rocwright.model.workflows import WorkflowTable
+from rocwright.model.testing import SignatureTable
+from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.setup.event import Triggers
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.legal.licences import LicenceTable

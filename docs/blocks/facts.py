@@ -9,7 +9,8 @@ from rocwright.cli.documented import DOCUMENTED
 from rocwright.compat.doctor.kinds import KINDS
 from rocwright.data import load_table
 from rocwright.model.gpu import Families
-from rocwright.model.project import PLATFORMS, ProjectTable
+from rocwright.model.platforms import PLATFORMS
+from rocwright.model.project import ProjectTable
 
 
 def render_family_names() -> str:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import InvalidInput
-from rocwright.system.files import CHUNK, atomic_write
-from rocwright.system.pread import pread
+from rocwright.system.files import CHUNK, atomic_write, pread
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from rocwright.builder.run.family import FamilyResult, run_family
 from rocwright.builder.run.prove import install_built
 from rocwright.builder.units.report import BuildReport
 from rocwright.errors import MissingTool, RocwrightError, UsageError
-from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import Interpreter, ask_interpreter, find_interpreter
+from rocwright.system.limits import available_cores
 from rocwright.system.venv import Environment, pip_install
 
 Note = Callable[[str], None]

@@ -22,9 +22,8 @@ from rocwright.builder.units.jobs import Jobs, asked_jobs, choose_jobs
 from rocwright.builder.units.launch import launcher_environment, require_launchers
 from rocwright.builder.units.records import peaks
 from rocwright.errors import UsageError
-from rocwright.system.cores import available_cores
 from rocwright.system.interpreters import find_interpreter
-from rocwright.system.memory import available_memory
+from rocwright.system.limits import available_cores, available_memory
 
 # Stands in a plan for targets that only installed device packages will tell.
 _TARGETS = "${PYTORCH_ROCM_ARCH}"

@@ -18,9 +18,8 @@ from rocwright.check.requirements import read_requirement
 from rocwright.check.sizes import SizeTable
 from rocwright.data import load_table
 from rocwright.model.findings import Severity
-from rocwright.model.libraries import RocmLibraries
 from rocwright.model.patterns import any_pattern
-from rocwright.model.platforms import Platforms
+from rocwright.model.platforms import Platforms, RocmLibraries
 from rocwright.wheel.together import place_of
 
 

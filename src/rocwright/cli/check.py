@@ -21,7 +21,7 @@ from rocwright.model.findings import Waiver
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.create_set import state_check
 from rocwright.system import console, days
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 def check(

@@ -13,9 +13,9 @@ from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_probe import show_probe
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.run import DeviceChoice, probe, report_on, require_claims
+from rocwright.compat.probe.values import ProbeTable
 from rocwright.data import load_table
 from rocwright.errors import UsageError
-from rocwright.model.probe import ProbeTable
 from rocwright.system import console, files
 from rocwright.system.interpreters import find_python
 

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.cli.show_compat import show_section
-from rocwright.compat.claimed.export import exported
 from rocwright.compat.claimed.facts import load_facts
-from rocwright.compat.claimed.render import as_markdown, as_rst, markup_of, page_markdown, page_rst
+from rocwright.compat.claimed.render import as_markdown, as_rst, exported, markup_of, page_markdown, page_rst
 from rocwright.compat.claimed.sections import SECTIONS, section
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError

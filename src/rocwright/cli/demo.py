@@ -16,7 +16,7 @@ from rocwright.model.gpu import parse_targets
 from rocwright.pipeline.demo import demo_graph, preflight, record_demo
 from rocwright.pipeline.options import RunOptions, Workspace, default_cache
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 class _Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from rocwright.gputest.report.find import Places, judge_places, require_passed, 
 from rocwright.gputest.report.markdown import markdown
 from rocwright.gputest.report.page import html_page
 from rocwright.gputest.skips.entries import load_entries
-from rocwright.model.signatures import SignatureTable
+from rocwright.model.testing import SignatureTable
 from rocwright.pipeline.tested import compare_with, state_tested
 from rocwright.store.sets.find import resolve_set
 from rocwright.system import console, days, files

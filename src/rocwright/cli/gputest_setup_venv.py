@@ -15,11 +15,11 @@ from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
 from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps, index_of
 from rocwright.gputest.setup_venv import setup_venv as setup
+from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
-from rocwright.model.indexes import IndexTable
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
-from rocwright.system.redact import without_login
+from rocwright.system.output import without_login
 
 _Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 _Pages = Annotated[

@@ -10,7 +10,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.report.find import Places, judge_places, require_passed, tell_summary
 from rocwright.gputest.report.markdown import markdown
-from rocwright.model.signatures import SignatureTable
+from rocwright.model.testing import SignatureTable
 from rocwright.system import console
 
 

@@ -26,7 +26,7 @@ from rocwright.device_code.wheel.wheel import WheelSplit, split_wheel
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 app = App(
     name="kpack", help="Split device code out of libraries and wheels, list, extract, merge and verify it."

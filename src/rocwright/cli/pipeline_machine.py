@@ -14,7 +14,7 @@ from rocwright.pipeline.options import default_cache
 from rocwright.pipeline.records import Machine, has_plan, read_plan, record_plan
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 @Parameter(name="*")

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError, UsageError
-from rocwright.model.slurm import SlurmTable
-from rocwright.model.workflows import WorkflowTable
+from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.render.drift import drifted, write_files
 from rocwright.pipeline.render.github.workflows import github_files

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from rocwright.gputest.report.markdown import About
 from rocwright.model.testing import Ran
-from rocwright.system.redact import without_login
+from rocwright.system.output import without_login
 
 Paths = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
 Flag = Annotated[bool, Parameter(negative=())]

@@ -23,8 +23,7 @@ from rocwright.sdk.intake.forms import Form, artifacts_in, form_of
 from rocwright.sdk.intake.layout import lay_out
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
-from rocwright.system.cores import available_cores
-from rocwright.system.memory import return_large_blocks
+from rocwright.system.limits import available_cores, return_large_blocks
 
 # What the C library keeps for so many threads is little; giving it back costs a twentieth of the time.
 _FEW_THREADS = 2

@@ -33,7 +33,7 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.served import verify_listed
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 _DEFAULTS, _ADOPT = StoreOptions(), AdoptOptions()
 

@@ -16,7 +16,7 @@ from rocwright.data.overlay import read_overlay
 from rocwright.pipeline.reversion import reversion_set
 from rocwright.store.sets.find import resolve_set
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 from rocwright.wheel.reversion.versions import parse_rule
 
 _DEFAULTS = StoreOptions()

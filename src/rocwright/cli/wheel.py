@@ -15,7 +15,7 @@ from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError
 from rocwright.pipeline.wheel_about import about_wheel
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 app = App(name="wheel", help="Look into finished wheels, and take them apart.")
 # By name: each imports what it needs and nothing of the others.

@@ -20,7 +20,7 @@ from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.model.project import ProjectTable
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 from rocwright.system.workflow import tell_workflow
 from rocwright.wheel.tags import cp_version as cp_of
 from rocwright.wheel.versions import family_versions

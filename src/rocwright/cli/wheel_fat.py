@@ -15,7 +15,7 @@ from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 def fat(

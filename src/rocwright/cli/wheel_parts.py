@@ -13,7 +13,7 @@ from rocwright.cli.targets import given_targets
 from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
 from rocwright.errors import UsageError
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 
 
 def parts(

@@ -13,7 +13,7 @@ from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_code import plain
 from rocwright.errors import UsageError
 from rocwright.system import console
-from rocwright.system.cores import available_cores
+from rocwright.system.limits import available_cores
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.values import ReversionPlan
 from rocwright.wheel.reversion.versions import parse_rule

@@ -21,8 +21,8 @@ from rocwright.errors import Interrupted, UsageError
 from rocwright.system import console, process
 from rocwright.system.console import Progress
 from rocwright.system.files import make_directory
-from rocwright.system.structs import ready_for_threads
-from rocwright.system.usage import used
+from rocwright.system.limits import used
+from rocwright.system.parallel import ready_for_threads
 
 NONE_NEEDED: Mapping[str, msgspec.Struct] = MappingProxyType({})
 

@@ -25,8 +25,15 @@ from rocwright.system.installers import (
     not_yet,
     own_settings,
 )
-from rocwright.system.places import links_page, remote_places
-from rocwright.system.venv import TOOL_PIP_ENV, Closed, Environment, pip_command, uv_command
+from rocwright.system.venv import (
+    TOOL_PIP_ENV,
+    Closed,
+    Environment,
+    links_page,
+    pip_command,
+    remote_places,
+    uv_command,
+)
 
 Note = Callable[[str], None]
 

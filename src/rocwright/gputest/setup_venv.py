@@ -13,7 +13,7 @@ import msgspec
 
 from rocwright.errors import MissingTool, UsageError
 from rocwright.gputest.install import Install, Note, install
-from rocwright.model.indexes import IndexTable
+from rocwright.model.channels import IndexTable
 from rocwright.system import venv
 from rocwright.system.files import remove_tree
 from rocwright.system.interpreters import ask_interpreter, find_interpreter

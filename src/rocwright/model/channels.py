@@ -1,4 +1,7 @@
-"""Channels, as the table `data/channels.toml` has them: where sets are listed, and what it takes."""
+"""Where packages are offered: channels that list sets, their landing page, and package indexes by name.
+
+The tables `channels`, `landing` and `indexes`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.errors import InvalidData, InvalidInput
+from rocwright.errors import InvalidData, InvalidInput, UsageError
 
 _KEY = re.compile(r"ed25519:[A-Za-z0-9+/]{43}=")
 
@@ -116,4 +119,54 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         raise InvalidInput(
             f"there is no channel {name!r}; channels: {', '.join(names)}",
             next_step=f"perhaps {near[0]}" if near else "add it to rocwright.toml, as [[channels.channel]]",
+        )
+
+
+class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A project that people install: with these extras, and together with these projects of the same set."""
+
+    name: str
+    together: tuple[str, ...] = msgspec.field(name="with", default=())
+    extras: tuple[str, ...] = ()
+
+
+class LandingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `data/landing.toml`; `gpus` maps a target to the GPUs that have it."""
+
+    pythons: tuple[str, ...]
+    product: tuple[Product, ...]
+    platforms: dict[str, str]
+    gpus: dict[str, tuple[str, ...]]
+
+
+class NamedIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An index: its address, and whether its packages lie in a directory for each family of GPUs."""
+
+    name: str
+    url: str
+    by_family: bool = False
+
+
+class IndexTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole table."""
+
+    index: tuple[NamedIndex, ...]
+
+    def __post_init__(self) -> None:
+        names = [one.name for one in self.index]
+        for one in self.index:
+            if names.count(one.name) > 1:
+                raise InvalidData(f"two indexes have the name {one.name}", next_step="give one another name")
+            if "://" not in one.url:
+                raise InvalidData(f"the url {one.url!r} of the index {one.name} is no address")
+
+    def named(self, name: str) -> NamedIndex:
+        """The index with this name; raises `UsageError` naming those there are."""
+        names = [one.name for one in self.index]
+        if name in names:
+            return self.index[names.index(name)]
+        near = get_close_matches(name, names, n=1)
+        raise UsageError(
+            f"there is no index named {name!r}; named are: {', '.join(names)}",
+            next_step=f"perhaps {near[0]}" if near else "give --index-url, or add it as [[indexes.index]]",
         )

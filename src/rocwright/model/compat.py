@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from rocwright.model.compat_text import need_specifiers, need_targets, need_versions
+from rocwright.model.compat_releases import need_specifiers, need_targets, need_versions
 
 Built = Literal["supported", "not supported", "unsupported", "previously built"]
 

@@ -1,8 +1,9 @@
-"""GPU targets and families: text becomes a type here, once.
+"""GPU targets, families and chips: text becomes a type here, once.
 
 A *target* is one instruction set (`gfx90a`), with optional features (`gfx90a:xnack+`, after LLVM's
 AMDGPU usage guide), a generic one that runs on several chips (`gfx9-4-generic`), or SPIR-V, which is no
-instruction set: the driver compiles it for the chip it finds. A *family* is a named set of base targets.
+instruction set: the driver compiles it for the chip it finds. A *family* is a named set of base targets. A
+*chip* is what a machine has: its PCI device ids say its target, and what it is sold as.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.runners import FamilyRow, check_rows
 
 # What the compiler calls code that no chip runs as it is.
@@ -25,6 +26,8 @@ _TARGET = re.compile(
 )
 _FEATURE = re.compile(r":(?P<name>xnack|sramecc)(?P<sign>[+-])")
 _NATURAL = re.compile(r"gfx(?P<major>[0-9]+)(?P<minor>[0-9a-f])(?P<step>[0-9a-f])(?:-strict)?$")
+_ID = re.compile(r"[0-9a-f]{4}")
+_NAMED = re.compile(r"(?P<device>[0-9a-f]{4}):(?P<revisions>[0-9a-f]{2}(?: [0-9a-f]{2})*)")
 
 
 class InvalidTarget(InvalidInput):
@@ -140,3 +143,60 @@ def matching_family(targets: Iterable[str], families: Mapping[str, tuple[str, ..
     """The first family made of exactly these base targets, or None."""
     wanted = frozenset(targets)
     return next((name for name, members in families.items() if frozenset(members) == wanted), None)
+
+
+class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A chip: its target, whether it is part of a processor, and the PCI device ids that it goes by.
+
+    `processors` are those that an integrated one is part of. `names` maps `DEVICE:REVISION REVISION …`
+    (lowercase hex) to what these boards are sold as.
+    """
+
+    name: str
+    target: str
+    ids: tuple[str, ...]
+    integrated: bool = False
+    processors: tuple[str, ...] = ()
+    names: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not is_target(self.target) or ":" in self.target:
+            raise InvalidData(f"the chip {self.name} has the target {self.target!r}, which is none")
+        for one in self.ids:
+            if _ID.fullmatch(one) is None:
+                raise InvalidData(f"the chip {self.name} has the id {one!r}; write four lowercase hex digits")
+        for key in self.names:
+            match = _NAMED.fullmatch(key)
+            if match is None or match["device"] not in self.ids:
+                raise InvalidData(
+                    f"the chip {self.name} names {key!r}",
+                    next_step="write DEVICE:REVISION REVISION …, lowercase, with a device of its ids",
+                )
+
+    def named(self) -> dict[tuple[str, str], str]:
+        """What it is sold as, by device id and PCI revision."""
+        found = {}
+        for key, name in self.names.items():
+            device, _, revisions = key.partition(":")
+            found.update({(device, revision): name for revision in revisions.split()})
+        return found
+
+
+class GpuTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole table; each device id is that of one chip, each revision has one name."""
+
+    chip: tuple[Chip, ...]
+
+    def __post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for chip in self.chip:
+            for one in chip.ids:
+                if one in seen:
+                    raise InvalidData(
+                        f"the id {one} is that of {seen[one]} and of {chip.name}",
+                        next_step="leave it in one of them",
+                    )
+                seen[one] = chip.name
+            revisions = [word for key in chip.names for word in key.partition(":")[2].split()]
+            if len(chip.named()) < len(revisions):
+                raise InvalidData(f"the chip {chip.name} has two names for one revision")

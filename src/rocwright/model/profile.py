@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import InvalidInput
-from rocwright.model.project import PLATFORMS
+from rocwright.model.platforms import PLATFORMS
 
 Tier = Literal["presubmit", "postsubmit", "nightly"]
 # From the families that every change is tried on to all of them.

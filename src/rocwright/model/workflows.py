@@ -1,8 +1,13 @@
-"""What rendered workflows name, as the table `data/workflows.toml` has it. Values only."""
+"""What workflows of GitHub Actions and scripts for Slurm name, where they are rendered.
+
+The tables `workflows` and `slurm`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
@@ -11,6 +16,7 @@ from rocwright.errors import InvalidInput
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_WORD = re.compile(r"[\w.,:;|&*()\[\]+@/=%-]+")
 Use = Literal["build", "test", "own"]
 
 
@@ -94,3 +100,81 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The limit of a job."""
         rows = {row.job: row.minutes for row in self.limit}
         return rows.get(job, rows["default"])
+
+
+class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What cells whose id matches one of `ids` ask for; a later row goes over an earlier one, field by field.
+
+    `gpus` is the `--gres` of a cell that needs a GPU; other cells ask for none. `memory_gb` is per machine.
+    `options` are further ones of sbatch, as they are: `--exclusive`.
+    """
+
+    ids: tuple[str, ...]
+    cpus: int = 0
+    memory_gb: int = 0
+    minutes: int = 0
+    gpus: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    constraint: str = ""
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.ids:
+            raise ValueError('a request has no ids: write ids = ["*"] for every cell')
+        for field in ("cpus", "memory_gb", "minutes"):
+            if getattr(self, field) < 0:
+                raise ValueError(f"{field} = {getattr(self, field)}: write 1 or more, or leave it out")
+        for field in ("gpus", "partition", "account", "qos", "constraint"):
+            value = getattr(self, field)
+            if value and not _WORD.fullmatch(value):
+                raise ValueError(f"{field} = {value!r} is no word that sbatch could take")
+        for option in self.options:
+            if not option.startswith("--") or not _WORD.fullmatch(option[2:]):
+                raise ValueError(
+                    f"{option!r} is no option of sbatch: write it as --name=value, without spaces"
+                )
+
+
+class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table. `each`: a script for each cell, or for each job, whose cells one machine does in turn.
+
+    `work` is the directory of the run on a machine, as the shell expands it there. `setup` are lines of shell
+    at the start of each script.
+    """
+
+    each: Literal["cell", "job"]
+    work: str
+    request: tuple[SlurmRequest, ...]
+    setup: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.work or re.search(r'["\n`]', self.work):
+            raise ValueError(f"work = {self.work!r} is no directory: write it without quotes")
+
+    def asked(self, ids: Iterable[str]) -> SlurmRequest:
+        """What cells together ask for that one machine does in turn: their minutes are added up."""
+        each = [self._one(id_) for id_ in ids]
+        fields = {
+            name: value
+            for request in each
+            for name, value in msgspec.structs.asdict(request).items()
+            if value
+        }
+        return SlurmRequest(
+            **{
+                **fields,
+                "ids": tuple(id_ for request in each for id_ in request.ids),
+                "cpus": max(request.cpus for request in each),
+                "memory_gb": max(request.memory_gb for request in each),
+                "minutes": sum(request.minutes for request in each),
+            }
+        )
+
+    def _one(self, id_: str) -> SlurmRequest:
+        found: dict[str, object] = {}
+        for row in self.request:
+            if any(fnmatchcase(id_, pattern) for pattern in row.ids):
+                found |= {name: value for name, value in msgspec.structs.asdict(row).items() if value}
+        return msgspec.convert({**found, "ids": (id_,)}, SlurmRequest)

@@ -13,7 +13,7 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.errors import Interrupted, InvalidInput, UsageError
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import LandingTable
 from rocwright.model.statement import TRIAL
 from rocwright.pipeline.trial import (
     NotInstalled,

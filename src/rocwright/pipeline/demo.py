@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.decide.recipe import recipes
-from rocwright.compat.doctor.building import PROGRAMS
+from rocwright.compat.doctor.rules.machine import PROGRAMS
 from rocwright.engine.graph import Graph, Step, make_graph
 from rocwright.engine.record import digest
 from rocwright.engine.run import RunReport

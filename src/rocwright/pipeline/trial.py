@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import LandingTable
 from rocwright.model.manifest import SetManifest
 from rocwright.model.project import TORCH
 from rocwright.model.statement import TRIAL, Statement, about_set

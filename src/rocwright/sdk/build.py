@@ -33,11 +33,11 @@ from rocwright.system.files import (
     content_digest,
     link_or_copy,
     make_directory,
+    pread,
     require_space,
     sha256_file,
     shipped_directory,
 )
-from rocwright.system.pread import pread
 from rocwright.wheel.deflate import COMPRESSOR
 from rocwright.wheel.source import BytesSource, FileSource, Source
 from rocwright.wheel.write import write_wheels

@@ -9,8 +9,8 @@ from functools import cached_property
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.model.libraries import LibraryRow, file_pattern
 from rocwright.model.patterns import any_pattern
+from rocwright.model.platforms import LibraryRow, file_pattern
 
 DEVEL = "devel"
 RUNTIME_PACKAGES = ("core", "libraries", "profiler")

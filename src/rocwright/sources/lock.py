@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.origin import folder_problem, origin_problem, ref_problem
-from rocwright.model.project import PLATFORMS, TORCH
+from rocwright.model.platforms import PLATFORMS
+from rocwright.model.project import TORCH, folder_problem, origin_problem, ref_problem
 from rocwright.sources.decide.pins import is_commit_id
 from rocwright.system import files, locks
 

@@ -22,7 +22,7 @@ from rocwright.sources.tree.state import Head
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.sources.work.aside import REFUSE, KeptWork, Work
 from rocwright.system.git import Git
-from rocwright.system.structs import ready_for_threads
+from rocwright.system.parallel import ready_for_threads
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -1,15 +1,21 @@
-"""Work on several threads whose outcomes come back in order, with a bound on what is in flight."""
+"""Work on several threads whose outcomes come back in order, with a bound on what is in flight.
+
+Before threads decode values, msgspec has to know their types: it finds out about a type when it first meets
+one, unguarded.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Condition
 from typing import Generic, TypeVar
 
-from rocwright.system.structs import ready_for_threads
+import msgspec
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -108,3 +114,27 @@ class _InFlight(Generic[_T, _R]):
             del outcome
         with self._changed:
             self._changed.notify_all()
+
+
+_lock = threading.Lock()
+_ready: set[type[object]] = set()
+
+
+def ready_for_threads() -> None:
+    """Have msgspec look at every struct that is loaded, in this thread, before others decode them.
+
+    Two threads that decode the first value of a type at the same moment end the process with a segmentation
+    fault (msgspec 0.22): the second one takes what the first has not filled in yet.
+    """
+    with _lock:
+        for one in {*_below(msgspec.Struct)} - _ready:
+            # One that refers to what is not defined yet is met later.
+            with contextlib.suppress(NameError, TypeError):
+                msgspec.json.Decoder(one)
+                _ready.add(one)
+
+
+def _below(base: type[object]) -> Iterator[type[object]]:
+    for one in base.__subclasses__():
+        yield one
+        yield from _below(one)

@@ -22,8 +22,7 @@ from rocwright.errors import CommandFailed, Interrupted, MissingTool
 from rocwright.system.files import disk_error
 from rocwright.system.group import OWN_GROUP, OWN_SESSION, Started, end_group, pieces, wait
 from rocwright.system.marked import MARK
-from rocwright.system.output import Output
-from rocwright.system.redact import redact, secrets_in, without_login, without_secret
+from rocwright.system.output import Output, redact, secrets_in, without_login, without_secret
 
 # How long a command that has ended may still have output under way.
 _QUIET_S = 0.5

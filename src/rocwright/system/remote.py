@@ -8,11 +8,11 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from rocwright.errors import NotOffered, RocwrightError, Unreachable
+from rocwright.system import output
 
 # What passes by itself (a restarted server, a lost connection) is tried again after so many seconds.
 PAUSES_S = (0.5, 2.0)
 
-_LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 _HTTP_LOGIN = re.compile(r"(?P<scheme>https?://)(?P<login>[^/\s]*)@(?P<host>[^/\s@]*)", re.IGNORECASE)
 _SSH_SECRET = re.compile(r"((?:git\+)?ssh(?:\+git)?://[^/:@\s]*):[^/\s]*@", re.IGNORECASE)
 _ASKED_TOO_MUCH = re.compile(
@@ -85,7 +85,7 @@ def is_local(origin: str) -> bool:
 
 def shown(text: str) -> str:
     """An address, or a message that holds some, with `***` for logins."""
-    return _LOGIN.sub("***@", text)
+    return output.without_login(text)
 
 
 def without_login(origin: str) -> str:

@@ -1,8 +1,8 @@
 """The door to Python environments: create one, install into it with pip or uv, ask what is there.
 
-Two kinds of install are kept apart. *Closed* ones take packages only from the given indexes and pages
-and ignore the user's pip configuration, so that nothing of the same name can come from elsewhere. *Tool*
-installs (setuptools, pytest) use whatever index the user has configured.
+Two kinds of install are kept apart. *Closed* ones take packages only from given places (an index, pages with
+links, directories) and ignore the user's pip configuration, so that nothing of the same name can come from
+elsewhere. *Tool* installs (setuptools, pytest) use whatever index the user has configured.
 """
 
 from __future__ import annotations
@@ -13,24 +13,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from rocwright.errors import MissingTool
+from rocwright.errors import MissingTool, UsageError
 from rocwright.system import process
 from rocwright.system.files import remove_tree
-from rocwright.system.installers import misplaced_settings
+from rocwright.system.installers import LEAKS, misplaced_settings
 
 # Variables that would let another environment leak into this one.
-_LEAKS = (
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "PYTEST_ADDOPTS",
-)
+_LEAKS = (*LEAKS, "PYTEST_ADDOPTS")
 
 # On Linux and on Windows.
 _PACKAGES = ("lib/python3*/site-packages", "Lib/site-packages")
@@ -92,6 +85,36 @@ class Closed:
         """As pip and uv spell them; without an index, none is asked."""
         index = ["--index-url", self.index_url] if self.index_url else ["--no-index"]
         return index + [word for page in self.find_links for word in ("--find-links", page)]
+
+
+def links_page(text: str) -> str:
+    """A page with links as installers take it: an address as it is, a directory or file made absolute.
+
+    Raises `UsageError` for one that is not there: pip would only say that it found no package.
+    """
+    if "://" in text:
+        return text
+    path = Path(text).expanduser().absolute()
+    if not path.exists():
+        raise UsageError(
+            f"--find-links {text}: there is no such directory or page",
+            where=path,
+            next_step="give the directory that holds the packages, or the address of a page with links",
+        )
+    return str(path)
+
+
+def local_path(place: str) -> Path | None:
+    """The directory or file of this machine that a place is; None for one that is reached by network."""
+    if place.startswith("file:"):
+        return Path(unquote(urlsplit(place).path))
+    return None if "://" in place else Path(place)
+
+
+def remote_places(places: Closed) -> tuple[str, ...]:
+    """The places that are reached by network: only they can show a package later than it was uploaded."""
+    given = (*filter(None, [places.index_url]), *places.find_links)
+    return tuple(place for place in given if local_path(place) is None)
 
 
 def create(

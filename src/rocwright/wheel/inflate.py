@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rocwright.system.files import CHUNK
-from rocwright.system.pread import pread
+from rocwright.system.files import CHUNK, pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, inflater
 from rocwright.wheel.read import WheelMember
 from rocwright.wheel.zipformat import (

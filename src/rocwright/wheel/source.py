@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol, runtime_checkable
 
-from rocwright.system.pread import pread
+from rocwright.system.files import pread
 
 
 class Source(Protocol):

@@ -141,7 +141,7 @@ def write_wheel(
     """Write the wheel into `directory`; the same plan gives the same bytes for any number of threads.
 
     `compression` is one of `deflate.COMPRESSIONS`. Holds at most 192 MiB of members, however large they are
-    and many threads there be; what the allocator keeps comes on top (`system.memory`). Raises `InvalidInput`
+    and many threads there be; what the allocator keeps comes on top (`system.limits`). Raises `InvalidInput`
     for names that no wheel may have (absolute, `..`, backslash, drive, repeated; not for Linux: differing
     only by case), for metadata of another project, and for a source that shrinks; `NoSpace` when the disk is
     full. A failure leaves nothing behind.

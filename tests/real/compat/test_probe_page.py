@@ -11,8 +11,7 @@ from selenium.webdriver.common.by import By
 from real.browser import asked, chromium
 from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.page import html_page
-from rocwright.compat.probe.values import HeldLibrary
-from rocwright.model.probe import Step
+from rocwright.compat.probe.values import HeldLibrary, Step
 from unit.compat.probe.probe_answers import TABLE, answers, exercised
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rocwright.builder.units.jobs import Jobs, asked_jobs, choose_jobs
 from rocwright.errors import UsageError
-from rocwright.system.memory import Memory
+from rocwright.system.limits import Memory
 
 GB = 10**9
 

@@ -18,8 +18,7 @@ from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.values import Report
 from rocwright.model.manifest import new_set, set_id
-from rocwright.model.signatures import SignatureTable
-from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
+from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, Verdict
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool.describe import describe_files
 from rocwright.store.sets.stage import record_set

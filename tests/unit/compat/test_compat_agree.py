@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rocwright.compat.probe.values import ProbeTable
 from rocwright.data import load_table
 from rocwright.model.compat import CompatTable
-from rocwright.model.compat_libraries import LibraryTable
-from rocwright.model.probe import ProbeTable
+from rocwright.model.compat_releases import LibraryTable
 
 PROBE = load_table("probe", ProbeTable)
 

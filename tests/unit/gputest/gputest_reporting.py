@@ -9,8 +9,7 @@ from xml.sax.saxutils import quoteattr
 from rocwright.data import load_table
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.values import Report
-from rocwright.model.signatures import SignatureTable
-from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
+from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, Verdict
 
 TABLE = load_table("signatures", SignatureTable)
 

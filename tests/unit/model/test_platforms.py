@@ -6,8 +6,7 @@ import pytest
 
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
-from rocwright.model.libraries import RocmLibraries
-from rocwright.model.platforms import Platforms, numbers
+from rocwright.model.platforms import Platforms, RocmLibraries, numbers
 
 TABLE = load_table("platforms", Platforms)
 ROCM = load_table("packages", RocmLibraries)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from rocwright.gputest.report.about import About
 
 from rocwright.data import load_table
-from rocwright.gputest.report.markdown import markdown
+from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.page import html_page
 from rocwright.gputest.report.values import FailedCase, FailureGroup, Finding, Judged, ShardState
 from rocwright.model.channels import Channels

@@ -13,8 +13,7 @@ import pytest
 from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
-from rocwright.model.channels import Channel, Channels
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import Channel, Channels, LandingTable
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.channel.publish import list_set
 from rocwright.store.index.listed import ListedSet

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.system.cgroup import find_groups
-from rocwright.system.cores import available_cores
-from rocwright.system.memory import Memory, available_memory
+from rocwright.system.limits import Memory, available_cores, available_memory, find_groups
 
 GIB = 1 << 30
 V2 = "31 23 0:28 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"

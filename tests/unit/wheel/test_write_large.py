@@ -198,7 +198,7 @@ def test_a_file_that_disappears_is_named(tmp_path: Path) -> None:
 MEMORY = """
 import re, sys, threading
 from pathlib import Path
-from rocwright.system.memory import return_large_blocks
+from rocwright.system.limits import return_large_blocks
 from rocwright.wheel.metadata import Metadata
 from rocwright.wheel.write import FileSource, Member, WheelPlan, write_wheel
 return_large_blocks()

@@ -16,8 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.before.tree import Place, look_at_place
 from rocwright.builder.rocm.place import RocmPlace
-from rocwright.system.places import local_path
-from rocwright.system.venv import package_directories
+from rocwright.system.venv import local_path, package_directories
 
 
 class Unpacking(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from rocwright.builder.decide.request import CACHES, BuildRequest
 from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.errors import UsageError
-from rocwright.model.project import PLATFORMS
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.version import RELEASE_TYPES
 
 

@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.order import in_order
-from rocwright.model.project import PLATFORMS
+from rocwright.model.platforms import PLATFORMS
 
 Backend = Literal["setup.py", "build"]
 

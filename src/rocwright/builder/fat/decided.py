@@ -26,9 +26,8 @@ from rocwright.builder.fat.values import BundledFile, WheelChange
 from rocwright.builder.pins import environment_of, pinned
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix, InvalidWheel
-from rocwright.model.libraries import RocmLibraries, file_pattern
 from rocwright.model.patterns import fits
-from rocwright.model.platforms import Platforms
+from rocwright.model.platforms import Platforms, RocmLibraries, file_pattern
 from rocwright.wheel.metadata import add_headers, edit_headers, parse_metadata, wheel_stem
 from rocwright.wheel.read import Wheel
 

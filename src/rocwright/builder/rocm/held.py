@@ -11,9 +11,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from rocwright.system import files
-from rocwright.system.places import local_path
 from rocwright.system.remote import without_login
-from rocwright.system.venv import Closed, package_directories
+from rocwright.system.venv import Closed, local_path, package_directories
 
 _STAMP = "rocwright-rocm.json"
 _PACKAGE_FILES = ("*.whl", "*.tar.gz", "*.zip")

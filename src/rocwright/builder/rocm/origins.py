@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import UsageError
-from rocwright.system.places import links_page
-from rocwright.system.venv import Closed, Environment
+from rocwright.system.venv import Closed, Environment, links_page
 
 _MAKE_ONE = "make one with `python3 -m venv .venv` and name it, or activate it"
 

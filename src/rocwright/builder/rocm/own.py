@@ -36,8 +36,7 @@ from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.rocm.whole import what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv
-from rocwright.system.places import local_path
-from rocwright.system.venv import Closed, Environment
+from rocwright.system.venv import Closed, Environment, local_path
 
 
 def decide_reuse(

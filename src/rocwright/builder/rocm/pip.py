@@ -21,8 +21,7 @@ from rocwright.system.installers import (
     not_yet,
     own_settings,
 )
-from rocwright.system.places import remote_places
-from rocwright.system.venv import Closed, Environment, pip_command
+from rocwright.system.venv import Closed, Environment, pip_command, remote_places
 
 Note = Callable[[str], None]
 

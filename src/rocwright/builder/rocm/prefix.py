@@ -12,7 +12,7 @@ from rocwright.builder.rocm.rocm import Rocm
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, parse_targets
-from rocwright.model.libraries import RocmLibraries
+from rocwright.model.platforms import RocmLibraries
 
 _COMPILER = ("bin/hipcc", "bin/hipcc.exe", "bin/hipcc.bat", "bin/hipcc.bin")
 _HEADER = "include/hip/hip_version.h"

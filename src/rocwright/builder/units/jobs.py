@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from rocwright.errors import UsageError
-from rocwright.system.memory import Memory
+from rocwright.system.limits import Memory
 
 # Part of the available memory that compilers may fill; the rest is for the page cache and for others.
 _SHARE = 0.9

@@ -15,7 +15,7 @@ from rocwright.binary.view import Mapped
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
 from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView, Kept, StoredView
-from rocwright.system.pread import pread
+from rocwright.system.files import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.inflate import (
     WRONG_END,

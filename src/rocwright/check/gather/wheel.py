@@ -19,7 +19,7 @@ from rocwright.check.gather.door import Identity, identity_of, opened, reason
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
 from rocwright.errors import InvalidWheel
-from rocwright.system.pread import pread
+from rocwright.system.files import pread
 from rocwright.wheel.read import DAMAGED, WheelMember, members_of, parse_wheel
 from rocwright.wheel.record import RecordRow, parse_record
 from rocwright.wheel.zipformat import (

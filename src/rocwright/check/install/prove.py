@@ -22,7 +22,7 @@ from rocwright.check.install.plan import InstallPlan, StandIn, plan_install
 from rocwright.errors import CommandFailed, InvalidInput, MissingTool
 from rocwright.system import process
 from rocwright.system.files import remove_tree, require_space
-from rocwright.system.structs import ready_for_threads
+from rocwright.system.parallel import ready_for_threads
 from rocwright.wheel.metadata import (
     Metadata,
     render_metadata,

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rocwright.compat.claimed.conflicts import same_line
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, same_line
 from rocwright.compat.claimed.gpus import (
     distribution,
     on_the_list,

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import same_line, within
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, same_line, within
 from rocwright.compat.claimed.judge import (
     NAMES,
     AnswerPart,
@@ -23,8 +22,8 @@ from rocwright.compat.claimed.judge import (
 )
 from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.vocabulary import Gpu
-from rocwright.model.compat_libraries import RocmRelease
-from rocwright.model.project import PLATFORMS
+from rocwright.model.compat_releases import RocmRelease
+from rocwright.model.platforms import PLATFORMS
 
 _BUILT = "https://github.com/ROCm/TheRock/blob/main/SUPPORTED_GPUS.md"
 

@@ -14,11 +14,10 @@ from typing import Literal
 import msgspec
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import contradict, holds, within
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, contradict, holds, within
 from rocwright.compat.claimed.markup import plain
 from rocwright.compat.claimed.question import Question
-from rocwright.model.compat_features import Level, Statement
+from rocwright.model.compat_releases import Level, Statement
 
 Verdict = Literal["yes", "partly", "unknown", "no", "list"]
 # Weakest first.

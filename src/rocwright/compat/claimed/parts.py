@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import same_line, within
-from rocwright.compat.claimed.facts import Facts
+from rocwright.compat.claimed.facts import Facts, same_line, within
 from rocwright.compat.claimed.gpus import torch_on
 from rocwright.compat.claimed.judge import (
     NAMES,
@@ -24,9 +23,8 @@ from rocwright.compat.claimed.judge import (
 from rocwright.compat.claimed.markup import plain
 from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.vocabulary import Kind, Subject
-from rocwright.model.compat_features import Feature
-from rocwright.model.compat_libraries import RocmRelease
-from rocwright.model.project import PLATFORMS
+from rocwright.model.compat_releases import Feature, RocmRelease
+from rocwright.model.platforms import PLATFORMS
 
 
 def subject(subject: Subject, question: Question, facts: Facts) -> AnswerPart:

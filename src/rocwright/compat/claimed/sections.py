@@ -12,12 +12,10 @@ from difflib import get_close_matches
 
 from packaging.version import Version
 
-from rocwright.compat.claimed.conflicts import find_conflicts
-from rocwright.compat.claimed.facts import Facts, in_words
+from rocwright.compat.claimed.facts import Facts, find_conflicts, in_words
 from rocwright.errors import UsageError
 from rocwright.model.compat import TorchRow
-from rocwright.model.compat_features import Statement
-from rocwright.model.compat_libraries import RocmRelease
+from rocwright.model.compat_releases import RocmRelease, Statement
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.compat.doctor.facts import Environment, TorchImport
+from rocwright.compat.doctor.facts import DoctorTable, Environment, TorchImport
 from rocwright.errors import CommandFailed, MissingTool, UsageError
-from rocwright.model.doctor import DoctorTable
 from rocwright.model.patterns import any_pattern
 from rocwright.system import process
 from rocwright.system.interpreters import require_program

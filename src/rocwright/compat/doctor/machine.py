@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from rocwright.compat.detector import detect
-from rocwright.compat.doctor.facts import Device, LibraryPlace, Machine, SystemRocm
-from rocwright.model.doctor import DoctorTable
+from rocwright.compat.doctor.facts import Device, DoctorTable, LibraryPlace, Machine, SystemRocm
 
 NODES = "sys/class/kfd/kfd/topology/nodes"
 # Variables that change which GPUs a program sees, for what it takes them, or which files it loads.

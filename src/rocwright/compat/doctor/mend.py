@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from packaging.version import InvalidVersion, Version
 
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
+from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
-from rocwright.model.indexes import IndexTable
 
 # What stands where nobody can know it.
 INDEX = "INDEX"

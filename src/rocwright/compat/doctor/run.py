@@ -12,21 +12,19 @@ import msgspec
 
 from rocwright.binary.elf import Elf, is_elf, read_elf
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.building import building
 from rocwright.compat.doctor.environment import gather_environment, import_torch
-from rocwright.compat.doctor.facts import Case, Environment, Machine, Need, TorchImport
+from rocwright.compat.doctor.facts import Case, DoctorTable, Environment, Machine, Need, TorchImport
 from rocwright.compat.doctor.machine import gather_machine, this_user
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
-from rocwright.compat.doctor.rules.origin import whose
+from rocwright.compat.doctor.rules.machine import building
+from rocwright.compat.doctor.rules.packages import whose
 from rocwright.compat.doctor.rules.torch import kind_of
 from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
 from rocwright.errors import InvalidElf
+from rocwright.model.channels import IndexTable, LandingTable
 from rocwright.model.device_files import DeviceFiles, known_targets
-from rocwright.model.doctor import DoctorTable
 from rocwright.model.gpu import Families, base_targets, is_target
-from rocwright.model.indexes import IndexTable
-from rocwright.model.landing import LandingTable
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.platforms import Platforms
 

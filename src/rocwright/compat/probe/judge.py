@@ -8,31 +8,29 @@ from collections.abc import Mapping, Sequence
 
 from rocwright.compat.probe.values import (
     SCHEMA,
+    Answers,
     CallFound,
     CallResult,
     DtypeFound,
     DtypeResult,
+    DtypeRow,
+    Exercised,
+    ExerciseRow,
     FlagFound,
     FlagResult,
+    FlagRow,
     HeldLibrary,
+    LibraryClaim,
     LibraryFound,
     LibraryResult,
     Outcome,
     Probe,
     ProbedEnvironment,
-)
-from rocwright.model.libraries import file_pattern
-from rocwright.model.probe import (
-    Answers,
-    DtypeRow,
-    Exercised,
-    ExerciseRow,
-    FlagRow,
-    LibraryClaim,
     ProbeTable,
     Step,
     TorchAbout,
 )
+from rocwright.model.platforms import file_pattern
 
 _LOST = ("crashed", "hung")
 

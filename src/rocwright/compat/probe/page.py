@@ -6,8 +6,15 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from rocwright.compat.probe.values import CallResult, HeldLibrary, LibraryResult, Outcome, Probe
-from rocwright.model.probe import Exercised, Step
+from rocwright.compat.probe.values import (
+    CallResult,
+    Exercised,
+    HeldLibrary,
+    LibraryResult,
+    Outcome,
+    Probe,
+    Step,
+)
 from rocwright.system import page
 from rocwright.system.console import human_bytes
 from rocwright.system.page import facts, heads, table

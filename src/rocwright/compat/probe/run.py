@@ -12,7 +12,7 @@ import msgspec
 from rocwright.binary.elf import is_elf, read_elf
 from rocwright.binary.view import mapped
 from rocwright.compat.probe.judge import judge
-from rocwright.compat.probe.values import DeviceCode, HeldLibrary, Probe
+from rocwright.compat.probe.values import ANSWERS_SCHEMA, Answers, DeviceCode, HeldLibrary, Probe, ProbeTable
 from rocwright.device_code.fatbin import targets
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import (
@@ -25,7 +25,6 @@ from rocwright.errors import (
     TorchBroken,
     UsageError,
 )
-from rocwright.model.probe import ANSWERS_SCHEMA, Answers, ProbeTable
 from rocwright.system import process
 
 SCRIPT = Path(__file__).resolve().parent / "inside" / "rocwright_try.py"

@@ -18,11 +18,10 @@ from rocwright.gputest.isolate.schedule import Schedule
 from rocwright.gputest.isolate.worker import Worker
 from rocwright.gputest.report.cases import of_attempts, worse_of
 from rocwright.model.testing import CaseResult, Verdict
-from rocwright.system.cgroup import find_groups, read_table
 from rocwright.system.child import Child, Guard, processes_below, shared_out
 from rocwright.system.files import atomic_write
-from rocwright.system.memory import available_memory
-from rocwright.system.redact import secrets_in
+from rocwright.system.limits import available_memory, find_groups, read_table
+from rocwright.system.output import secrets_in
 
 # A worker that ended may need a moment until the system gives its exit code.
 ENDING_S = 1.0

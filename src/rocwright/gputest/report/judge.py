@@ -34,8 +34,7 @@ from rocwright.gputest.report.values import (
     matches,
     missing,
 )
-from rocwright.model.signatures import SignatureTable, infra_kind
-from rocwright.model.testing import CaseResult, Ran, run_of_key
+from rocwright.model.testing import CaseResult, Ran, SignatureTable, infra_kind, run_of_key
 
 # Of a detail that long; it holds the end, where the cause stands.
 _DETAIL = 6000

@@ -36,7 +36,7 @@ from rocwright.pipeline.records import (
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
 from rocwright.store.layout import run_folder
 from rocwright.system.console import Progress
-from rocwright.system.redact import secrets_in, without_login
+from rocwright.system.output import secrets_in, without_login
 
 _NOTHING = msgspec.Raw(b"null")
 # Of an error in a record; the whole of it stands in the log.

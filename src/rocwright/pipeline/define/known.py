@@ -16,8 +16,8 @@ from rocwright.errors import InvalidData
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets
 from rocwright.model.plan import Group
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import ProfileTable
-from rocwright.model.project import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
 from rocwright.sdk.intake.distribution import distributions
 

@@ -12,8 +12,8 @@ import msgspec
 from rocwright.errors import UsageError
 from rocwright.model.gpu import expand
 from rocwright.model.plan import Choice, Group, Rocm, TestLevel
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import PYTHON, Profile, Sources, Tier
-from rocwright.model.project import PLATFORMS
 from rocwright.pipeline.define.inputs import require_run_id
 from rocwright.pipeline.define.known import Known, Projects
 

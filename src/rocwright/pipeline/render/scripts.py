@@ -15,7 +15,7 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import Cell, Job, Plan
-from rocwright.model.slurm import SlurmRequest, SlurmTable
+from rocwright.model.workflows import SlurmRequest, SlurmTable
 
 SUBMIT = "submit.sh"
 _RENDERED = "# Rendered by `rocwright pipeline render --to slurm`; change the plan or the table, not this."

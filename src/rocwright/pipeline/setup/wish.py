@@ -10,8 +10,8 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import TEST_LEVELS, TestLevel
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import PYTHON, Sources
-from rocwright.model.project import PLATFORMS
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.families import asked_for, family_names, words
 

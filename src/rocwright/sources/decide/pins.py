@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rocwright.errors import InvalidPin
-from rocwright.model.origin import origin_problem, ref_problem
+from rocwright.model.project import origin_problem, ref_problem
 
 # The lines of this system serve every platform, Windows included.
 PIN_OS = "ubuntu"

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Literal
 
 from rocwright.errors import CommandFailed, InvalidPin, RocwrightError, UsageError
-from rocwright.model.origin import is_path, origin_problem
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import (
     ALL,
-    PLATFORMS,
     TORCH,
     CommitFilePin,
     Line,
     Project,
     ProjectTable,
     RelatedCommitsPin,
+    is_path,
+    origin_problem,
 )
 from rocwright.sources.decide.pin_files import CommitPins, Pins, TreePins, read_checkout
 from rocwright.sources.decide.pinned import TORCH_FIRST, Pinned, read_pin

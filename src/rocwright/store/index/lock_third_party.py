@@ -19,7 +19,7 @@ from rocwright.store.index.lock import for_target, lock_set, quoted
 from rocwright.store.layout import metadata_key
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.system import process
-from rocwright.system.redact import without_login
+from rocwright.system.output import without_login
 from rocwright.system.venv import uv_command
 
 _TAG = re.compile(r"-cp3(?P<minor>\d+)-")

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from rocwright.model.channels import LandingTable, Product
 from rocwright.model.gpu import base_targets, is_target
-from rocwright.model.landing import LandingTable, Product
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
 from rocwright.store.channel.order import ranked, versions_of

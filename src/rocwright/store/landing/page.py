@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
-from rocwright.model.channels import Channel
+from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.gpu import in_order
-from rocwright.model.landing import LandingTable
 from rocwright.store.index.lock import lock_name
 from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
 from rocwright.store.landing.lines import index_of, pip_line, uv_line

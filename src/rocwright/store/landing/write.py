@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from rocwright.data import load_table
-from rocwright.model.channels import Channel
-from rocwright.model.landing import LandingTable
+from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.manifest import canonical_json
 from rocwright.store.channel.log import read_log
 from rocwright.store.index.listed import ListedSet

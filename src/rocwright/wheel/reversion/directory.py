@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rocwright.errors import InvalidWheel
-from rocwright.system.pread import pread
+from rocwright.system.files import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.zipformat import (
     CENTRAL,

@@ -21,11 +21,11 @@ from rocwright.system.files import (
     disk_error,
     link_or_copy,
     make_directory,
+    pread,
     remove_tree,
     require_space,
     sha256_file,
 )
-from rocwright.system.pread import pread
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.record import RecordRow
 from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, damaged

@@ -9,8 +9,7 @@ import pytest
 
 from rocwright.builder.rocm.origins import PlainPython, closed_places, find_environment
 from rocwright.errors import UsageError
-from rocwright.system.places import remote_places
-from rocwright.system.venv import Closed, Environment, package_directories
+from rocwright.system.venv import Closed, Environment, package_directories, remote_places
 
 
 def venv_at(root: Path) -> Path:

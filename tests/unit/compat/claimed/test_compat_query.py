@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.compat.claimed.answer import answer
-from rocwright.compat.claimed.conflicts import find_conflicts
-from rocwright.compat.claimed.facts import Facts, load_facts
+from rocwright.compat.claimed.facts import Facts, find_conflicts, load_facts
 from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.question import InvalidQuestion, Question, parse_question
 from rocwright.compat.claimed.vocabulary import split_words, vocabulary

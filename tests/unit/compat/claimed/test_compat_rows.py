@@ -7,9 +7,8 @@ import re
 import msgspec
 import pytest
 
-from rocwright.compat.claimed.export import exported
 from rocwright.compat.claimed.facts import load_facts
-from rocwright.compat.claimed.render import markup_of, page_markdown, page_rst
+from rocwright.compat.claimed.render import exported, markup_of, page_markdown, page_rst
 from unit.compat.claimed.compat_rows import FEATURES, rows
 
 FACTS = load_facts()

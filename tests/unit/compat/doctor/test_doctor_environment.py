@@ -14,13 +14,12 @@ import msgspec
 import pytest
 
 from rocwright.compat.doctor.environment import active_python, find_python, gather_environment
-from rocwright.compat.doctor.facts import Machine
+from rocwright.compat.doctor.facts import DoctorTable, Machine
 from rocwright.compat.doctor.kinds import KINDS
 from rocwright.compat.doctor.run import judge, make_case
 from rocwright.compat.doctor.values import Finding
 from rocwright.data import load_table
 from rocwright.errors import MissingTool, UsageError
-from rocwright.model.doctor import DoctorTable
 from unit.compat.doctor.desk import (
     INDEX,
     MI210,

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from rocwright.compat.doctor.environment import gather_environment
-from rocwright.compat.doctor.facts import Machine, TorchImport
+from rocwright.compat.doctor.facts import DoctorTable, Machine, TorchImport
 from rocwright.compat.doctor.run import judge, make_case
 from rocwright.data import load_table
-from rocwright.model.doctor import DoctorTable
 from unit.compat.doctor.desk import (
     INDEX,
     MI210,

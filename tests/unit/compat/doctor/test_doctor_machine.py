@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.compat.doctor.facts import Case, Device, Machine
+from rocwright.compat.doctor.facts import Case, Device, DoctorTable, Machine
 from rocwright.compat.doctor.machine import User, gather_machine
 from rocwright.compat.doctor.rules import machine as rules
 from rocwright.compat.doctor.run import diagnose, make_case
 from rocwright.compat.doctor.values import Diagnosis, Finding
 from rocwright.data import load_table
-from rocwright.model.doctor import DoctorTable
 from unit.compat.doctor.desk import RADEON_6900, Tree, bad, of, one, write
 
 TABLE = load_table("doctor", DoctorTable)

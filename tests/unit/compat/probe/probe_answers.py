@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rocwright.data import load_table
-from rocwright.model.probe import (
+from rocwright.compat.probe.values import (
     ANSWERS_SCHEMA,
     Answers,
     Exercised,
@@ -15,6 +14,7 @@ from rocwright.model.probe import (
     Step,
     TorchAbout,
 )
+from rocwright.data import load_table
 
 TABLE = load_table("probe", ProbeTable)
 LIB = "/venv/lib/python3.12/site-packages/_rocm_sdk_libraries/lib"

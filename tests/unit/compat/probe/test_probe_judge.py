@@ -9,8 +9,7 @@ import pytest
 
 from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.page import html_page
-from rocwright.compat.probe.values import HeldLibrary, Probe
-from rocwright.model.probe import Exercised, Step
+from rocwright.compat.probe.values import Exercised, HeldLibrary, Probe, Step
 from unit.compat.probe.probe_answers import KERNELS, LIB, MAPPED, TABLE, answers, exercised
 
 LINKED = {"hipBLAS", "hipFFT", "hipRAND", "hipSOLVER", "hipSPARSE", "MIOpen", "RCCL"}

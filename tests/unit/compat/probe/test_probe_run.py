@@ -13,7 +13,7 @@ import pytest
 from rocwright.cli import main
 from rocwright.compat.probe import run as probing
 from rocwright.compat.probe.run import probe, read_answers, require_claims
-from rocwright.compat.probe.values import Probe
+from rocwright.compat.probe.values import Probe, ProbeTable
 from rocwright.data import parse_table
 from rocwright.errors import (
     ClaimFailed,
@@ -24,7 +24,6 @@ from rocwright.errors import (
     TorchBroken,
     UsageError,
 )
-from rocwright.model.probe import ProbeTable
 from rocwright.system import process
 from unit.compat.probe.probe_double import FLAGS, NOTHING_ELSE, TABLE, faults, write_torch
 

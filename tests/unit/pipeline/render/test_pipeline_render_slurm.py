@@ -18,7 +18,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.plan import Plan
-from rocwright.model.slurm import SlurmTable
+from rocwright.model.workflows import SlurmTable
 from rocwright.pipeline.render.scripts import render_slurm
 from unit.pipeline.render.rendered_plans import any_plan, cell, plan_of, waits_for, written
 from unit.pipeline.render.slurm_stand_in import StandIn

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rocwright.compat.doctor.facts import Case
-from rocwright.compat.doctor.rules import (
-    devices,
-    files,
-    importing,
-    libraries,
-    machine,
-    origin,
-    packages,
-    python,
-    torch,
-)
+from rocwright.compat.doctor.rules import devices, libraries, machine, packages, torch
 from rocwright.compat.doctor.values import Finding
 
 Rule = Callable[[Case], Iterator[Finding]]
@@ -34,8 +24,8 @@ MACHINE: tuple[Rule, ...] = (
     machine.system_rocm,
 )
 ENVIRONMENT: tuple[Rule, ...] = (
-    python.python,
-    python.tags,
+    torch.python,
+    torch.tags,
     torch.torch,
     torch.shadowed,
     packages.unreadable,
@@ -44,11 +34,11 @@ ENVIRONMENT: tuple[Rule, ...] = (
     packages.requirements,
     packages.mixed,
     devices.device_code,
-    origin.from_set,
-    files.files,
+    packages.from_set,
+    packages.files,
     libraries.two_rocms,
     libraries.needed,
     libraries.foreign_libraries,
-    importing.imports,
-    importing.loaded,
+    torch.imports,
+    torch.loaded,
 )

@@ -1,13 +1,25 @@
-"""Rules about the machine: its GPUs, the kernel driver, rights, containers, variables."""
+"""Rules about the machine: GPUs, driver, rights, containers, variables, and what building on it needs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from rocwright.compat.doctor.facts import Case, Device
 from rocwright.compat.doctor.values import Finding
 
+# Measured: prefix 1.9, packages 0.5, build environment 1.9, two test environments and uv's cache 5.6 GB.
+_DEMO_SPACE = 10_000_000_000
+# Program, what the demo and every build need it for, the Debian package that has it.
+PROGRAMS = (
+    ("git", "check out sources", "git"),
+    ("cc", "compile launchers for links to programs", "gcc"),
+    ("g++", "build the PyTorch family", "g++"),
+)
+_MAKE = ("make", "run the commands of the README", "make")
+_LEADING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 _OVERRIDE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _VISIBILITY = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _SYSTEMS = {
@@ -220,3 +232,35 @@ def system_rocm(case: Case) -> Iterator[Finding]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def building(
+    which: Callable[[str], str | None], work_dir: Path, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Each program, ROCm's source, the disk, and variables that lead libraries astray."""
+    for program, purpose, package in (*PROGRAMS, _MAKE):
+        path = which(program)
+        if path:
+            yield Finding(program, "ok", path)
+        else:
+            yield Finding(program, "missing", f"needed to {purpose}", f"apt-get install {package}")
+    if which("apt-get") and which("dpkg-deb"):
+        yield Finding("rocm-source", "ok", "ROCm can be fetched from the distribution, without root")
+    else:
+        yield Finding("rocm-source", "missing", "no apt here to fetch ROCm with", "use --rocm-prefix DIR")
+    yield _disk(work_dir)
+    leading = [name for name in _LEADING if environ.get(name)]
+    if leading:
+        detail = f"{', '.join(leading)} set: libraries from there may be loaded first"
+        yield Finding("environment", "note", detail, f"unset {' '.join(leading)}")
+
+
+def _disk(directory: Path) -> Finding:
+    existing = directory.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    detail = f"{free / 1e9:.1f} GB free, the demo needs about {_DEMO_SPACE / 1e9:.0f} GB"
+    if free > _DEMO_SPACE:
+        return Finding("disk", "ok", detail)
+    return Finding("disk", "missing", detail, "free some space, or choose another --work-dir")

@@ -1,15 +1,138 @@
-"""Rules about torch itself: is it there, is it one for ROCm, and is it the installed one that is imported?"""
+"""Rules about the Python of an environment and the torch in it: do they fit, and can torch be imported?"""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Literal
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.facts import Case, Environment
+from rocwright.compat.doctor.explain import explain
+from rocwright.compat.doctor.facts import Case, Distribution, Environment
+from rocwright.compat.doctor.rules.libraries import is_own
 from rocwright.compat.doctor.values import Finding
+from rocwright.errors import InvalidInput
+from rocwright.model.platforms import platform_named
+from rocwright.wheel.tags import serves
+
+_SHOWN = 3
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(.+)")
+_OLD = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
+
+def python(case: Case) -> Iterator[Finding]:
+    """Whether wheels are made for this Python: those of the set where there is one, else the table's."""
+    environment = case.environment
+    assert environment is not None
+    name = f"Python {environment.full}" + (" (free-threaded)" if environment.version.endswith("t") else "")
+    if environment.implementation != "cpython":
+        detail = f"{name} is {environment.implementation}; wheels are made for CPython"
+        yield _python_finding(case, detail)
+    elif case.manifest is not None:
+        names = [entry.name for entry in case.manifest.files if entry.project == "torch"]
+        if names and not any(_fits(name_, environment) for name_ in names):
+            detail = (
+                f"{name}: the set has no torch for it, but {', '.join(sorted(set(map(_python_of, names))))}"
+            )
+            yield _python_finding(case, detail)
+        else:
+            yield Finding("python", "ok", f"{name}, which the set has", section="environment")
+    elif environment.version not in case.pythons:
+        yield _python_finding(case, f"{name}: wheels are made for {', '.join(case.pythons)}")
+    else:
+        yield Finding("python", "ok", f"{name}, {environment.python}", section="environment")
+
+
+def _python_finding(case: Case, detail: str) -> Finding:
+    assert case.environment is not None
+    best = case.pythons[-2] if len(case.pythons) > 1 else case.pythons[-1]
+    step = f"uv venv --python {best} NEW, and install there"
+    return Finding("python", "wrong", detail, step, section="environment")
+
+
+def _tags_of(wheel: str) -> list[str]:
+    pythons, abis, platforms = wheel.removesuffix(".whl").split("-")[-3:]
+    return [f"{p}-{a}-{m}" for p in pythons.split(".") for a in abis.split(".") for m in platforms.split(".")]
+
+
+def _fits(wheel: str, environment: Environment) -> bool:
+    return wheel.endswith(".whl") and _serves(_tags_of(wheel), environment)
+
+
+def _python_of(wheel: str) -> str:
+    match = re.search(r"-cp3(\d+)-(\w+)-", wheel)
+    return f"3.{match[1]}{'t' if match[2].endswith('t') else ''}" if match else wheel
+
+
+def _serves(tags: list[str], environment: Environment) -> bool:
+    try:
+        return serves(tags, environment.version, _system(environment))
+    except InvalidInput:
+        return True  # a Python that has no tags of its own: the rule about Python tells
+
+
+def _system(environment: Environment) -> str:
+    return platform_named(environment.markers.get("sys_platform", ""))
+
+
+def tags(case: Case) -> Iterator[Finding]:
+    """Whether each installed wheel is for this Python, machine and C library."""
+    environment = case.environment
+    assert environment is not None
+    for one in environment.family:
+        cause = _misfit(one, environment)
+        if cause:
+            detail = f"{one.name} {one.version} {cause}"
+            yield Finding("tags", "wrong", detail, _tags_step(one, environment), one.name, "environment")
+
+
+def _misfit(one: Distribution, environment: Environment) -> str:
+    """Why the wheel does not fit; empty where it does, or says nothing."""
+    tags_ = list(one.tags)
+    if not tags_ or environment.implementation != "cpython":
+        return ""
+    if not _serves(tags_, environment):
+        return (
+            f"is a wheel for {_shown(tags_)}, this is Python {environment.version} on {_system(environment)}"
+        )
+    platforms = [tag.rpartition("-")[2] for tag in tags_]
+    if "any" in platforms or _system(environment) == "windows":
+        return ""
+    machines = [platform for platform in platforms if platform.endswith(f"_{environment.machine}")]
+    if not machines:
+        return f"is a wheel for {', '.join(platforms)}, this machine is {environment.machine}"
+    if environment.libc == "musl" and not any(name.startswith("musllinux") for name in machines):
+        return f"is a wheel for glibc ({', '.join(machines)}), this system has musl"
+    wanted = [version for version in map(_glibc, machines) if version]
+    has = _numbers(environment.libc_version)
+    if environment.libc == "glibc" and wanted and has and len(wanted) == len(machines) and min(wanted) > has:
+        least = ".".join(map(str, min(wanted)))
+        return f"needs glibc {least}, this system has {environment.libc_version}"
+    return ""
+
+
+def _shown(tags_: list[str]) -> str:
+    return tags_[0] + (f" and {len(tags_) - 1} more" if len(tags_) > 1 else "")
+
+
+def _glibc(platform: str) -> tuple[int, ...]:
+    match = _MANYLINUX.fullmatch(platform)
+    if match:
+        return (int(match[1]), int(match[2]))
+    return _OLD.get(platform.partition("_")[0], ())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def _tags_step(one: Distribution, environment: Environment) -> str:
+    match = next((found for tag in one.tags if (found := re.match(r"cp3(\d+)-", tag))), None)
+    if match and f"3.{match[1]}" != environment.version.rstrip("t"):
+        return f"uv venv --python 3.{match[1]} NEW, and install there"
+    return "install it on the system that it is for (a container with a newer distribution)"
 
 
 def kind_of(environment: Environment) -> Literal["", "rocm", "cuda", "cpu"]:
@@ -77,3 +200,30 @@ def shadowed(case: Case) -> Iterator[Finding]:
         )
         step = f"remove {shlex.quote(text.directory)}, or the entry of sys.path that leads to it"
         yield Finding("shadowed", "wrong", detail, step, "torch", "environment")
+
+
+def imports(case: Case) -> Iterator[Finding]:
+    """Whether torch can be imported; else why not."""
+    if case.imported is None or case.environment is None or case.environment.torch is None:
+        return
+    if case.imported.version is not None and not case.imported.ended:
+        detail = f"torch {case.imported.version} can be imported"
+        yield Finding("import", "ok", detail, section="environment")
+        return
+    cause, step = explain(case, case.imported)
+    yield Finding("import", "wrong", cause, step, section="environment")
+
+
+def loaded(case: Case) -> Iterator[Finding]:
+    """Whether the libraries that the process then had are the environment's."""
+    if case.imported is None or not case.imported.loaded:
+        return
+    foreign = [path for path in case.imported.loaded if not is_own(path, case)]
+    if foreign:
+        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+        detail = f"loaded from outside of the environment: {', '.join(foreign[:_SHOWN])}{more}"
+        names = [name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if case.machine.variables.get(name)]
+        step = (
+            f"unset {' '.join(names)}" if names else "look at ldconfig -p, and take the directory out of it"
+        )
+        yield Finding("loaded", "wrong", detail, step, section="environment")

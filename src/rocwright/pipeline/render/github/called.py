@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rocwright.model.project import PLATFORMS
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.render.github.graph import BUILDS, FILES, JobKind, shown
 from rocwright.pipeline.render.github.jobs import (

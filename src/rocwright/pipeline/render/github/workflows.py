@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 import msgspec
 
 from rocwright.errors import MissingTool
+from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import Profile, ProfileTable
-from rocwright.model.project import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.kinds import SUMMARY, Kind
 from rocwright.pipeline.render.github.called import build_workflow, environment, group_workflow, test_workflow

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from rocwright.model.gpu import Families
-from rocwright.model.gpu_table import Chip, GpuTable
-from rocwright.model.landing import Product
+from rocwright.model.channels import Product
+from rocwright.model.gpu import Chip, Families, GpuTable
 
 # Where it lies, below the directory `runtime`.
 PATH = "detect/src/rocwright_detect/_table.py"

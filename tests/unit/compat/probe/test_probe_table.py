@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocwright.compat.probe.values import ProbeTable
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
-from rocwright.model.probe import ProbeTable
 
 # Copied by hand from "PyTorch compatibility" of ROCm's documentation: supported data types, key libraries.
 DTYPES = """
