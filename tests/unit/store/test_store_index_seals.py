@@ -11,7 +11,6 @@ import pytest
 
 from rocwright.errors import IntegrityError
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.channel.log import mark_shown, read_log
 from rocwright.store.channel.publish import list_set, view_sets, write_view
 from rocwright.store.channel.withdraw import withdraw
@@ -21,7 +20,7 @@ from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool.put import wanted_objects
-from rocwright.store.sets.records import save_receipt, save_set
+from rocwright.store.sets.records import Locations, save_locations, save_receipt, save_set
 
 PREFIX = "v2/fam/"
 AT = "2026-11-21T00:00:00Z"

@@ -16,7 +16,6 @@ from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.channel.lease import PACE, Pace, leased
 from rocwright.store.channel.log import read_state
 from rocwright.store.channel.publish import list_set
@@ -27,7 +26,14 @@ from rocwright.store.retention import sweep
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
 from rocwright.store.retention.plan import plan_gc
 from rocwright.store.retention.sweep import collect
-from rocwright.store.sets.records import read_listed, read_set, save_receipt, save_set
+from rocwright.store.sets.records import (
+    Locations,
+    read_listed,
+    read_set,
+    save_locations,
+    save_receipt,
+    save_set,
+)
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"

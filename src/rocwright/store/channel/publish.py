@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
 from rocwright.model.manifest import SetManifest, set_id
-from rocwright.store.channel.held import HeldStore
-from rocwright.store.channel.lease import LeaseLost, leased
+from rocwright.store.channel.lease import HeldStore, LeaseLost, leased
 from rocwright.store.channel.log import ChannelState, Event, Log, append, fold, mark_shown, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import page_keys

@@ -14,9 +14,9 @@ from typing import Literal
 from rocwright.errors import InvalidInput
 from rocwright.store.channel.lease import PACE
 from rocwright.store.channel.log import ChannelState, Event, Log, read_log
-from rocwright.store.channel.order import Versions, outranks, ranked, versions_of
 from rocwright.store.channel.publish import change, effect, publish, write_view
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.find import Versions, outranks, ranked, versions_of
 from rocwright.store.sets.records import read_set
 
 

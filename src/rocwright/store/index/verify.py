@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import Page, parse_page
-from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
-from rocwright.store.objects.headers import SIMPLE_JSON
+from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON
 from rocwright.system.http import Refused, Response, Web
 from rocwright.system.parallel import in_order
 

@@ -14,10 +14,10 @@ from rocwright.model.gpu import base_targets, is_target
 from rocwright.model.landing import LandingTable, Product
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
-from rocwright.store.channel.order import ranked, versions_of
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
 from rocwright.store.landing.fits import fits, platform_of, pythons_of, tags_of
+from rocwright.store.sets.find import ranked, versions_of
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"

@@ -31,7 +31,7 @@ class ObjectStore(Protocol):
     next method is called. Who reads what may go asks `read_there`.
 
     What a client is told about an object (Content-Type, Cache-Control) follows from its key:
-    `rocwright.store.objects.headers`.
+    `rocwright.store.layout.headers_for`.
     """
 
     def put_file(self, source: Path, key: str) -> None:

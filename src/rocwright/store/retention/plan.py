@@ -21,11 +21,11 @@ import msgspec
 
 from rocwright.model.channels import Channel, Channels
 from rocwright.store.channel.log import Log, read_log
-from rocwright.store.channel.order import current_of
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.store.pool.put import wanted_objects
 from rocwright.store.retention.pins import read_pins
+from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set
 
 # Folders at the root of a store that are no channels.

@@ -12,15 +12,14 @@ import msgspec
 
 from rocwright.errors import ChannelBusy
 from rocwright.model.channels import Channels
-from rocwright.store.channel.held import HeldStore
-from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, leased
+from rocwright.store.channel.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.channel.log import ChannelState, read_log
-from rocwright.store.channel.order import current_of
 from rocwright.store.channel.publish import write_view
 from rocwright.store.channel.withdraw import withdraw
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.retention.pins import read_pins
 from rocwright.store.retention.plan import GcPlan, Withdrawal, channel_prefixes, plan_gc
+from rocwright.store.sets.find import current_of
 
 # So many objects, then others may publish.
 _BATCH = 500

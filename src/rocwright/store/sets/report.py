@@ -1,4 +1,4 @@
-"""What a store knows of its sets, for people and as JSON."""
+"""What a store knows, for people and as JSON: of its sets, and of what a channel listed and withdrew."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rocwright.model.statement import (
     WAIVER,
     Statement,
 )
-from rocwright.store.channel.log import read_state
+from rocwright.store.channel.log import events_of, read_log, read_state
 from rocwright.store.gate.decide import Decision
 from rocwright.store.gate.verdict import verdict_on
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.consider import consider
-from rocwright.store.sets.find import channel_families, the_family
+from rocwright.store.sets.find import channel_families, current_of, the_family
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets
 from rocwright.store.sets.sign import signed_by
 
@@ -152,3 +152,57 @@ def sentence(statement: Statement) -> str:
         REVERSION: f"made of set {made_of}: ROCm {said.get('old')} became {said.get('new')}",
     }
     return lines.get(statement.predicate_type, f"statement {statement.predicate_type}")
+
+
+class ChannelEvent(msgspec.Struct, frozen=True):
+    """An event of a channel.
+
+    `at` is by the clock of who wrote it, `recorded` by that of the store (both RFC 3339, UTC).
+    """
+
+    number: int
+    action: str
+    sets: tuple[str, ...]
+    at: str
+    recorded: str
+    reason: str
+    by: str
+
+
+class History(msgspec.Struct, frozen=True):
+    """All events of a channel in order, what it serves now, and whether its pages show that already.
+
+    `current` is the set that installers take, which need not be the one that was listed last.
+    """
+
+    prefix: str
+    current: str | None
+    sets: tuple[str, ...]
+    yanked: dict[str, str]
+    shown: bool
+    events: tuple[ChannelEvent, ...]
+
+
+def history_of(store: ObjectStore, prefix: str) -> History:
+    """The history of the channel at `prefix`; raises `InvalidData` for a log that cannot be read."""
+    log = read_log(store, prefix)
+    events = zip(log.events, events_of(store, log), strict=True)
+    return History(
+        prefix=prefix,
+        current=current_of(store, log.state),
+        sets=log.state.sets,
+        yanked=dict(log.state.yanked),
+        shown=log.finished,
+        events=tuple(
+            ChannelEvent(
+                number=number,
+                action=event.action,
+                sets=event.sets,
+                at=event.at,
+                recorded=stored.modified.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                reason=event.reason,
+                by=event.by,
+            )
+            for stored, (number, event) in events
+        ),
+    )
