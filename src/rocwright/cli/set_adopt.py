@@ -24,8 +24,8 @@ from rocwright.pipeline.adopt.find import Finder
 from rocwright.pipeline.adopt.run import How, adopt
 from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
-from rocwright.store.adopt.read import Reading, read_flat, read_folder, read_index
-from rocwright.store.adopt.select import SetChoice
+from rocwright.store.adopt.offered import SetChoice
+from rocwright.store.adopt.pages import Reading, read_flat, read_folder, read_index
 from rocwright.store.sets.consider import consider
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.served import verify_listed

@@ -13,7 +13,7 @@ from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import FINDINGS, about_set, waiver_statement
 from rocwright.pipeline.create_set import described_set
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 
 

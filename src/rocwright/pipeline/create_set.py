@@ -21,8 +21,7 @@ from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, wai
 from rocwright.store.gate.verdict import verdict_on
 from rocwright.store.layout import file_key
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files, read_metadata
-from rocwright.store.pool.put import wanted_objects
+from rocwright.store.pool import describe_files, read_metadata, wanted_objects
 from rocwright.store.sets.stage import record_set
 from rocwright.system.console import Progress, human_bytes
 from rocwright.wheel.tags import platform_of

@@ -20,7 +20,7 @@ from rocwright.store.channel.publish import list_set, require_listable
 from rocwright.store.gate.verdict import verdict_on
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_set, read_statements
 from rocwright.store.sets.reversion import fetch_set, inherited, reversioned
 from rocwright.store.sets.sign import require_signed

@@ -45,7 +45,7 @@ from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
 from rocwright.store.retention.sweep import collect
 from rocwright.store.sets.consider import consider

@@ -24,7 +24,7 @@ from rocwright.store.gate.said import SuiteResult, result_statement
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.stage import stage_set

@@ -31,7 +31,7 @@ from real.store.history_store import START, Fate, Memory, World
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store.channel.publish import list_set
 from rocwright.store.channel.withdraw import rollback, withdraw
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 from rocwright.system.venv import uv_command
 

@@ -26,7 +26,7 @@ from rocwright.store.channel.publish import list_set, write_view
 from rocwright.store.channel.withdraw import repair, rollback, withdraw
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set

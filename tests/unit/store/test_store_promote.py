@@ -19,7 +19,7 @@ from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import FINDINGS, PROMOTION, Statement, about_set, statement_id
 from rocwright.store.gate.decide import Decision
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.promote import promote
 from rocwright.store.sets.records import Locations, read_statements, save_locations, save_set
 from rocwright.store.sets.stage import stage_set

@@ -21,7 +21,7 @@ from rocwright.store.channel.log import read_state
 from rocwright.store.channel.publish import list_set
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.retention import sweep
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
 from rocwright.store.retention.plan import plan_gc

@@ -18,7 +18,7 @@ from rocwright.errors import IntegrityError, InvalidData, InvalidInput, Unreacha
 from rocwright.model.channels import Runs
 from rocwright.store.layout import check_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.runs.artifacts import ArtifactChoice, choose, words
 from rocwright.store.runs.download import download
 from rocwright.store.runs.find import find_artifacts

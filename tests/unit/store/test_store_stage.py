@@ -17,7 +17,7 @@ from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import FINDINGS, RECEIPT, Statement, about_set
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import (
     Locations,
     read_listed,

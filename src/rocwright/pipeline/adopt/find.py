@@ -15,11 +15,9 @@ from rocwright.errors import ContractBroken, InvalidInput, RocwrightError
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.pipeline.adopt.judge import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.grouping import Asking, Needs, Node, OfferedSet, grow, roots
-from rocwright.store.adopt.labels import label_of
-from rocwright.store.adopt.offered import Catalogue, Offered
-from rocwright.store.adopt.read import Reading
-from rocwright.store.adopt.select import SetChoice, select
+from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
+from rocwright.store.adopt.offered import Catalogue, Node, Offered, SetChoice, label_of, select
+from rocwright.store.adopt.pages import Reading
 
 # Without --project: what most sets are for, then what is there without it.
 _ROOTS = (TORCH, "rocm")

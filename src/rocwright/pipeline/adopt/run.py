@@ -24,13 +24,11 @@ from rocwright.pipeline.adopt.judge import judge_metadata
 from rocwright.pipeline.adopt.targets import family_of, named_targets, offered_targets, require_targets
 from rocwright.pipeline.check_set import check_set, serve_files
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.select import SetChoice
+from rocwright.store.adopt.offered import Offered, SetChoice
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.pool.put import put_pooled
+from rocwright.store.pool import describe_files, put_pooled
 from rocwright.store.sets.records import (
     Locations,
     read_listed,

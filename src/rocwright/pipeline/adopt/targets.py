@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import base_targets, matching_family
 from rocwright.pipeline.adopt.find import Judged
-from rocwright.store.adopt.labels import label_of
-from rocwright.store.adopt.offered import Catalogue, Offered
-from rocwright.store.adopt.pins import device_of
+from rocwright.store.adopt.offered import Catalogue, Offered, device_of, label_of
 from rocwright.store.layout import MULTI_ARCH
 
 _LIBRARIES = "rocm-sdk-libraries-"

@@ -19,7 +19,7 @@ from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.runs.download import download
 from rocwright.store.sets.stage import stage_set
 from rocwright.system.files import make_directory, remove_tree

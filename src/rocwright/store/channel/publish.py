@@ -21,11 +21,9 @@ from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.channel.lease import HeldStore, LeaseLost, leased
 from rocwright.store.channel.log import ChannelState, Event, Log, append, fold, mark_shown, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.pages import page_keys
-from rocwright.store.index.seals import SealedView, sealed_view
-from rocwright.store.index.write import write_pages
+from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
 from rocwright.store.objects.protocol import ObjectStore, read_there
-from rocwright.store.pool.put import wanted_objects
+from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.records import read_listed
 
 # How often a publisher that lost its lease, being too slow, starts again.

@@ -23,7 +23,7 @@ from rocwright.model.channels import Channel, Channels
 from rocwright.store.channel.log import Log, read_log
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
 from rocwright.store.objects.protocol import ObjectStore, Stored
-from rocwright.store.pool.put import wanted_objects
+from rocwright.store.pool import wanted_objects
 from rocwright.store.retention.pins import read_pins
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from rocwright.errors import InvalidInput
 from rocwright.model.manifest import FileEntry
-from rocwright.store.index.html import flat_page
-from rocwright.store.index.listed import ListedFile
-from rocwright.store.pool.describe import describe_files, is_distribution
+from rocwright.store.index.listed import ListedFile, flat_page
+from rocwright.store.pool import describe_files, is_distribution
 from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
 
 PAGE = "index.html"

@@ -9,12 +9,10 @@ from pathlib import Path
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
 from rocwright.model.gpu import is_target
 from rocwright.model.manifest import FileEntry, canonical_json
-from rocwright.store.index.html import flat_page
-from rocwright.store.index.listed import ListedFile
+from rocwright.store.index.listed import ListedFile, flat_page
 from rocwright.store.layout import KINDS, Kind
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files, is_distribution
-from rocwright.store.pool.put import put_distribution
+from rocwright.store.pool import describe_files, is_distribution, put_distribution
 from rocwright.store.runs.run import Result, Run, RunFile, file_records, run_record, save_record
 
 
