@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
-from rocwright.store.channel.withdraw import repair
+from rocwright.store.channel.publish import repair
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import current_of, named_place

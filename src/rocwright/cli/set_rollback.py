@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions, Text
-from rocwright.store.channel.withdraw import rollback
+from rocwright.store.channel.publish import rollback
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import current_of, named_place, resolve_set

@@ -17,7 +17,7 @@ from rocwright.model.manifest import set_id
 from rocwright.model.statement import FINDINGS, about_set
 from rocwright.pipeline.check_set import check_set
 from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.gate.statements import verdict_on
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files

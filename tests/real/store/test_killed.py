@@ -19,8 +19,8 @@ from rocwright.model.manifest import new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, about_set
 from rocwright.store.channel.log import read_log
 from rocwright.store.channel.publish import view_sets
-from rocwright.store.gate.policy import policy_for
-from rocwright.store.gate.said import SuiteResult, result_statement
+from rocwright.store.gate.decide import policy_for
+from rocwright.store.gate.statements import SuiteResult, result_statement
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore

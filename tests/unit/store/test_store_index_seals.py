@@ -12,8 +12,7 @@ import pytest
 from rocwright.errors import IntegrityError
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.channel.log import mark_shown, read_log
-from rocwright.store.channel.publish import list_set, view_sets, write_view
-from rocwright.store.channel.withdraw import withdraw
+from rocwright.store.channel.publish import list_set, view_sets, withdraw, write_view
 from rocwright.store.index import pages as rendering
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages

@@ -25,9 +25,8 @@ from rocwright.pipeline.steps.testing import (
     demo_bypasses,
     tested_statements,
 )
-from rocwright.store.gate.decide import Decision, Ruling, decide
-from rocwright.store.gate.policy import policy_for
-from rocwright.store.gate.said import (
+from rocwright.store.gate.decide import Decision, Ruling, decide, policy_for
+from rocwright.store.gate.statements import (
     Bypass,
     Required,
     Result,

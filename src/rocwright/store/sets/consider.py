@@ -11,9 +11,8 @@ from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.statement import Statement
 from rocwright.store.channel.log import ChannelState, read_state
-from rocwright.store.gate.decide import Decision, decide
-from rocwright.store.gate.opens import Opening, check_files
-from rocwright.store.gate.policy import Objection, policy_for
+from rocwright.store.gate.decide import Decision, Objection, decide, policy_for
+from rocwright.store.gate.statements import Opening, check_files
 from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore

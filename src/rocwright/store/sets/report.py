@@ -23,7 +23,7 @@ from rocwright.model.statement import (
 )
 from rocwright.store.channel.log import events_of, read_log, read_state
 from rocwright.store.gate.decide import Decision
-from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.gate.statements import verdict_on
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.consider import consider

@@ -13,7 +13,7 @@ from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set
 from rocwright.model.statement import Statement
 from rocwright.store.channel.lease import leased
 from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.gate.statements import verdict_on
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix

@@ -12,7 +12,7 @@ from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver, last_day
 from rocwright.model.manifest import SetManifest
 from rocwright.model.statement import BUILD, Statement, about_set, waiver_statement
-from rocwright.store.gate.said import (
+from rocwright.store.gate.statements import (
     Bypass,
     Required,
     Result,
