@@ -26,9 +26,9 @@ from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
 from rocwright.store.adopt.offered import SetChoice
 from rocwright.store.adopt.pages import Reading, read_flat, read_folder, read_index
-from rocwright.store.sets.consider import consider
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.sets.promote import promote_set, require_open
-from rocwright.store.sets.served import verify_listed
+from rocwright.store.sets.report import consider
 from rocwright.system import console
 from rocwright.system.http import Web
 from rocwright.system.http_send import shown

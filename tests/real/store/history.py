@@ -46,9 +46,9 @@ from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files
 from rocwright.store.retention import Pin, collect, pin, read_pins, unpin
-from rocwright.store.sets.consider import consider
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
+from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339, stage_set
 
 FAMILIES = {

@@ -15,8 +15,8 @@ from rocwright.pipeline.records.values import CellOutput, Machine, Record
 from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import file_key, is_key
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import download
 from rocwright.store.pool import is_distribution
-from rocwright.store.runs.download import download
 from rocwright.system.console import human_bytes
 from rocwright.system.files import make_directory, remove_tree, require_space, sha256_file, write_text
 from rocwright.system.locks import turn

@@ -13,8 +13,7 @@ from rocwright.pipeline.steps.taken import source_run
 from rocwright.sdk.build import BuiltPackages, make_packages
 from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging
-from rocwright.store.runs.artifacts import ArtifactChoice
-from rocwright.store.runs.find import ArtifactArchive, RunArtifacts, find_artifacts
+from rocwright.store.runs.artifacts import ArtifactArchive, ArtifactChoice, RunArtifacts, find_artifacts
 from rocwright.system.console import human_bytes
 
 
@@ -56,7 +55,7 @@ def archives_step(options: RunOptions) -> Step:
         result=Fetched,
         act=act,
         needs=("rocm-artifacts",),
-        rooms=("store/runs", "pipeline/fetch_artifacts.py"),
+        rooms=("store/runs", "store/objects/protocol.py", "pipeline/fetch_artifacts.py"),
         outputs=lambda value: (Path(value.directory),),
         summary=lambda value: f"{len(value.artifacts)} artifacts of run {value.run_id}",
     )

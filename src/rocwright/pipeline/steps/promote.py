@@ -15,8 +15,8 @@ from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.steps.stage import StagedSet, keys_of
 from rocwright.pipeline.steps.testing import pinned_requirements
 from rocwright.store.gate.decide import Decision
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.sets.promote import promote
-from rocwright.store.sets.served import verify_listed
 from rocwright.system.days import today
 
 

@@ -19,8 +19,8 @@ from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.objects.protocol import download
 from rocwright.store.pool import describe_files
-from rocwright.store.runs.download import download
 from rocwright.store.sets.stage import stage_set
 from rocwright.system.files import make_directory, remove_tree
 

@@ -14,8 +14,7 @@ from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.rocm import packages_summary
 from rocwright.pipeline.steps.upload import UploadedRun
 from rocwright.sdk.build import BuiltPackages, PackageFile
-from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.download import download
+from rocwright.store.objects.protocol import ObjectStore, download
 from rocwright.store.runs.run import Run, external_repo, file_records
 from rocwright.system.files import make_directory, require_space
 
@@ -49,7 +48,7 @@ def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Ste
         result=BuiltPackages,
         act=act,
         needs=needs,
-        rooms=("store/runs",),
+        rooms=("store/runs", "store/objects/protocol.py"),
         facts=lambda: {"run": options.rocm, "platform": options.platform, "group": options.group},
         outputs=lambda value: tuple(value.paths),
         summary=lambda value: f"of run {options.rocm.at}: {packages_summary(value)}",

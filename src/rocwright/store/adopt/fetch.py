@@ -24,9 +24,8 @@ from rocwright.store.adopt.metadata import ranged_metadata, write_stub
 from rocwright.store.adopt.offered import Offered
 from rocwright.store.adopt.pages import at_once
 from rocwright.store.layout import file_key
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.objects.protocol import ObjectStore, download
 from rocwright.store.pool import describe_file, read_metadata
-from rocwright.store.runs.download import download
 from rocwright.system.files import atomic_write, sha256_file
 from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown

@@ -8,8 +8,8 @@ channel's prefix, or the whole store, which excludes every channel.
 A publisher that died leaves its object behind. It counts as gone when it is older than `ttl` compared with
 the object that the newcomer has just written: both times are the store's, no clock of a machine takes part.
 The holder for its part stops well before: it measures the time since it last renewed (a clock that goes on
-while the machine sleeps), renews in time, and asks the store again before it says that a change is done. Through
-`HeldStore` every write asks first whether the lease still holds.
+while the machine sleeps), renews in time, and asks the store again before it says that a change is done.
+Through `HeldStore` every write asks first whether the lease still holds.
 
 A holder that is paused just before a write, for longer than `ttl`, still does this one write later. It cannot
 lose anything: events have keys of their own. A page it writes may be older than the log; it notices, and

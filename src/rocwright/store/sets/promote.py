@@ -18,8 +18,8 @@ from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import wanted_objects
-from rocwright.store.sets.consider import Considered, consider
 from rocwright.store.sets.records import located, save_set, save_statement
+from rocwright.store.sets.report import Considered, consider
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import rfc3339
 

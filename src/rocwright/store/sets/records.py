@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -17,8 +18,8 @@ from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.manifest import SetManifest, canonical_json, parse_set, set_id
 from rocwright.model.statement import RECEIPT, Statement, about_set, parse_statement, statement_id
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.layout import set_prefix
-from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.layout import file_key, set_prefix
+from rocwright.store.objects.protocol import ObjectStore, download, read_there
 
 LOCATIONS_SCHEMA = "rocwright.locations/1"
 _SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
@@ -171,3 +172,22 @@ def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = Non
         uploaded = received(read_statements(store, set_digest, RECEIPT))
     sidecars = frozenset(places.sidecars)
     return ListedSet(manifest, uploaded=uploaded, yanked=yanked, elsewhere=places.files, sidecars=sidecars)
+
+
+def fetch_set(store: ObjectStore, manifest: SetManifest, folder: Path) -> list[Path]:
+    """Download the files of a recorded set, each compared with its digest.
+
+    Raises `InvalidInput` where files lie outside of the store, `IntegrityError` for other bytes.
+    """
+    elsewhere = sorted(located(store, set_id(manifest)))
+    if elsewhere:
+        raise InvalidInput(
+            f"{len(elsewhere)} files of set {set_id(manifest)[:12]} are not in the store: {elsewhere[0]}, …",
+            next_step="adopt the set with its files: rocwright set create --from-index URL --download",
+        )
+    paths = []
+    for entry in manifest.files:
+        path = folder / entry.name
+        download(store, file_key(entry.sha256, entry.name), path, entry.sha256)
+        paths.append(path)
+    return paths
