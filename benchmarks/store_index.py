@@ -28,12 +28,11 @@ from rocwright.model.manifest import FileEntry, SetManifest, new_set
 from rocwright.store.channel import publish
 from rocwright.store.channel.log import Event, append, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.pages import view_pages
-from rocwright.store.index.write import write_pages
+from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.layout import LOG
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, Stored
-from rocwright.store.pool.put import wanted_objects
+from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.records import read_listed, recorded_sets, save_receipt, save_set
 
 MOST_COLD_S = 0.5

@@ -24,11 +24,11 @@ from rocwright.pipeline.adopt_set import How, adopt
 from rocwright.pipeline.find_sets import Finder
 from rocwright.pipeline.options import default_cache
 from rocwright.store.adopt.fetch import Fetcher
-from rocwright.store.adopt.read import Reading, read_flat, read_folder, read_index
-from rocwright.store.adopt.select import SetChoice
-from rocwright.store.sets.consider import consider
+from rocwright.store.adopt.offered import SetChoice
+from rocwright.store.adopt.pages import Reading, read_flat, read_folder, read_index
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.sets.promote import promote_set, require_open
-from rocwright.store.sets.served import verify_listed
+from rocwright.store.sets.report import consider
 from rocwright.system import console
 from rocwright.system.http import Web
 from rocwright.system.http_send import shown

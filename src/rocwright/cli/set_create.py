@@ -29,9 +29,9 @@ from rocwright.pipeline.create_set import (
     plan_set,
     wanted_by,
 )
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.promote import promote_set
-from rocwright.store.sets.served import verify_listed
 from rocwright.system import console
 from rocwright.system.limits import available_cores
 

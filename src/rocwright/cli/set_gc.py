@@ -8,9 +8,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions, Text
-from rocwright.store.landing.write import write_landing
-from rocwright.store.retention.plan import GcPlan, plan_gc
-from rocwright.store.retention.sweep import GcDone, collect
+from rocwright.store.index.landing import write_landing
+from rocwright.store.retention import GcDone, GcPlan, collect, plan_gc
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 

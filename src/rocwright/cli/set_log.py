@@ -7,9 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
-from rocwright.store.channel.history import history_of
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import named_place
+from rocwright.store.sets.report import history_of
 from rocwright.system import console
 
 Json = Annotated[bool, Parameter(name="--json")]

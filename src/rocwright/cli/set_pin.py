@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.errors import UsageError
-from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
+from rocwright.store.retention import Pin, pin, read_pins, unpin
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console

@@ -10,10 +10,10 @@ from cyclopts import Parameter
 from rocwright.cli.show_set import closed_next, promoted_next, show_decision, staged_lines
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.errors import UsageError
-from rocwright.store.sets.consider import consider
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.sets.find import NEWEST, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
-from rocwright.store.sets.served import verify_listed
+from rocwright.store.sets.report import consider
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()

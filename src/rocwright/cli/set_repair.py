@@ -7,11 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
-from rocwright.store.channel.order import current_of
-from rocwright.store.channel.withdraw import repair
-from rocwright.store.landing.write import write_landing
+from rocwright.store.channel.publish import repair
+from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
-from rocwright.store.sets.find import named_place
+from rocwright.store.sets.find import current_of, named_place
 from rocwright.system import console
 
 Json = Annotated[bool, Parameter(name="--json")]

@@ -8,11 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions, Text
-from rocwright.store.channel.order import current_of
-from rocwright.store.channel.withdraw import rollback
-from rocwright.store.landing.write import write_landing
+from rocwright.store.channel.publish import rollback
+from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
-from rocwright.store.sets.find import named_place, resolve_set
+from rocwright.store.sets.find import current_of, named_place, resolve_set
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 

@@ -9,9 +9,8 @@ from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
-from rocwright.store.sets.keys import read_private
 from rocwright.store.sets.records import read_set
-from rocwright.store.sets.sign import sign_set
+from rocwright.store.sets.sign import read_private, sign_set
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()

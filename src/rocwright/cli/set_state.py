@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rocwright.check.waivers import ask_waivers
 from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions, Text
-from rocwright.store.gate.said import Result
+from rocwright.store.gate.statements import Result
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.state import Said, state_set
 from rocwright.system import console, days

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rocwright.cli.show_set import show_verified
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
-from rocwright.store.sets.keys import read_public
+from rocwright.store.sets.sign import read_public
 from rocwright.store.sets.verify import require_sound, verify_set
 from rocwright.system import console
 

@@ -10,7 +10,7 @@ from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.channel.log import read_state
 from rocwright.store.gate.decide import Decision, openings
-from rocwright.store.gate.opens import WHY
+from rocwright.store.gate.statements import WHY
 from rocwright.store.index.lock import lock_targets
 from rocwright.store.index.verify import ServedView
 from rocwright.store.layout import channel_prefix

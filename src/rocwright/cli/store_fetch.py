@@ -12,8 +12,7 @@ from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_options import Text
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
-from rocwright.store.runs.artifacts import ArtifactChoice, words
-from rocwright.store.runs.find import RunArtifacts
+from rocwright.store.runs.artifacts import ArtifactChoice, RunArtifacts, words
 from rocwright.store.runs.latest import find_run
 from rocwright.system import console
 

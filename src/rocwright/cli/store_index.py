@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.errors import UsageError
-from rocwright.store.runs.page import folder_page, write_folder_page
+from rocwright.store.runs.upload import folder_page, write_folder_page
 from rocwright.system import console
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.store_options import StoreOptions
-from rocwright.store.landing.write import write_landing
+from rocwright.store.index.landing import write_landing
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()

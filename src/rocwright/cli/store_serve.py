@@ -8,8 +8,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.numbers import Port
 from rocwright.cli.store_options import StoreOptions
-from rocwright.store.objects.indexes import served_indexes
-from rocwright.store.objects.serve import address_of, make_server
+from rocwright.store.objects.serve import address_of, make_server, served_indexes
 from rocwright.system import console
 
 _DEFAULTS = StoreOptions()

@@ -11,14 +11,21 @@ from rocwright.cli.run_options import RunOptions
 from rocwright.errors import UsageError
 from rocwright.store.layout import Kind
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.run import Result, Run
-from rocwright.store.runs.summary import install_line, outputs, step_summary
-from rocwright.store.runs.upload import UploadPlan, package_files, plan_packages, upload_run
-from rocwright.store.runs.upload_artifacts import (
+from rocwright.store.runs.artifacts import (
     artifact_files,
     describe_artifacts,
     plan_artifacts,
     upload_artifacts,
+)
+from rocwright.store.runs.run import Result, Run
+from rocwright.store.runs.upload import (
+    UploadPlan,
+    install_line,
+    outputs,
+    package_files,
+    plan_packages,
+    step_summary,
+    upload_run,
 )
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow

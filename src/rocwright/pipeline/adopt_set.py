@@ -31,15 +31,19 @@ from rocwright.pipeline.find_sets import (
 )
 from rocwright.pipeline.judge_metadata import judge_metadata
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.locations import Locations, recordable, save_locations
-from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.select import SetChoice
+from rocwright.store.adopt.offered import Offered, SetChoice
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.pool.put import put_pooled
-from rocwright.store.sets.records import read_listed, save_set, save_statement
+from rocwright.store.pool import describe_files, put_pooled
+from rocwright.store.sets.records import (
+    Locations,
+    read_listed,
+    recordable,
+    save_locations,
+    save_set,
+    save_statement,
+)
 from rocwright.store.sets.stage import record_set
 from rocwright.system.files import require_space
 from rocwright.wheel.tags import platform_of

@@ -15,8 +15,7 @@ from rocwright.store.index.listed import ListedFile
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.pool.put import put_distribution
+from rocwright.store.pool import describe_files, put_distribution
 
 _METADATA = ".metadata"
 

@@ -10,10 +10,8 @@ import msgspec
 
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.sdk.intake.archives import unpack_artifacts
-from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.artifacts import SIDECAR
-from rocwright.store.runs.download import download
-from rocwright.store.runs.find import ArtifactArchive, RunArtifacts
+from rocwright.store.objects.protocol import ObjectStore, download
+from rocwright.store.runs.artifacts import SIDECAR, ArtifactArchive, RunArtifacts
 from rocwright.system.files import atomic_write, make_directory, remove_tree, require_space, write_text
 from rocwright.system.parallel import in_order
 

@@ -16,12 +16,9 @@ from rocwright.model.gpu import base_targets, matching_family
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.pipeline.judge_metadata import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
-from rocwright.store.adopt.grouping import Asking, Needs, Node, OfferedSet, grow, roots
-from rocwright.store.adopt.labels import label_of
-from rocwright.store.adopt.offered import Catalogue, Offered
-from rocwright.store.adopt.pins import device_of
-from rocwright.store.adopt.read import Reading
-from rocwright.store.adopt.select import SetChoice, select
+from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
+from rocwright.store.adopt.offered import Catalogue, Node, Offered, SetChoice, device_of, label_of, select
+from rocwright.store.adopt.pages import Reading
 from rocwright.store.layout import MULTI_ARCH
 
 # Without --project: what most sets are for, then what is there without it.

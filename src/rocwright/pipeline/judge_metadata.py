@@ -27,9 +27,8 @@ from rocwright.check.run import judge
 from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told
 from rocwright.store.adopt.grouping import Needs
-from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.select import SetChoice
-from rocwright.store.adopt.stub import stub_name, write_stub
+from rocwright.store.adopt.metadata import stub_name, write_stub
+from rocwright.store.adopt.offered import Offered, SetChoice
 
 # The others read members, or tell from them whether a wheel has ROCm inside.
 _RULES = (

@@ -25,7 +25,7 @@ from rocwright.model.channels import Channels
 from rocwright.model.gpu import base_targets, is_target
 from rocwright.model.manifest import SetManifest, canonical_json
 from rocwright.model.testing import Ran
-from rocwright.store.gate.said import Result
+from rocwright.store.gate.statements import Result
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import resolve_set

@@ -15,9 +15,7 @@ from rocwright.model.project import TORCH
 from rocwright.model.statement import TRIAL, Statement, about_set
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import for_target
-from rocwright.store.landing.fits import platform_of
-from rocwright.store.landing.lines import words_of
-from rocwright.store.landing.offers import offers_of
+from rocwright.store.index.offers import offers_of, platform_of, words_of
 from rocwright.store.layout import set_prefix
 from rocwright.system import process, venv
 from rocwright.system.files import remove_tree, sha256_file

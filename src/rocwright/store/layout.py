@@ -1,4 +1,4 @@
-"""Where things stand in a store: every key is made here, from validated parts.
+"""Where things stand in a store: every key is made here, and what a client is told about an object by it.
 
 ::
 
@@ -17,6 +17,9 @@
     {external_repo}{run_id}-{platform}/<name>_<component>_<target>.tar.zst   artifacts of one run
     {external_repo}{run_id}-{platform}/_run/  _combined/   its records, its pages of both kinds of packages
 
+Content-Type and Cache-Control of an object follow from its key, too: a bucket keeps them with each object, so
+they must be right from the first write on.
+
 Names with an underscore in front are the store's own: no project can have one (PEP 503). The layouts of runs
 and channels are those that users of ROCm's CI and nightly indexes know.
 """
@@ -24,6 +27,7 @@ and channels are those that users of ROCm's CI and nightly indexes know.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from rocwright.errors import InvalidInput
@@ -44,6 +48,27 @@ _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A colon stands in names of artifacts (gfx942:xnack+); behind a single letter it would be a Windows drive.
 _KEY_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+!-]*(?:(?<=[A-Za-z0-9._+!-]{3}):[A-Za-z0-9._+!-]*)*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
+# What S3 and web servers call a year; longer is not honoured everywhere.
+_FOR_EVER = "public, max-age=31536000, immutable"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".json": "application/json",
+    ".metadata": "text/plain; charset=utf-8",
+    ".txt": "text/plain; charset=utf-8",
+    ".toml": "application/toml",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".whl": "application/zip",
+    # Without Content-Encoding: clients would unpack the file on the way and its digest would be another.
+    ".gz": "application/gzip",
+    ".xz": "application/x-xz",
+    ".zst": "application/zstd",
+}
+# Written again under the same key, outside of places where nothing changes.
+_PAGES = (".html", ".json", ".txt", ".toml", ".css", ".js", ".svg", ".png")
 
 
 def is_key(text: str) -> bool:
@@ -127,3 +152,36 @@ def _digest(value: str, what: str) -> str:
     if _SHA256.fullmatch(value) is None:
         raise InvalidInput(f"{value!r} is no {what}", next_step="give all 64 hexadecimal digits")
     return value
+
+
+@dataclass(frozen=True)
+class ObjectHeaders:
+    """Two headers of an answer that holds an object."""
+
+    content_type: str
+    cache_control: str
+
+
+def headers_for(key: str, max_age: int) -> ObjectHeaders:
+    """The headers of a key; `max_age` is for how many seconds a page may be kept (`channels.max_age`)."""
+    return ObjectHeaders(_content_type(key), _cache_control(key, max_age))
+
+
+def is_immutable(key: str) -> bool:
+    """Whether nothing else ever stands under this key: files, what belongs to a set, logs of channels."""
+    return key.startswith(("files/", "sets/")) or f"/{LOG}" in f"/{key}" or not key.endswith(_PAGES)
+
+
+def _content_type(key: str) -> str:
+    name = key.rpartition("/")[2]
+    if f"/{JSON_PAGES}" in f"/{key}" and name == "index.html":
+        return SIMPLE_JSON
+    _, dot, suffix = name.rpartition(".")
+    return _TYPES.get(dot + suffix, "application/octet-stream")
+
+
+def _cache_control(key: str, max_age: int) -> str:
+    if key.startswith(("pins/", "_")):
+        # Read by ourselves alone, and then as it is now.
+        return "no-cache"
+    return _FOR_EVER if is_immutable(key) else f"public, max-age={max_age}"

@@ -23,7 +23,7 @@ from rocwright.model.manifest import new_set, set_id
 from rocwright.model.testing import CaseResult, Ran, RunRecord
 from rocwright.pipeline.tested import keep_reports
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 
 # Where `make screenshots` wants the picture of the documentation.

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.pages import view_pages
-from rocwright.store.index.write import write_pages
+from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_file
+from rocwright.store.pool import describe_file
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 from rocwright.system.venv import uv_command

@@ -37,20 +37,18 @@ from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
 from rocwright.store.channel.log import read_state
-from rocwright.store.channel.publish import view_sets
-from rocwright.store.channel.withdraw import repair, rollback
-from rocwright.store.gate.policy import policy_for
-from rocwright.store.gate.said import SuiteResult, result_statement
+from rocwright.store.channel.publish import repair, rollback, view_sets
+from rocwright.store.gate.decide import policy_for
+from rocwright.store.gate.statements import SuiteResult, result_statement
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
-from rocwright.store.retention.sweep import collect
-from rocwright.store.sets.consider import consider
+from rocwright.store.pool import describe_files
+from rocwright.store.retention import Pin, collect, pin, read_pins, unpin
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
+from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339, stage_set
 
 FAMILIES = {

@@ -8,14 +8,13 @@ from pathlib import Path
 from real.store.clients import NOW, wheel
 from rocwright.model.manifest import new_set, set_id
 from rocwright.store.index.listed import listed_files
-from rocwright.store.index.pages import view_pages
+from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.index.verify import verify_served
-from rocwright.store.index.write import write_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 

@@ -15,11 +15,11 @@ import pytest
 from real.store import history
 from real.store.history_checks import Violation
 from real.store.history_store import Memory
-from rocwright.store.channel import publish, withdraw
+from rocwright.store import retention
+from rocwright.store.channel import publish
 from rocwright.store.channel.lease import Lease, leased
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.retention import sweep
 from rocwright.store.sets import promote, stage
 
 
@@ -108,7 +108,7 @@ def _done_before_pages(patch: pytest.MonkeyPatch) -> None:
 
 def _no_patience(patch: pytest.MonkeyPatch) -> None:
     """What clients still need is withdrawn at once."""
-    patch.setattr(withdraw, "_pause", lambda *_: 0.0)
+    patch.setattr(publish, "_pause", lambda *_: 0.0)
 
 
 def _gate_left_open(patch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def _gate_left_open(patch: pytest.MonkeyPatch) -> None:
 
 def _greedy_retention(patch: pytest.MonkeyPatch) -> None:
     """Yanked sets count as gone although pages still link to their files."""
-    plan = sweep.plan_gc
+    plan = retention.plan_gc
 
     def greedy(store: Any, channels: Any, now: Any, **options: Any) -> Any:
         import msgspec
@@ -133,7 +133,7 @@ def _greedy_retention(patch: pytest.MonkeyPatch) -> None:
         ]
         return msgspec.structs.replace(found, objects=(*found.objects, *more))
 
-    patch.setattr(sweep, "plan_gc", greedy)
+    patch.setattr(retention, "plan_gc", greedy)
 
 
 TAKEN_OUT = {

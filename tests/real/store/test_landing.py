@@ -25,10 +25,10 @@ from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import new_set
 from rocwright.store.channel.publish import list_set
-from rocwright.store.landing.write import write_landing
+from rocwright.store.index.landing import write_landing
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 
 CHANNELS = load_table("channels", Channels)

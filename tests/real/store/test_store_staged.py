@@ -14,7 +14,7 @@ from rocwright.model.manifest import new_set
 from rocwright.model.statement import FINDINGS, about_set
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import stage_set
 from unit.store.conftest import write_wheel
 

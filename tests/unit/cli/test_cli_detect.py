@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from test_cli_commands import run
 
-from rocwright.store.landing.lines import pip_line, uv_line
-from rocwright.store.landing.offers import Offer
+from rocwright.store.index.offers import Offer, pip_line, uv_line
 from rocwright.system.files import shipped_directory
 
 INDEX = "https://packages.example.org/rocm/"

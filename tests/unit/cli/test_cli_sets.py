@@ -14,7 +14,7 @@ from cli_sets import SOURCE, Run, all_tested, created, kept, run, wheels
 
 from oracle.plain_wheel import write_wheel
 from rocwright.cli import main
-from rocwright.store.index import seals
+from rocwright.store.index import pages
 
 __all__ = ["run"]
 
@@ -535,13 +535,13 @@ def test_what_was_listed_is_looked_at_as_installers_do(run: Run, monkeypatch: py
     # Two projects, the root, both as HTML and JSON, and the flat page.
     assert "served: 7 pages, 2 files of the set, each as its pages say" in done.err
     other = wheels("more", "2.0")
-    plain_view = seals.pages_beside
+    plain_view = pages.pages_beside
 
     def wrong_links(*given: object) -> Mapping[str, bytes]:
         return {key: page.replace(b"files/", b"filez/") for key, page in plain_view(*given).items()}
 
     # A stand-in for a renderer with a mistake: what it writes is read back as it was written.
-    monkeypatch.setattr(seals, "pages_beside", wrong_links)
+    monkeypatch.setattr(pages, "pages_beside", wrong_links)
     done = run("create", other, "--family", "fam", "--target", "gfx942", "--stage")
     assert done.code == 6
     assert "faults in what is served" in done.err

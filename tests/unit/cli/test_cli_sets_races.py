@@ -12,7 +12,7 @@ from cli_sets import Run, all_tested, created, kept, run, wheels
 from rocwright.store.channel.lease import PACE, WHOLE_STORE, Pace, leased
 from rocwright.store.channel.log import Event
 from rocwright.store.channel.publish import change
-from rocwright.store.gate.said import SuiteResult, result_statement
+from rocwright.store.gate.statements import SuiteResult, result_statement
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_set, save_statement

@@ -20,7 +20,7 @@ from rocwright.gputest.report.values import Report
 from rocwright.model.manifest import new_set, set_id
 from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, Verdict
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 from rocwright.system.markdown import LIMIT
 

@@ -27,10 +27,10 @@ from rocwright.model.statement import (
 )
 from rocwright.pipeline.reversion import Reversioned, reversion_set
 from rocwright.store.channel.log import read_state
-from rocwright.store.channel.order import current_of
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
+from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets, save_statement
 from rocwright.store.sets.stage import record_set, stage_set
 from rocwright.wheel.reversion.versions import parse_rule

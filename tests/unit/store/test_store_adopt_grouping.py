@@ -7,9 +7,16 @@ from packaging.requirements import Requirement
 from packaging.utils import parse_wheel_filename
 
 from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
-from rocwright.store.adopt.labels import date_of, label_of, label_order
-from rocwright.store.adopt.offered import Catalogue, Link, OfferedFiles
-from rocwright.store.adopt.select import SetChoice, select
+from rocwright.store.adopt.offered import (
+    Catalogue,
+    Link,
+    OfferedFiles,
+    SetChoice,
+    date_of,
+    label_of,
+    label_order,
+    select,
+)
 
 LINUX = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.12"}
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from rocwright.errors import InvalidData, InvalidInput
-from rocwright.store.adopt.locations import recordable
 from rocwright.store.adopt.offered import Link, OfferedFiles
 from rocwright.store.adopt.pages import parse_page
+from rocwright.store.sets.records import recordable
 from rocwright.system.http import Web
 
 URL = "https://packages.example/simple/torch/"

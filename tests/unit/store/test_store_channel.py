@@ -20,15 +20,14 @@ from rocwright.errors import (
     Unreachable,
 )
 from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.store.channel.history import history_of
 from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.channel.log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
-from rocwright.store.channel.order import current_of
-from rocwright.store.channel.publish import list_set, write_view
-from rocwright.store.channel.withdraw import repair, rollback, withdraw
+from rocwright.store.channel.publish import list_set, repair, rollback, withdraw, write_view
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
+from rocwright.store.sets.find import current_of
+from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidInput, InvalidWheel
-from rocwright.store.pool import describe as metadata
-from rocwright.store.pool.describe import describe_files
+from rocwright.store import pool as metadata
+from rocwright.store.pool import describe_files
 
 HEAD = "Metadata-Version: 2.1\nName: a\nVersion: 1\n"
 

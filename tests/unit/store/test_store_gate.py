@@ -23,9 +23,8 @@ from rocwright.model.statement import (
     about_set,
     waiver_statement,
 )
-from rocwright.store.gate.decide import Bypass, Decision, Objection, Policy, Required, decide
-from rocwright.store.gate.policy import policy_for
-from rocwright.store.gate.said import bypass_statement
+from rocwright.store.gate.decide import Decision, Objection, Policy, decide, policy_for
+from rocwright.store.gate.statements import Bypass, Required, bypass_statement
 
 
 def make_set(digest: str = "a", targets: Iterable[str] = ()) -> SetManifest:

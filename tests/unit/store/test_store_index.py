@@ -11,8 +11,14 @@ import pytest
 
 from rocwright.errors import IntegrityError, InvalidData
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
-from rocwright.store.index.html import flat_page, project_page, root_page
-from rocwright.store.index.listed import ListedFile, ListedSet, listed_files
+from rocwright.store.index.listed import (
+    ListedFile,
+    ListedSet,
+    flat_page,
+    listed_files,
+    project_page,
+    root_page,
+)
 from rocwright.store.index.pages import dependency_order, page_keys, project_json, root_json, view_pages
 
 TORCH = FileEntry(

@@ -12,12 +12,11 @@ from packaging.version import Version
 from rocwright.errors import InvalidInput
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.lock import lock_set, quoted
-from rocwright.store.index.lock_third_party import oldest_python, third_party
+from rocwright.store.index.lock import lock_set, oldest_python, quoted, third_party
 from rocwright.store.index.set_pages import lock_recorded, set_pages
 from rocwright.store.layout import metadata_key, set_prefix
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_file
+from rocwright.store.pool import describe_file
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 

@@ -11,17 +11,14 @@ import pytest
 
 from rocwright.errors import IntegrityError
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.channel.log import mark_shown, read_log
-from rocwright.store.channel.publish import list_set, view_sets, write_view
-from rocwright.store.channel.withdraw import withdraw
+from rocwright.store.channel.publish import list_set, view_sets, withdraw, write_view
 from rocwright.store.index import pages as rendering
-from rocwright.store.index import seals
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.put import wanted_objects
-from rocwright.store.sets.records import save_receipt, save_set
+from rocwright.store.pool import wanted_objects
+from rocwright.store.sets.records import Locations, save_locations, save_receipt, save_set
 
 PREFIX = "v2/fam/"
 AT = "2026-11-21T00:00:00Z"
@@ -58,7 +55,7 @@ def rendered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return render(project, *args)
 
     monkeypatch.setattr(rendering, "_project", noted)
-    seals._form()
+    rendering._form()
     found.clear()
     return found
 
@@ -116,7 +113,7 @@ def test_files_that_came_into_the_store_since_change_the_pages_of_their_projects
 def test_another_way_to_render_renders_everything(
     store: LocalStore, first: SetManifest, rendered: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seals, "_form", lambda: "of a later version")
+    monkeypatch.setattr(rendering, "_form", lambda: "of a later version")
     list_set(store, PREFIX, recorded(store, entry("torch", "2")), at=AT)
     assert sorted(rendered) == ["rocm", "torch"]
 
@@ -140,7 +137,7 @@ def test_a_repair_takes_no_seal_for_it(store: LocalStore, first: SetManifest) ->
     json_digest = store.digest(f"{PREFIX}_json/rocm/index.html")
     [mark] = [one.key for one in store.list(f"{PREFIX}_log/") if "shown" in one.key]
     store.delete(mark)
-    forged = {**log.seals, "rocm": seals._seal(origin, store.digest(key), json_digest)}
+    forged = {**log.seals, "rocm": rendering._seal(origin, store.digest(key), json_digest)}
     mark_shown(store, PREFIX, replace(log, shown=()), forged)
     write_view(store, PREFIX)
     assert in_line(store)

@@ -11,12 +11,11 @@ from rocwright import cli
 from rocwright.errors import IntegrityError, Unreachable, UsageError
 from rocwright.model.manifest import new_set, set_id
 from rocwright.store.index.listed import listed_files
-from rocwright.store.index.pages import view_pages
+from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.index.verify import verify_served
-from rocwright.store.index.write import write_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 

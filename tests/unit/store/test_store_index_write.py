@@ -10,11 +10,9 @@ import pytest
 from rocwright.errors import IntegrityError
 from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files
-from rocwright.store.index.pages import page_keys, view_pages
-from rocwright.store.index.write import write_pages
+from rocwright.store.index.pages import page_keys, view_pages, write_pages
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_file
-from rocwright.store.pool.put import put_pooled
+from rocwright.store.pool import describe_file, put_pooled
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 

@@ -16,11 +16,9 @@ from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels, LandingTable
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.channel.publish import list_set
+from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.landing.fits import fits, platform_of, pythons_of
-from rocwright.store.landing.lines import pip_line, uv_line
-from rocwright.store.landing.offers import Offer, offers_of
-from rocwright.store.landing.write import landing_pages, write_landing
+from rocwright.store.index.offers import Offer, fits, offers_of, pip_line, platform_of, pythons_of, uv_line
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import save_receipt, save_set
 

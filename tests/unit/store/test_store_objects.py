@@ -15,7 +15,7 @@ import pytest
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, NoSpace
 from rocwright.store import layout
-from rocwright.store.objects.headers import ObjectHeaders, headers_for
+from rocwright.store.layout import ObjectHeaders, headers_for
 from rocwright.store.objects.local import LocalStore
 from rocwright.system import files
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocwright.errors import InvalidInput, NoObject, Unreachable
-from rocwright.store.objects.failures import can_pass, code_of, named
+from rocwright.store.objects.bucket import can_pass, code_of, named
 
 PLACE = "s3://bucket/p"
 

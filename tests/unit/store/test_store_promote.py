@@ -17,12 +17,11 @@ from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import FINDINGS, PROMOTION, Statement, about_set, statement_id
-from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.gate.decide import Decision
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.promote import promote
-from rocwright.store.sets.records import read_statements, save_set
+from rocwright.store.sets.records import Locations, read_statements, save_locations, save_set
 from rocwright.store.sets.stage import stage_set
 from rocwright.store.sets.verify import verify_set
 

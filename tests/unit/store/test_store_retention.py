@@ -16,18 +16,22 @@ from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.store.adopt.locations import Locations, save_locations
+from rocwright.store import retention
 from rocwright.store.channel.lease import PACE, Pace, leased
 from rocwright.store.channel.log import read_state
 from rocwright.store.channel.publish import list_set
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.retention import sweep
-from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
-from rocwright.store.retention.plan import plan_gc
-from rocwright.store.retention.sweep import collect
-from rocwright.store.sets.records import read_listed, read_set, save_receipt, save_set
+from rocwright.store.pool import describe_files
+from rocwright.store.retention import Pin, collect, pin, plan_gc, read_pins, unpin
+from rocwright.store.sets.records import (
+    Locations,
+    read_listed,
+    read_set,
+    save_locations,
+    save_receipt,
+    save_set,
+)
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"
@@ -307,7 +311,7 @@ def test_between_two_batches_the_store_is_free_as_long_as_it_was_held(
     for number in range(5):
         store.put_bytes(f"files/{number:064d}/a.whl", b"")
     store.age(11)
-    monkeypatch.setattr(sweep, "_BATCH", 2)
+    monkeypatch.setattr(retention, "_BATCH", 2)
     now, slept = 0.0, []
 
     def deleted(key: str) -> None:

@@ -18,18 +18,13 @@ from rocwright.errors import IntegrityError, InvalidData, InvalidInput, Unreacha
 from rocwright.model.channels import Runs
 from rocwright.store.layout import check_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.runs.artifacts import ArtifactChoice, choose, words
-from rocwright.store.runs.download import download
-from rocwright.store.runs.find import find_artifacts
-from rocwright.store.runs.github import successful_runs
-from rocwright.store.runs.latest import find_run
-from rocwright.store.runs.page import folder_page
+from rocwright.store.objects.protocol import download
+from rocwright.store.pool import describe_files
+from rocwright.store.runs.artifacts import ArtifactChoice, choose, find_artifacts, upload_artifacts, words
+from rocwright.store.runs.latest import find_run, successful_runs
 from rocwright.store.runs.policy import known, may_upload
 from rocwright.store.runs.run import Run, external_repo, records_of, runs_in
-from rocwright.store.runs.summary import install_line
-from rocwright.store.runs.upload import plan_upload, upload_run
-from rocwright.store.runs.upload_artifacts import upload_artifacts
+from rocwright.store.runs.upload import folder_page, install_line, plan_upload, upload_run
 
 MakeWheel = Callable[..., Path]
 FAMILIES = {"gfx94X-dcgpu": ("gfx942",), "gfx120X-all": ("gfx1200", "gfx1201"), "gfx110X-all": ("gfx1100",)}
@@ -487,7 +482,7 @@ class Breaks(LocalStore):
 
 
 def test_a_download_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocwright.store.runs.download._PIECE", 10)
+    monkeypatch.setattr("rocwright.store.objects.protocol._PIECE", 10)
     data = bytes(range(35))
     digest = hashlib.sha256(data).hexdigest()
     store = Breaks(tmp_path / "store", 20)
@@ -505,7 +500,7 @@ def test_a_download_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 def test_a_damaged_rest_is_fetched_again_and_a_damaged_object_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rocwright.store.runs.download._PIECE", 10)
+    monkeypatch.setattr("rocwright.store.objects.protocol._PIECE", 10)
     data = bytes(range(35))
     digest = hashlib.sha256(data).hexdigest()
     store = Breaks(tmp_path / "store", 20)

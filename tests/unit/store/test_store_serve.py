@@ -15,9 +15,8 @@ import pytest
 
 from rocwright.errors import InvalidInput, Unreachable
 from rocwright.store.objects.address import open_store
-from rocwright.store.objects.indexes import served_indexes
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.objects.serve import make_server, prefers_json, serving
+from rocwright.store.objects.serve import make_server, prefers_json, served_indexes, serving
 
 PIP = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html; q=0.1, text/html; q=0.01"
 UV = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01"

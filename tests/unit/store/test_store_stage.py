@@ -15,11 +15,17 @@ from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import FINDINGS, RECEIPT, Statement, about_set
-from rocwright.store.adopt.locations import Locations, save_locations
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.sets.records import read_listed, read_set, read_statements, save_set
+from rocwright.store.pool import describe_files
+from rocwright.store.sets.records import (
+    Locations,
+    read_listed,
+    read_set,
+    read_statements,
+    save_locations,
+    save_set,
+)
 from rocwright.store.sets.stage import record_set, stage_set
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)

@@ -26,10 +26,10 @@ from rocwright.model.statement import (
     parse_statement,
     waiver_statement,
 )
-from rocwright.store.gate.decide import Policy, Required, decide
-from rocwright.store.gate.verdict import verdict, verdict_on
+from rocwright.store.gate.decide import Policy, decide
+from rocwright.store.gate.statements import Required, verdict, verdict_on
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
+from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_statements
 from rocwright.store.sets.stage import stage_set
 

@@ -18,8 +18,8 @@ from rocwright.pipeline.records import CellOutput, Machine, Record
 from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import file_key, is_key
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import is_distribution
-from rocwright.store.runs.download import download
+from rocwright.store.objects.protocol import download
+from rocwright.store.pool import is_distribution
 from rocwright.system.console import human_bytes
 from rocwright.system.files import (
     atomic_directory,

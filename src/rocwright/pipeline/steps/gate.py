@@ -29,9 +29,8 @@ from rocwright.pipeline.steps.testing import (
     pinned_requirements,
     tested_statements,
 )
-from rocwright.store.gate.decide import Decision, Ruling, decide
-from rocwright.store.gate.policy import policy_for
-from rocwright.store.gate.said import (
+from rocwright.store.gate.decide import Decision, Ruling, decide, policy_for
+from rocwright.store.gate.statements import (
     Bypass,
     Required,
     Result,
@@ -40,9 +39,9 @@ from rocwright.store.gate.said import (
     latest_results,
     result_statement,
 )
+from rocwright.store.index.verify import verify_listed
 from rocwright.store.sets.promote import promote
 from rocwright.store.sets.records import read_statements
-from rocwright.store.sets.served import verify_listed
 from rocwright.system.days import today
 
 

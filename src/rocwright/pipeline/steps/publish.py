@@ -25,8 +25,8 @@ from rocwright.pipeline.steps.wheels import family_wheels, files_of_set
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.layout import Kind, file_key, run_prefix
 from rocwright.store.objects.local import LocalStore
-from rocwright.store.pool.describe import describe_files
-from rocwright.store.runs.download import download
+from rocwright.store.objects.protocol import download
+from rocwright.store.pool import describe_files
 from rocwright.store.runs.upload import upload_run
 from rocwright.store.sets.stage import stage_set
 from rocwright.system import venv

@@ -21,10 +21,8 @@ from rocwright.pipeline.steps.rocm import Pinned, packages_step, packages_summar
 from rocwright.sdk.build import BuiltPackages, PackageFile, make_packages
 from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging
-from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.runs.artifacts import ArtifactChoice
-from rocwright.store.runs.download import download
-from rocwright.store.runs.find import ArtifactArchive, RunArtifacts, find_artifacts
+from rocwright.store.objects.protocol import ObjectStore, download
+from rocwright.store.runs.artifacts import ArtifactArchive, ArtifactChoice, RunArtifacts, find_artifacts
 from rocwright.store.runs.run import Run, external_repo, file_records
 from rocwright.system.console import human_bytes
 from rocwright.system.files import make_directory, require_space
@@ -59,7 +57,7 @@ def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Ste
         result=BuiltPackages,
         act=act,
         needs=needs,
-        rooms=("store/runs",),
+        rooms=("store/runs", "store/objects/protocol.py"),
         facts=lambda: {"run": options.rocm, "platform": options.platform, "group": options.group},
         outputs=lambda value: tuple(value.paths),
         summary=lambda value: f"of run {options.rocm.at}: {packages_summary(value)}",

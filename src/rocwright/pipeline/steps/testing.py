@@ -21,7 +21,7 @@ from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.sdk.build import BuiltPackages
-from rocwright.store.gate.said import (
+from rocwright.store.gate.statements import (
     Bypass,
     Required,
     Result,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from rocwright.errors import InvalidData, RocwrightError, Unreachable, UsageError
-from rocwright.store.runs.github import api_address
+from rocwright.store.runs.latest import api_address
 from rocwright.system.http import Web
 from rocwright.system.markdown import code, cut, link, table
 

@@ -20,14 +20,12 @@ import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, RocwrightError, Unreachable
 from rocwright.model.manifest import FileEntry
+from rocwright.store.adopt.metadata import ranged_metadata, write_stub
 from rocwright.store.adopt.offered import Offered
-from rocwright.store.adopt.ranged import ranged_metadata
-from rocwright.store.adopt.read import at_once
-from rocwright.store.adopt.stub import write_stub
+from rocwright.store.adopt.pages import at_once
 from rocwright.store.layout import file_key
-from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_file, read_metadata
-from rocwright.store.runs.download import download
+from rocwright.store.objects.protocol import ObjectStore, download
+from rocwright.store.pool import describe_file, read_metadata
 from rocwright.system.files import atomic_write, sha256_file
 from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown

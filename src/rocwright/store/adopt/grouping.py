@@ -1,7 +1,7 @@
 """Which files of an index are a set: one version of each project, so that all exact pins fit; pure.
 
 A set grows from one version of its root, mostly torch. What its files require by exact version belongs to it,
-so does every other project that has a version with the same label (`rocwright.store.adopt.labels`), if that
+so does every other project that has a version with the same label (`rocwright.store.adopt.offered`), if that
 version's pins fit. Where they do not, or a required version is not there, the set is mixed, and what does not
 fit is named: the file, its requirement, the file that would have been needed.
 """
@@ -15,14 +15,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from rocwright.store.adopt.labels import label_of, label_order
-from rocwright.store.adopt.offered import Catalogue, Offered
-from rocwright.store.adopt.pins import applies, device_of, exact_pin, plain
+from rocwright.store.adopt.offered import (
+    Catalogue,
+    Node,
+    Offered,
+    applies,
+    device_of,
+    exact_pin,
+    label_of,
+    label_order,
+    plain,
+)
 
 # Of a project whose versions carry no label so many are looked at, the newest first.
 _LOOKED_AT = 8
-
-Node = tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,19 @@
-"""What an index offers, as values: files with their addresses, by project."""
+"""What an index offers, as values: files by project, what their names say, and which are asked for.
+
+Which build a version is of is its label: its ROCm part, as it stands in versions of ROCm and behind a plus
+sign.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import (
     InvalidSdistFilename,
     InvalidWheelFilename,
@@ -13,11 +21,18 @@ from packaging.utils import (
     parse_sdist_filename,
     parse_wheel_filename,
 )
-from packaging.version import InvalidVersion
+from packaging.version import InvalidVersion, Version
+
+from rocwright.model.gpu import is_target
+from rocwright.model.patterns import any_pattern
+from rocwright.wheel.tags import platform_of, serves
 
 # As a manifest takes them: a name becomes part of a path and of a URL.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")
 ENDINGS = (".whl", ".tar.gz")
+
+# A project and a version of it.
+Node = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -119,3 +134,156 @@ def _offered(link: Link) -> Offered | str:
         return Offered(link, canonicalize_name(project), str(version))
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
         return str(error)
+
+
+# -- what versions, requirements and names say: of which build, exactly what, for which GPU target
+
+
+_LOCAL = re.compile(r"(?:^|\.)(?:dev)?rocm(?P<version>[0-9].*)")
+_DATE = re.compile(r"(?<![0-9])(20[0-9]{6})(?![0-9])")
+_RELEASE = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+# Packages of ROCm itself: their own version is the label.
+_ROCM = ("rocm", "rocm-*")
+
+
+@lru_cache(maxsize=1 << 14)
+def label_of(project: str, version: str) -> str | None:
+    """The label of a build: `7.12.0a20260430` for `2.10.0+rocm7.12.0a20260430`; None where there is none.
+
+    A plus sign in ROCm's own version is a dot in a label, as it is behind another plus sign.
+    """
+    parsed = Version(version)
+    found = _LOCAL.search(parsed.local or "")
+    if found is not None:
+        return found["version"]
+    if any_pattern(_ROCM).fullmatch(project):
+        return str(parsed).replace("+", ".")
+    return None
+
+
+def date_of(label: str | None) -> str | None:
+    """The date in a label, `20260430`."""
+    found = _DATE.search(label or "")
+    return found.group(1) if found else None
+
+
+def label_order(label: str | None) -> tuple[str, Version]:
+    """Sorts labels from old to new: by date where they have one, then as versions."""
+    release = _RELEASE.match(label or "")
+    try:
+        version = Version(label or "0")
+    except InvalidVersion:
+        version = Version(release.group() if release else "0")
+    return (date_of(label) or "", version)
+
+
+def exact_pin(requirement: Requirement) -> str | None:
+    """The version that a requirement names with `==`, normalised; None for any other specifier."""
+    for one in requirement.specifier:
+        if one.operator in ("==", "===") and not one.version.endswith("*"):
+            try:
+                return str(Version(one.version))
+            except InvalidVersion:
+                return None
+    return None
+
+
+def applies(
+    requirement: Requirement, environments: Collection[Mapping[str, str]], extras: Collection[str]
+) -> bool:
+    """Whether a requirement holds in some environment, for some extra or without any."""
+    marker = requirement.marker
+    if marker is None:
+        return True
+    try:
+        return any(
+            marker.evaluate({**environment, "extra": extra})
+            for environment in environments
+            for extra in ("", *extras)
+        )
+    except (UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
+        return True
+
+
+def device_of(project: str) -> tuple[str, str]:
+    """A device package's name without its target, and the target; `""` for any other."""
+    words = project.split("-")
+    for at in range(1, len(words)):
+        if is_target(tail := "-".join(words[at:])):
+            return project.removesuffix(tail), tail
+    return project, ""
+
+
+def plain(requirement: Requirement) -> str:
+    """A requirement without its marker."""
+    return str(requirement).partition(";")[0].strip()
+
+
+# -- what of it comes into question: for a platform and some Pythons, and not withdrawn
+
+
+@dataclass(frozen=True)
+class SetChoice:
+    """Which set is asked for; by default the newest whole one of torch.
+
+    `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`),
+    `platform` (`linux`, `windows`) and `targets` (base targets, none for all) leave out files that none of
+    them can use.
+    """
+
+    project: str | None = None
+    version: str | None = None
+    date: str | None = None
+    rocm_version: str | None = None
+    pythons: tuple[str, ...] = ()
+    platform: str = "linux"
+    targets: tuple[str, ...] = ()
+
+    @property
+    def one(self) -> bool:
+        """Whether a set is asked for by what it is, not just the newest."""
+        return any((self.version, self.date, self.rocm_version))
+
+    def is_meant(self, root: Node) -> bool:
+        """Whether a set that grows from this version is asked for."""
+        label = label_of(*root)
+        spelled = (self.rocm_version or "").replace("+", ".").replace("-", ".").lower()
+        return (
+            (self.version is None or SpecifierSet(f"=={self.version}").contains(root[1], prereleases=True))
+            and (self.date is None or date_of(label) == self.date.replace("-", ""))
+            and (self.rocm_version is None or label == spelled)
+        )
+
+    def is_for(self, project: str) -> bool:
+        """Whether a project is no device package, or one for a target that is asked for."""
+        target = device_of(project)[1]
+        return not (self.targets and target) or target in self.targets
+
+
+def select(catalogue: Catalogue, wanted: SetChoice, gone: Collection[str] = ()) -> Catalogue:
+    """The catalogue without what cannot be meant, and without `gone`, files that cannot be had.
+
+    Withdrawn files (PEP 592) stay where their project is asked for by version, as installers take them then.
+    A version of which nothing can be had stays: who requires it has to be told.
+    """
+    files = {}
+    for project, found in catalogue.files.items():
+        meant = [one for one in found if _comes_into_question(one, wanted)]
+        had = {one.version for one in meant if one.name not in gone}
+        files[project] = tuple(one for one in meant if one.name not in gone or one.version not in had)
+    return replace(catalogue, files=files)
+
+
+def _comes_into_question(one: Offered, wanted: SetChoice) -> bool:
+    if (one.link.yanked is not None and wanted.version is None) or not wanted.is_for(one.project):
+        return False
+    if not one.is_wheel:
+        return True
+    if platform_of(one.tags) not in (None, wanted.platform) or not _any_of(one.tags, wanted.platform):
+        return False
+    return not wanted.pythons or any(serves(one.tags, python, wanted.platform) for python in wanted.pythons)
+
+
+def _any_of(tags: Collection[str], platform: str) -> bool:
+    """Whether tags are for any platform, or for this one: those of other systems are for neither."""
+    return any(tag.endswith("-any") or platform_of([tag]) == platform for tag in tags)

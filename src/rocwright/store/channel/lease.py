@@ -9,6 +9,7 @@ A publisher that died leaves its object behind. It counts as gone when it is old
 the object that the newcomer has just written: both times are the store's, no clock of a machine takes part.
 The holder for its part stops well before: it measures the time since it last renewed (a clock that goes on
 while the machine sleeps), renews in time, and asks the store again before it says that a change is done.
+Through `HeldStore` every write asks first whether the lease still holds.
 
 A holder that is paused just before a write, for longer than `ttl`, still does this one write later. It cannot
 lose anything: events have keys of their own. A page it writes may be older than the log; it notices, and
@@ -27,6 +28,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 import msgspec
 
@@ -201,3 +203,63 @@ def _who(store: ObjectStore, holder: Stored) -> str:
     except msgspec.MsgspecError:
         by = ""
     return f"{by or 'another publisher'}, at work at {since}"
+
+
+class HeldStore:
+    """The lease's store; `put_*`, `copy` and `delete` raise `LeaseLost` once somebody else may publish."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.below: ObjectStore = lease.store
+
+    def put_file(self, source: Path, key: str) -> None:
+        """See `ObjectStore.put_file`."""
+        self.lease.check()
+        self.below.put_file(source, key)
+
+    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
+        """See `ObjectStore.put_bytes`."""
+        self.lease.check()
+        self.below.put_bytes(key, data, overwrite=overwrite)
+
+    def copy(self, source: str, key: str) -> None:
+        """See `ObjectStore.copy`."""
+        self.lease.check()
+        self.below.copy(source, key)
+
+    def delete(self, key: str) -> None:
+        """See `ObjectStore.delete`."""
+        self.lease.check()
+        self.below.delete(key)
+
+    def read(self, key: str) -> bytes:
+        """See `ObjectStore.read`."""
+        return self.below.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """See `ObjectStore.read_range`."""
+        return self.below.read_range(key, start, length)
+
+    def stat(self, key: str) -> Stored | None:
+        """See `ObjectStore.stat`."""
+        return self.below.stat(key)
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+        return self.below.exists(key)
+
+    def list(self, prefix: str) -> tuple[Stored, ...]:
+        """See `ObjectStore.list`."""
+        return self.below.list(prefix)
+
+    def folders(self, prefix: str) -> tuple[str, ...]:
+        """See `ObjectStore.folders`."""
+        return self.below.folders(prefix)
+
+    def digest(self, key: str) -> str:
+        """See `ObjectStore.digest`."""
+        return self.below.digest(key)
+
+    def url(self, key: str) -> str:
+        """See `ObjectStore.url`."""
+        return self.below.url(key)

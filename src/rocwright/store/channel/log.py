@@ -7,7 +7,7 @@ log alone.
 
 A mark in the log says that the pages showed everything up to some event; its time, by the store's clock, is
 when. It also holds what the channel served then, so that a reader needs the events after it only, and the
-seals of its pages (`rocwright.store.index.seals`). It is no more than a cache: one that does not fit the
+seals of its pages (`rocwright.store.index.pages`). It is no more than a cache: one that does not fit the
 events before it is left aside.
 """
 

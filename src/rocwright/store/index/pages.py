@@ -1,30 +1,51 @@
-"""All pages of a view: of a channel and family, of a single set, of a few files for a test."""
+"""All pages of a view, rendered and written: of a channel and family, a set, or a few files for a test.
+
+Only what changed is rendered. The pages of a project follow from the sets that have it: their ids, when they
+came in, what is yanked, and where files lie outside of the store. A seal is a digest of all that, with the
+digests of the pages that were rendered from it. Pages in the store that fit their seal are what rendering
+would give.
+
+Only what differs is written. What is there is read, not remembered: a record of what was written is wrong as
+soon as a writer was killed in the middle, or two wrote at the same time. So no time, no size and no memory of
+what was written is trusted: one listing and one reading for each page, none for a file.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
+from rocwright import __version__
 from rocwright.errors import InvalidData
-from rocwright.model.manifest import FileEntry
-from rocwright.store.index.html import (
+from rocwright.model.manifest import FileEntry, canonical_json
+from rocwright.store.index.listed import (
     LINE_END,
     REPOSITORY_VERSION,
     YANKED,
     Lines,
+    ListedFile,
+    ListedSet,
     address,
+    by_project,
     file_line,
+    listed_files,
+    newest_last,
     page,
     page_lines,
     root_page,
 )
-from rocwright.store.index.listed import ListedFile, by_project, newest_last
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
+from rocwright.store.objects.protocol import ObjectStore, read_there
 
 _PROJECT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_PAGE = re.compile(
+    rf"(?:{re.escape(JSON_PAGES)})?(?:[a-z0-9][a-z0-9-]*/)?index\.html|{re.escape(FLAT_PAGE)}", re.ASCII
+)
 
 
 class ProjectPages(NamedTuple):
@@ -157,7 +178,7 @@ def root_json(projects: Iterable[str]) -> bytes:
 
 
 def project_json(project: str, files: Iterable[ListedFile], *, base: str) -> bytes:
-    """The page of one project; `base` as for `html.link`."""
+    """The page of one project; `base` as for `link`."""
     return sorted_json(project, [(one, address(one, base)) for one in newest_last(files)])
 
 
@@ -187,3 +208,118 @@ def _file(one: ListedFile, url: str) -> _File:
         # An empty reason would read as false.
         False if one.yanked is None else one.yanked or True,
     )
+
+
+# -- those that need no rendering, by seals
+
+
+class SealedView(NamedTuple):
+    """The pages of a view to be written, the keys of those that are right, and the seal of each project."""
+
+    pages: Mapping[str, bytes]
+    right: frozenset[str]
+    seals: Mapping[str, str]
+
+
+def sealed_view(
+    store: ObjectStore, prefix: str, sets: Mapping[str, ListedSet], seals: Mapping[str, str]
+) -> SealedView:
+    """`view_pages` of the sets (by id, in their order).
+
+    `seals` are those of an earlier view of this prefix, by project; with none, everything is rendered and
+    nothing read. Else one listing, and one reading for each page of a project that may be right. Raises as
+    `listed_files` and `view_pages`.
+    """
+    origins = _origins(prefix, sets)
+    hoped = [project for project, origin in origins.items() if seals.get(project, "").startswith(origin)]
+    there = {one.key for one in store.list(prefix)} if hoped else set()
+    lines: dict[str, Lines] = {}
+    for project in hoped:
+        html_key, json_key = project_keys(prefix, project)
+        if there.issuperset((html_key, json_key)):
+            html, json = read_there(store, html_key), read_there(store, json_key)
+            if html is None or json is None:
+                continue
+            if _seal(origins[project], _sha256(html), _sha256(json)) == seals[project]:
+                lines[project] = flat_lines(project, html)
+    files = listed_files(sets.values(), where=prefix, without=lines.keys())
+    order = dependency_order(entry for one in sets.values() for entry in one.manifest.files)
+    pages = pages_beside(lines, files, prefix, order)
+    made = {project: seals[project] for project in lines}
+    for project in origins.keys() - lines.keys():
+        made[project] = _seal(
+            origins[project], *(_sha256(pages[key]) for key in project_keys(prefix, project))
+        )
+    right = frozenset(key for project in lines for key in project_keys(prefix, project))
+    return SealedView(pages, right, made)
+
+
+def _seal(origin: str, html_sha256: str, json_sha256: str) -> str:
+    return f"{origin}.{html_sha256}.{json_sha256}"
+
+
+def _origins(prefix: str, sets: Mapping[str, ListedSet]) -> dict[str, str]:
+    """A digest for each project of all that its pages follow from."""
+    found: dict[str, list[str]] = {}
+    for digest, one in sets.items():
+        told = _digest([digest, one.uploaded, one.yanked, dict(one.elsewhere), sorted(one.sidecars)])
+        for project in {entry.project for entry in one.manifest.files}:
+            found.setdefault(project, []).append(told)
+    return {project: _digest([_form(), prefix, told]) for project, told in found.items()}
+
+
+@lru_cache(maxsize=1)
+def _form() -> str:
+    """Differs where another version of this program may render otherwise: a sample of all that pages say."""
+    wheel = FileEntry("a-1+b-py3-none-any.whl", "0" * 64, 1, "a", "1+b", "<4", "1" * 64, ("b",))
+    sdist = FileEntry("a-2.tar.gz", "2" * 64, 2, "a", "2")
+    files = (
+        ListedFile(wheel, f"files/{wheel.sha256}/{wheel.name}", uploaded="2026-01-01T00:00:00Z"),
+        ListedFile(sdist, "https://example.org/a+b&c", yanked="<why>"),
+    )
+    return _digest([__version__, *(page.decode() for page in view_pages(files, "a/b/").values())])
+
+
+def _digest(value: object) -> str:
+    return _sha256(canonical_json(value))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# -- into the store
+
+
+def write_pages(
+    store: ObjectStore,
+    prefix: str,
+    pages: Mapping[str, bytes],
+    *,
+    order: Iterable[str] = (),
+    reverse: bool = False,
+    right: Collection[str] = (),
+) -> tuple[str, ...]:
+    """Bring the pages below `prefix` into line with `pages`; returns the keys that changed, in order.
+
+    `order` names keys in publishing order, of pages that are and of those that go (`page_keys` of both
+    views together); `reverse` walks it backwards, to withdraw. A page of the view before that is not among
+    `pages` is removed at its place in that order, one that `order` does not name at the very end.
+    Pages `right` stay as they are, whether or not they are among `pages`.
+    """
+    found = {one.key: one.size for one in store.list(prefix) if _PAGE.fullmatch(one.key[len(prefix) :])}
+    turns = list(dict.fromkeys([*order, *pages]))
+    if reverse:
+        turns.reverse()
+    turns += sorted(set(found) - set(turns))
+    changed = []
+    for key in (key for key in turns if key not in right):
+        page = pages.get(key)
+        if page is None:
+            if key in found:
+                store.delete(key)
+                changed.append(key)
+        elif found.get(key) != len(page) or read_there(store, key) != page:
+            store.put_bytes(key, page, overwrite=True)
+            changed.append(key)
+    return tuple(changed)

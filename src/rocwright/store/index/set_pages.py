@@ -14,13 +14,19 @@ from packaging.version import Version
 
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.manifest import SetManifest, set_id
-from rocwright.store.adopt.locations import locations_key
 from rocwright.store.index.listed import ListedSet, listed_files
-from rocwright.store.index.lock import NO_TARGET, lock_name, lock_set, lock_targets, versions
-from rocwright.store.index.lock_third_party import lock_third_party
+from rocwright.store.index.lock import (
+    NO_TARGET,
+    lock_name,
+    lock_set,
+    lock_targets,
+    lock_third_party,
+    versions,
+)
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
+from rocwright.store.sets.records import locations_key
 
 CONSTRAINTS = "constraints.txt"
 UV_SNIPPET = "uv.toml"

@@ -1,4 +1,4 @@
-"""What is served, as installers see it: every page, and every link of each, without the wheels' bytes."""
+"""What is served or was just listed, as installers see it: every page and link, without the wheels' bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
+from rocwright.model.manifest import SetManifest, set_id
 from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import Page, parse_page
-from rocwright.store.layout import FLAT_PAGE, JSON_PAGES
-from rocwright.store.objects.headers import SIMPLE_JSON
+from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.records import located
 from rocwright.system.http import Refused, Response, Web
 from rocwright.system.parallel import in_order
 
@@ -68,6 +70,25 @@ def verify_served(url: str, *, names: Container[str] | None = None, threads: int
         visit.each(visit.file, asked)
         faults = tuple(sorted(visit.faults, key=lambda one: (one.url, one.what)))
         return ServedView(visit.url, len(visit.pages), len(asked), web.requests, faults)
+
+
+def verify_listed(store: ObjectStore, prefix: str, manifest: SetManifest) -> ServedView:
+    """Ask for every page of the view at `prefix` and every file of the set, over HTTP on this machine.
+
+    No wheel's bytes are asked for, and nothing of files that lie elsewhere. Raises `IntegrityError` naming
+    what an installer would stumble over.
+    """
+    # Whoever only shows what was found needs no server.
+    from rocwright.store.objects.serve import serving
+
+    names = {entry.name for entry in manifest.files} - located(store, set_id(manifest)).keys()
+    with serving(store) as base:
+        found = verify_served(base + prefix, names=names)
+        if found.faults:
+            # Another publisher may have been in the middle of changing pages.
+            found = verify_served(base + prefix, names=names)
+    found.require_sound()
+    return found
 
 
 @dataclass

@@ -143,7 +143,8 @@ def _s3(
     settings: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> RemoteStore:
-    from rocwright.store.objects import client, remote
+    from rocwright.store.objects.bucket import Bucket
+    from rocwright.store.objects.remote import RemoteStore
 
     bucket, _, prefix = address.partition("://")[2].partition("/")
     prefix = prefix.strip("/")
@@ -155,7 +156,7 @@ def _s3(
     if prefix:
         check_key(prefix)
     endpoint = str(settings.get("endpoint", ""))
-    where = client.Bucket(bucket, prefix, settings, _authorities(environment))
+    where = Bucket(bucket, prefix, settings, _authorities(environment))
     try:
         backend = where.connect()
     except Exception as error:
@@ -166,7 +167,7 @@ def _s3(
         ) from None
     place = f"s3://{bucket}/{prefix}".rstrip("/")
     seen = public or _seen_from_outside(bucket, prefix, endpoint, str(settings["region"]))
-    return remote.RemoteStore(backend, place, seen, max_age=max_age, bucket=where)
+    return RemoteStore(backend, place, seen, max_age=max_age, bucket=where)
 
 
 def _seen_from_outside(bucket: str, prefix: str, endpoint: str, region: str) -> str:

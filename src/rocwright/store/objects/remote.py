@@ -20,10 +20,8 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject
-from rocwright.store.layout import check_key
-from rocwright.store.objects.client import AT_ONCE, NO_RETRY, PART, Bucket
-from rocwright.store.objects.failures import Act, can_pass, code_of, named
-from rocwright.store.objects.headers import headers_for
+from rocwright.store.layout import check_key, headers_for
+from rocwright.store.objects.bucket import AT_ONCE, NO_RETRY, PART, Act, Bucket, can_pass, code_of, named
 from rocwright.store.objects.local import require_same
 from rocwright.store.objects.protocol import Stored
 from rocwright.system import files

@@ -1,7 +1,7 @@
-"""A web server for a store, on the loopback interface only: to install over HTTP from what is published.
+"""A web server for a store, on the loopback interface only, and the indexes that it offers to installers.
 
 Installers behave differently over HTTP and from a folder, so what is published is tried over both. It answers
-as a bucket behind a CDN does, with the headers of `rocwright.store.objects.headers`; and it negotiates, which
+as a bucket behind a CDN does, with the headers of `rocwright.store.layout`; and it negotiates, which
 a bucket cannot: who prefers JSON is sent to the JSON page.
 """
 
@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +23,7 @@ from urllib.parse import quote, unquote, urlsplit
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, RocwrightError
 from rocwright.model.channels import Channels
-from rocwright.store.layout import JSON_PAGES, is_key
-from rocwright.store.objects.headers import headers_for
+from rocwright.store.layout import JSON_PAGES, channel_prefix, headers_for, is_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
@@ -284,3 +284,30 @@ def _weight(item: str) -> tuple[str, float]:
             except ValueError:
                 weight = 0.0
     return name, weight
+
+
+@dataclass(frozen=True)
+class ServedIndex:
+    """An index at `url`, how pip is told to use it, and the channel's page for people; empty without one."""
+
+    channel: str
+    family: str
+    url: str
+    pip: str
+    page: str = ""
+
+
+def served_indexes(store: ObjectStore, channels: Channels, base: str) -> tuple[ServedIndex, ...]:
+    """The indexes below `base` (ending with `/`), channel by channel; of families without a page none."""
+    found = []
+    for channel in channels.channel:
+        page = f"{base}{channel.prefix}/" if store.exists(f"{channel.prefix}/index.html") else ""
+        for family in store.folders(f"{channel.prefix}/"):
+            if family.startswith("_"):
+                continue
+            prefix = channel_prefix(channel.prefix, family)
+            if store.exists(f"{prefix}index.html"):
+                url = base + prefix
+                pip = f"pip install --index-url {url} PACKAGE"
+                found.append(ServedIndex(channel.name, family, url, pip, page))
+    return tuple(found)

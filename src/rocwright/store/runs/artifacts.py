@@ -1,20 +1,36 @@
-"""Artifacts of a run: what their names say, and which of them a fetch needs. Pure functions of names."""
+"""Artifacts of a run: what their names say, which of them a fetch needs, finding and uploading them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.gpu import InvalidTarget, parse_target, spelled
+from rocwright.store.objects.protocol import ObjectStore, Stored
+from rocwright.store.runs.run import (
+    Result,
+    Run,
+    RunFile,
+    RunRecord,
+    records_of,
+    run_record,
+    runs_in,
+    save_record,
+)
+from rocwright.system.files import sha256_file
 
 # The better one first: where a run has both, it is fetched.
 SUFFIXES = (".tar.zst", ".tar.xz")
 SIDECAR = ".sha256sum"
 GENERIC = "generic"
 _NAME = re.compile(r"(?P<name>[^_/]+)_(?P<component>[^_/]+)_(?P<word>[^/]+)")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Of so many of the newest runs one should have what is wanted.
+_MOST_RUNS = 50
 
 
 @dataclass(frozen=True)
@@ -171,3 +187,184 @@ def _require_all(
 def _matches(stem: str, patterns: Iterable[str]) -> bool:
     # A name alone stands for all of its components.
     return any(fnmatchcase(stem, pattern) or stem.startswith(pattern + "_") for pattern in patterns)
+
+
+# -- of a run in a store
+
+
+@dataclass(frozen=True)
+class ArtifactArchive:
+    """An archive of an artifact; `sha256` is None where neither the run's record nor a sidecar says it."""
+
+    artifact: str
+    key: str
+    size: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class RunArtifacts:
+    """A run's archives, by name; `result` is that of its upload, None where the run has no record."""
+
+    run: Run
+    archives: tuple[ArtifactArchive, ...]
+    result: str | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all archives."""
+        return sum(archive.size for archive in self.archives)
+
+
+def find_artifacts(
+    store: ObjectStore, run: Run, wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
+) -> RunArtifacts:
+    """What to fetch of a run; only its listing, record and digests are read.
+
+    Raises `InvalidInput` when the store does not have the run, or not what is wanted of it.
+    """
+    stored = {one.key.removeprefix(run.folder): one for one in store.list(run.folder)}
+    here = {name: one for name, one in stored.items() if "/" not in name}
+    if not any(map(artifact_name, here)):
+        raise InvalidInput(
+            f"the store has no artifacts of run {run.run_id} on {run.platform}",
+            where=store.url(run.folder),
+            next_step=_known(store, run),
+        )
+    records = records_of(store, run, "artifacts") if any(n.startswith("_run/") for n in stored) else ()
+    said = {file.name: file.sha256 for record in records for file in record.files}
+    archives = []
+    for one in choose(here, wanted, families):
+        digest = said.get(one.file) or _sidecar(store, here.get(one.file + SIDECAR))
+        archives.append(ArtifactArchive(one.stem, here[one.file].key, here[one.file].size, digest))
+    return RunArtifacts(run, tuple(archives), _result(records))
+
+
+def latest_run(
+    store: ObjectStore,
+    platform: str,
+    external_repo: str,
+    wanted: ArtifactChoice,
+    families: Mapping[str, Sequence[str]],
+) -> RunArtifacts | None:
+    """The newest run whose upload is recorded as a success and that has what is wanted; None without one."""
+    for run in runs_in(store, platform, external_repo)[:_MOST_RUNS]:
+        if _result(records_of(store, run, "artifacts")) == "success":
+            found = find_if_whole(store, run, wanted, families)
+            if found is not None:
+                return found
+    return None
+
+
+def find_if_whole(
+    store: ObjectStore, run: Run, wanted: ArtifactChoice, families: Mapping[str, Sequence[str]]
+) -> RunArtifacts | None:
+    """As `find_artifacts`; None for a run that lacks something."""
+    try:
+        return find_artifacts(store, run, wanted, families)
+    except InvalidInput:
+        return None
+
+
+def _result(records: Iterable[RunRecord]) -> str | None:
+    """One group that failed makes the run none to build on."""
+    results = sorted({record.result for record in records} - {"success"})
+    if results:
+        return results[0]
+    return "success" if tuple(records) else None
+
+
+def _sidecar(store: ObjectStore, sidecar: Stored | None) -> str | None:
+    if sidecar is None:
+        return None
+    words = store.read(sidecar.key).decode("utf-8", "replace").split()
+    if not words or _SHA256.fullmatch(words[0].lower()) is None:
+        raise InvalidInput(
+            f"{sidecar.key} holds no sha256", where=sidecar.key, next_step="upload the run's artifacts again"
+        )
+    return words[0].lower()
+
+
+def _known(store: ObjectStore, run: Run) -> str:
+    near = [one.run_id for one in runs_in(store, run.platform, run.external_repo)[:5]]
+    return f"runs it has: {' '.join(near)}" if near else "check the store, the run and the platform"
+
+
+# -- uploaded, each with a sidecar that says its sha256
+
+
+@dataclass(frozen=True)
+class UploadedArtifacts:
+    """Where a run's artifacts lie, and what they are."""
+
+    folder: str
+    url: str
+    files: tuple[RunFile, ...]
+
+
+def artifact_files(folder: Path) -> tuple[Path, ...]:
+    """The archives of artifacts in a folder, by name."""
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is no directory", where=folder, next_step="give one with archives")
+    return tuple(sorted(path for path in folder.iterdir() if artifact_name(path.name) and path.is_file()))
+
+
+def describe_artifacts(paths: Iterable[Path]) -> tuple[RunFile, ...]:
+    """Names, digests and sizes; raises `InvalidInput` for what is no archive of an artifact."""
+    described = []
+    for path in sorted(paths):
+        if artifact_name(path.name) is None or not path.is_file():
+            raise InvalidInput(
+                f"{path.name} is no archive of an artifact",
+                where=path,
+                next_step="its name must be <name>_<component>_<target>.tar.zst or .tar.xz",
+            )
+        described.append(RunFile(path.name, sha256_file(path), path.stat().st_size))
+    return tuple(described)
+
+
+def plan_artifacts(store: ObjectStore, files: Iterable[RunFile], run: Run) -> tuple[RunFile, ...]:
+    """Those that the run does not have yet; raises `IntegrityError` for those it has with other bytes."""
+    held = {file.name: file for record in records_of(store, run, "artifacts") for file in record.files}
+    changed = [one.name for one in files if one.name in held and held[one.name].sha256 != one.sha256]
+    if changed:
+        raise IntegrityError(
+            f"run {run.run_id} holds other bytes, refusing to replace them: {', '.join(changed)}",
+            where=run.folder,
+            next_step="upload what was built anew under another run id",
+        )
+    return tuple(one for one in files if one.name not in held)
+
+
+def upload_artifacts(
+    store: ObjectStore,
+    paths: Iterable[Path],
+    run: Run,
+    group: str | None,
+    *,
+    result: Result = "success",
+    note: Callable[[str], None] = lambda _: None,
+) -> UploadedArtifacts:
+    """Put archives and their sidecars into the run's folder, then its record.
+
+    Several groups of one run may have the same generic artifacts, if they are the same bytes. Raises
+    `InvalidInput` for no archives, `IntegrityError` before anything is written for bytes that differ.
+    """
+    ordered = sorted(paths)
+    files = describe_artifacts(ordered)
+    if not files:
+        raise InvalidInput(
+            f"no artifacts to upload for run {run.run_id}",
+            next_step="give the folder of <name>_<component>_<target>.tar.zst or .tar.xz archives",
+        )
+    plan_artifacts(store, files, run)
+    for path, file in zip(ordered, files, strict=True):
+        store.put_file(path, run.folder + file.name)
+        store.put_bytes(f"{run.folder}{file.name}{SIDECAR}", f"{file.sha256}  {file.name}\n".encode())
+        note(f"stored {file.name} ({file.size:,} bytes)")
+    earlier = (
+        file for one in records_of(store, run, "artifacts") if one.group == group for file in one.files
+    )
+    together = {file.name: file for file in (*earlier, *files)}
+    save_record(store, run, run_record(run, "artifacts", group, result, together.values()))
+    return UploadedArtifacts(run.folder, store.url(run.folder), files)

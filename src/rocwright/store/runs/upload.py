@@ -1,21 +1,22 @@
-"""Upload what one run built: a flat folder with a page for `--find-links`."""
+"""Packages for `pip install --find-links`: upload those of a run, or write a page of those in folders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
-from rocwright.model.gpu import is_target
+from rocwright.model.gpu import in_order, is_target
 from rocwright.model.manifest import FileEntry, canonical_json
-from rocwright.store.index.html import flat_page
-from rocwright.store.index.listed import ListedFile
+from rocwright.store.index.listed import ListedFile, flat_page
 from rocwright.store.layout import KINDS, Kind
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.describe import describe_files, is_distribution
-from rocwright.store.pool.put import put_distribution
+from rocwright.store.pool import describe_files, is_distribution, put_distribution
 from rocwright.store.runs.run import Result, Run, RunFile, file_records, run_record, save_record
+from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
 
 
 @dataclass(frozen=True)
@@ -192,3 +193,145 @@ def _write_combined(
     }
     page = flat_page(listed.values(), title=key.removesuffix("/index.html"), base=up)
     store.put_bytes(key, page.encode(), overwrite=True)
+
+
+# -- what an upload tells a workflow: outputs for later jobs, a summary with the line that installs it
+
+
+_ROCM = "rocm"
+
+
+def install_line(uploaded: Uploaded, kind: Kind) -> str:
+    """The pip line for what was uploaded; wheels of PyTorch need the run's ROCm packages besides."""
+    names = [entry.project for entry in uploaded.files]
+    targets = in_order({name.rpartition("-device-")[2] for name in names if "-device-" in name})
+    devices = [target for target in targets if is_target(target)]
+    if _ROCM in names:
+        extras = ["libraries", "devel", *(f"device-{target}" for target in devices[:1])]
+        wanted = f'"{_ROCM}[{",".join(extras)}]"'
+    else:
+        wanted = " ".join(sorted({name for name in names if "-device-" not in name} or set(names)))
+    url = uploaded.combined_url if kind == "pytorch" else uploaded.url
+    return f"pip install {wanted} --pre --find-links={url}"
+
+
+def outputs(uploaded: Uploaded) -> dict[str, str]:
+    """The outputs of the step, by name."""
+    return {
+        "package_find_links_url": uploaded.url,
+        "kpack_split": str(uploaded.split).lower(),
+        "run_find_links_url": uploaded.combined_url,
+    }
+
+
+def step_summary(uploaded: Uploaded, kind: Kind) -> tuple[str, ...]:
+    """Lines of Markdown for the page of the workflow's run."""
+    return (
+        f"### {'PyTorch' if kind == 'pytorch' else 'ROCm'} packages",
+        "",
+        f"{len(uploaded.files)} files: [{uploaded.prefix}index.html]({uploaded.url})",
+        "",
+        "```bash",
+        install_line(uploaded, kind),
+        "```",
+        "",
+    )
+
+
+# -- a flat page of the packages in folders, for `pip install --find-links <the page>`
+
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class FolderPage:
+    """A page: where it lies, what it lists, and files that match but are no packages."""
+
+    path: Path
+    files: tuple[FileEntry, ...]
+    ignored: tuple[Path, ...]
+    text: str
+
+
+def folder_page(
+    folders: Sequence[Path], patterns: Sequence[str], output: Path | None, *, recursive: bool = False
+) -> FolderPage:
+    """The page of all packages in the folders whose names match a pattern (any name, without patterns).
+
+    It goes to `output`, by default `index.html` of the first folder, and links relative to its place. A
+    package that lies in several folders with the same bytes is listed once. Raises `InvalidInput` for a
+    folder without packages, for one name with different bytes, and `InvalidWheel` for damaged files.
+    """
+    path = _place(folders, output)
+    found, ignored = _matching(folders, patterns, recursive=recursive)
+    once = _distinct(found)
+    if not once:
+        raise InvalidInput(
+            f"there is no wheel or sdist in {', '.join(map(str, folders))}"
+            + (f" that matches {' '.join(patterns)}" if patterns else ""),
+            next_step="build packages first, or give the folder that holds them",
+        )
+    entries = describe_files(once.values())
+    listed = [ListedFile(_served(entry, once[entry.name]), _way(path, once[entry.name])) for entry in entries]
+    title = folders[0].resolve().name
+    return FolderPage(path, entries, ignored, flat_page(listed, title=title, base=""))
+
+
+def write_folder_page(page: FolderPage) -> None:
+    """Write it, whole or not at all."""
+    write_text(page.path, page.text)
+
+
+def _place(folders: Sequence[Path], output: Path | None) -> Path:
+    for folder in folders:
+        if not folder.is_dir():
+            raise InvalidInput(f"{folder} is no directory", where=folder, next_step="give one with packages")
+    if output is None:
+        return folders[0] / PAGE
+    # A name alone is one in the folder, whatever the current directory.
+    return folders[0] / output if output.name == str(output) else output
+
+
+def _matching(
+    folders: Iterable[Path], patterns: Sequence[str], *, recursive: bool
+) -> tuple[list[Path], tuple[Path, ...]]:
+    found: list[Path] = []
+    ignored: list[Path] = []
+    for folder in folders:
+        for path in walk_files(folder) if recursive else sorted(folder.iterdir()):
+            if not path.is_file() or path.name.endswith(PARTIAL):
+                continue
+            if patterns and not any(fnmatchcase(path.name, pattern) for pattern in patterns):
+                continue
+            (found if is_distribution(path) else ignored).append(path)
+    return found, tuple(ignored)
+
+
+def _distinct(paths: Iterable[Path]) -> dict[str, Path]:
+    once: dict[str, Path] = {}
+    for path in paths:
+        known = once.setdefault(path.name, path)
+        if known != path and sha256_file(known) != sha256_file(path):
+            raise InvalidInput(
+                f"{path.name} is there twice, with different bytes: in {known.parent} and {path.parent}",
+                where=path,
+                next_step="keep one of them; which one an installer takes is chance",
+            )
+    return once
+
+
+def _served(entry: FileEntry, path: Path) -> FileEntry:
+    """The entry with the digest of its METADATA only where the sidecar lies there: clients ask for it."""
+    sidecar = path.with_name(path.name + ".metadata")
+    if entry.metadata_sha256 is not None and sidecar.is_file():
+        digest = sha256_file(sidecar)
+        if digest == entry.metadata_sha256:
+            return entry
+    return FileEntry(
+        entry.name, entry.sha256, entry.size, entry.project, entry.version, entry.requires_python
+    )
+
+
+def _way(page: Path, file: Path) -> str:
+    return Path(os.path.relpath(file.absolute(), page.absolute().parent)).as_posix()

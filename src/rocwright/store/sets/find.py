@@ -1,15 +1,63 @@
-"""From what people write to a set: an id, the beginning of one, a channel for its current set, or newest."""
+"""Which set is meant: by its id, the beginning of one, as newest, or as what people get from a channel.
+
+Of a channel people get what installers take: the highest version, not what was listed last.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+
+from packaging.version import Version
 
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels
-from rocwright.store.channel.log import read_state
-from rocwright.store.channel.order import current_of
+from rocwright.model.manifest import SetManifest
+from rocwright.store.channel.log import ChannelState, read_state
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.records import read_set
+
+Versions = Mapping[str, Version]
+
+
+def versions_of(manifest: SetManifest) -> Versions:
+    """The highest version that a set has of each project."""
+    found: dict[str, Version] = {}
+    for entry in manifest.files:
+        version = Version(entry.version)
+        if version >= found.setdefault(entry.project, version):
+            found[entry.project] = version
+    return found
+
+
+def current_of(store: ObjectStore, state: ChannelState) -> str | None:
+    """The set that installers take from a channel when nobody asks for a version; None where all are yanked.
+
+    Raises `IntegrityError` for a manifest that was changed.
+    """
+    best = ranked({one: versions_of(read_set(store, one)) for one in state.open}, state.open)
+    return best[-1] if best else None
+
+
+def outranks(one: Versions, other: Versions) -> bool:
+    """Whether somebody who may have both would take `one` for any of the projects of `other`."""
+    return any(one[project] > other[project] for project in one.keys() & other.keys())
+
+
+def ranked(sets: Mapping[str, Versions], listed: Iterable[str]) -> tuple[str, ...]:
+    """The ids `listed` (oldest first) by the versions of the projects that all have, the lowest first.
+
+    Installers take pre-releases only where there is nothing else.
+    """
+    ids = tuple(listed)
+    common = sorted(set.intersection(*(set(sets[one]) for one in ids))) if ids else []
+    return tuple(sorted(ids, key=lambda one: [_rank(sets[one][project]) for project in common]))
+
+
+def _rank(version: Version) -> tuple[bool, Version]:
+    return not version.is_prerelease, version
+
 
 _DIGITS = re.compile(r"[0-9a-f]{8,64}")
 _HOW = "give 8 or more digits of its id, a channel and family such as release:gfx94X-dcgpu, or newest"

@@ -14,12 +14,12 @@ from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import PROMOTION, RECEIPT, Statement, about_set, statement_id
 from rocwright.store.channel.publish import list_set, require_listable
 from rocwright.store.gate.decide import Decision
-from rocwright.store.landing.write import write_landing
+from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.put import wanted_objects
-from rocwright.store.sets.consider import Considered, consider
+from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.records import located, save_set, save_statement
+from rocwright.store.sets.report import Considered, consider
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import rfc3339
 

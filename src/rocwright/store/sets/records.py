@@ -1,20 +1,28 @@
-"""Sets and statements in a store: `sets/<id>/manifest.json` and `sets/<id>/_statements/`, written once.
+"""Sets in a store: their manifests, the statements about them, and where the files of adopted ones are.
 
-Files of a set lie in the pool, as a receipt states, or, adopted from an index, where `locations.json` says.
+`sets/<id>/manifest.json` and `sets/<id>/_statements/` are written once. Files of a set lie in the pool, as a
+receipt states, or, adopted from an index, where `locations.json` says, on which the set's id does not depend.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.manifest import SetManifest, canonical_json, parse_set, set_id
 from rocwright.model.statement import RECEIPT, Statement, about_set, parse_statement, statement_id
-from rocwright.store.adopt.locations import read_locations
 from rocwright.store.index.listed import ListedSet
-from rocwright.store.layout import set_prefix
-from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.layout import file_key, set_prefix
+from rocwright.store.objects.protocol import ObjectStore, download, read_there
+
+LOCATIONS_SCHEMA = "rocwright.locations/1"
+_SECRET = re.compile(r"sig|token|secret|key|credential|password|auth|policy", re.IGNORECASE)
 
 
 def save_set(store: ObjectStore, manifest: SetManifest) -> str:
@@ -109,6 +117,49 @@ def received(statements: Iterable[Statement]) -> str | None:
     return min((time for time in times if isinstance(time, str)), default=None)
 
 
+class Locations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The address of each file by name, without logins; `sidecars` are those with METADATA beside them."""
+
+    files: Mapping[str, str] = {}
+    sidecars: tuple[str, ...] = ()
+    schema: str = LOCATIONS_SCHEMA
+
+
+def save_locations(store: ObjectStore, set_digest: str, locations: Locations) -> str:
+    """Write where the files are; what was known before is replaced. Returns the key."""
+    key = locations_key(set_digest)
+    store.put_bytes(key, canonical_json(locations), overwrite=True)
+    return key
+
+
+def read_locations(store: ObjectStore, set_digest: str) -> Locations:
+    """Where the files of a set are, as far as they are not in the store."""
+    key = locations_key(set_digest)
+    # They go when the files come in.
+    data = read_there(store, key)
+    if data is None:
+        return Locations()
+    try:
+        return msgspec.json.decode(data, type=Locations)
+    except msgspec.MsgspecError as error:
+        raise InvalidData(f"{key} does not say where files are: {error}", where=key) from error
+
+
+def recordable(url: str) -> str:
+    """An address without what only its user may know: login, signature, token."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    kept = [word for word in parts.query.split("&") if not _SECRET.search(word.partition("=")[0])]
+    # A part of a signature says nothing without the rest of it.
+    query = parts.query if len(kept) == len(parts.query.split("&")) else ""
+    return urlunsplit((parts.scheme, host, parts.path, query, ""))
+
+
+def locations_key(set_digest: str) -> str:
+    """Where that is said of a set."""
+    return f"{set_prefix(set_digest)}locations.json"
+
+
 def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = None) -> ListedSet:
     """A recorded set as a view lists it."""
     manifest = read_set(store, set_digest)
@@ -121,3 +172,22 @@ def read_listed(store: ObjectStore, set_digest: str, *, yanked: str | None = Non
         uploaded = received(read_statements(store, set_digest, RECEIPT))
     sidecars = frozenset(places.sidecars)
     return ListedSet(manifest, uploaded=uploaded, yanked=yanked, elsewhere=places.files, sidecars=sidecars)
+
+
+def fetch_set(store: ObjectStore, manifest: SetManifest, folder: Path) -> list[Path]:
+    """Download the files of a recorded set, each compared with its digest.
+
+    Raises `InvalidInput` where files lie outside of the store, `IntegrityError` for other bytes.
+    """
+    elsewhere = sorted(located(store, set_id(manifest)))
+    if elsewhere:
+        raise InvalidInput(
+            f"{len(elsewhere)} files of set {set_id(manifest)[:12]} are not in the store: {elsewhere[0]}, …",
+            next_step="adopt the set with its files: rocwright set create --from-index URL --download",
+        )
+    paths = []
+    for entry in manifest.files:
+        path = folder / entry.name
+        download(store, file_key(entry.sha256, entry.name), path, entry.sha256)
+        paths.append(path)
+    return paths

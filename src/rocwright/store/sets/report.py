@@ -1,14 +1,16 @@
-"""What a store knows of its sets, for people and as JSON."""
+"""What a store knows of its sets and channels: for people, as JSON, and for the gate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 
 import msgspec
 
-from rocwright.errors import RocwrightError
-from rocwright.model.channels import Channels
-from rocwright.model.manifest import SetManifest
+from rocwright.errors import InvalidData, RocwrightError
+from rocwright.model.channels import Channel, Channels
+from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.statement import (
     ADOPTED,
     BUILD,
@@ -21,15 +23,15 @@ from rocwright.model.statement import (
     WAIVER,
     Statement,
 )
-from rocwright.store.channel.log import read_state
-from rocwright.store.gate.decide import Decision
-from rocwright.store.gate.verdict import verdict_on
-from rocwright.store.layout import channel_prefix
+from rocwright.store.channel.log import ChannelState, events_of, read_log, read_state
+from rocwright.store.gate.decide import Decision, Objection, decide, policy_for
+from rocwright.store.gate.statements import Opening, check_files, verdict_on
+from rocwright.store.layout import channel_prefix, file_key
+from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.sets.consider import consider
-from rocwright.store.sets.find import channel_families, the_family
+from rocwright.store.sets.find import channel_families, current_of, the_family
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets
-from rocwright.store.sets.sign import signed_by
+from rocwright.store.sets.sign import signed_by, signers, unsigned
 
 
 class SetReport(msgspec.Struct, frozen=True):
@@ -152,3 +154,139 @@ def sentence(statement: Statement) -> str:
         REVERSION: f"made of set {made_of}: ROCm {said.get('old')} became {said.get('new')}",
     }
     return lines.get(statement.predicate_type, f"statement {statement.predicate_type}")
+
+
+# -- what a channel listed and withdrew, when and by whom
+
+
+class ChannelEvent(msgspec.Struct, frozen=True):
+    """An event of a channel.
+
+    `at` is by the clock of who wrote it, `recorded` by that of the store (both RFC 3339, UTC).
+    """
+
+    number: int
+    action: str
+    sets: tuple[str, ...]
+    at: str
+    recorded: str
+    reason: str
+    by: str
+
+
+class History(msgspec.Struct, frozen=True):
+    """All events of a channel in order, what it serves now, and whether its pages show that already.
+
+    `current` is the set that installers take, which need not be the one that was listed last.
+    """
+
+    prefix: str
+    current: str | None
+    sets: tuple[str, ...]
+    yanked: dict[str, str]
+    shown: bool
+    events: tuple[ChannelEvent, ...]
+
+
+def history_of(store: ObjectStore, prefix: str) -> History:
+    """The history of the channel at `prefix`; raises `InvalidData` for a log that cannot be read."""
+    log = read_log(store, prefix)
+    events = zip(log.events, events_of(store, log), strict=True)
+    return History(
+        prefix=prefix,
+        current=current_of(store, log.state),
+        sets=log.state.sets,
+        yanked=dict(log.state.yanked),
+        shown=log.finished,
+        events=tuple(
+            ChannelEvent(
+                number=number,
+                action=event.action,
+                sets=event.sets,
+                at=event.at,
+                recorded=stored.modified.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                reason=event.reason,
+                by=event.by,
+            )
+            for stored, (number, event) in events
+        ),
+    )
+
+
+# -- whether a set may go into a channel: what the store knows of it, given to the gate
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A set, what was said about it, and the gate's decision."""
+
+    manifest: SetManifest
+    statements: tuple[Statement, ...]
+    decision: Decision
+
+
+def consider(
+    store: ObjectStore,
+    channels: Channels,
+    channel: Channel,
+    set_digest: str,
+    today: date,
+    *,
+    again: bool = False,
+) -> Considered:
+    """Read a set and everything said about it, and decide; nothing is written.
+
+    A set that was withdrawn from the channel stays out of it, whoever promotes what is newest, unless `again`
+    says that it is meant. Raises `IntegrityError` for a manifest or signature that was changed.
+    """
+    manifest = read_set(store, set_digest)
+    against = list(_against(store, channels, channel, manifest, again=again))
+    try:
+        statements = read_statements(store, set_digest)
+    except InvalidData as error:
+        statements = ()
+        look = (Opening(("set", "verify", set_digest)),)
+        against.insert(0, Objection("unreadable", error.what, look))
+    recheck = check_files(_files_at(store, manifest), _root(store))
+    policy = policy_for(manifest, channels, channel, today, against, recheck)
+    return Considered(manifest, statements, decide(set_digest, statements, policy))
+
+
+def _against(
+    store: ObjectStore, channels: Channels, channel: Channel, manifest: SetManifest, *, again: bool
+) -> Iterator[Objection]:
+    digest = set_id(manifest)
+    if channel.keys and not signers(store, manifest, channel.keys):
+        sign = Opening(
+            ("set", "sign", digest, "--key", "key.pem"), f"key.pem is a key that {channel.name} trusts"
+        )
+        yield Objection("unsigned", unsigned(channel, digest), (sign,))
+    if channel.after is not None:
+        before = _state(store, channels.named(channel.after), manifest)
+        stage = ("set", "promote", digest, "--to", channel.after)
+        if digest not in before.sets:
+            yield Objection("unstaged", f"{channel.after} does not list set {digest[:12]}", (Opening(stage),))
+        elif digest in before.yanked:
+            why = f"withdrawn from {channel.after}: {before.yanked[digest]}"
+            yield Objection("unstaged", why, (Opening((*stage, "--again"), "that reason holds no more"),))
+    here = _state(store, channel, manifest)
+    if digest in here.yanked and not again:
+        why = f"withdrawn from {channel.name}: {here.yanked[digest]}"
+        words = ("set", "promote", digest, "--to", channel.name, "--again")
+        yield Objection("withdrawn", why, (Opening(words, "that reason holds no more"),))
+
+
+def _files_at(store: ObjectStore, manifest: SetManifest) -> list[str]:
+    """Where a check finds the set's files on this machine; none where they are not all there."""
+    keys = [file_key(entry.sha256, entry.name) for entry in manifest.files]
+    if not isinstance(store, LocalStore) or not all(map(store.exists, keys)):
+        return []
+    return [str(store.root / key) for key in keys]
+
+
+def _root(store: ObjectStore) -> str:
+    return str(store.root) if isinstance(store, LocalStore) else "STORE"
+
+
+def _state(store: ObjectStore, channel: Channel, manifest: SetManifest) -> ChannelState:
+    return read_state(store, channel_prefix(channel.prefix, manifest.family))

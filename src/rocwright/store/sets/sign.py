@@ -1,22 +1,25 @@
-"""Signatures under sets: Ed25519 over the canonical manifest, in a DSSE envelope, one file for each key.
+"""Signatures under sets, and the keys for them: Ed25519 over the canonical manifest, in a DSSE envelope.
 
-https://github.com/secure-systems-lab/dsse/blob/master/protocol.md gives the bytes that are signed. The id of
-a set is the digest of its manifest, so whoever signs the manifest vouches for every file of the set. A
-private key is read from a file or the environment, and is in no message, log or file that is written here.
+Each key has a file of its own. https://github.com/secure-systems-lab/dsse/blob/master/protocol.md gives the
+bytes that are signed. The id of a set is the digest of its manifest, so whoever signs the manifest vouches
+for every file of the set. A private key is read from a file or the environment, and is in no message, log or
+file that is written here.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rocwright.errors import GateClosed, IntegrityError, InvalidInput, MissingTool
+from rocwright.errors import GateClosed, IntegrityError, InvalidInput, MissingTool, UsageError
 from rocwright.model.channels import Channel
 from rocwright.model.manifest import SetManifest, canonical_json, set_id
 from rocwright.store.layout import set_prefix
@@ -25,8 +28,10 @@ from rocwright.store.objects.protocol import ObjectStore, read_there
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+
 PAYLOAD_TYPE = "application/vnd.rocwright.set+json"
 PUBLIC = "ed25519:"
+PRIVATE_ENV, PASSWORD_ENV = "ROCWRIGHT_SIGNING_KEY", "ROCWRIGHT_SIGNING_PASSWORD"
 
 
 class _Signature(msgspec.Struct, frozen=True):
@@ -218,3 +223,31 @@ def _cryptography() -> tuple[Any, Any]:
             "signatures need the package cryptography", next_step="pip install 'rocwright[sign]'"
         ) from error
     return serialization, ed25519
+
+
+def read_public(text: str) -> str:
+    """A public key from `ed25519:…` or the name of a file that holds one, also in PEM."""
+    return public_key(text.encode() if text.startswith(PUBLIC) else _read(Path(text)))
+
+
+def read_private(path: Path | None, env: Mapping[str, str] = os.environ) -> tuple[bytes, str | None]:
+    """A private key as its PEM and the password, if there is one: from a file, else from the environment.
+
+    Raises `UsageError` where neither has a key.
+    """
+    password = env.get(PASSWORD_ENV) or None
+    if path is not None:
+        return _read(path), password
+    pem = env.get(PRIVATE_ENV)
+    if not pem:
+        raise UsageError(
+            "no key to sign with", next_step=f"give --key FILE, or put the key's PEM text into {PRIVATE_ENV}"
+        )
+    return pem.encode(), password
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"the key {path} cannot be read: {error.strerror}", where=path) from error

@@ -13,12 +13,12 @@ from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set
 from rocwright.model.statement import Statement
 from rocwright.store.channel.lease import leased
 from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.verdict import verdict_on
+from rocwright.store.gate.statements import verdict_on
+from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
-from rocwright.store.landing.write import write_landing
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.put import put_pooled
+from rocwright.store.pool import put_pooled
 from rocwright.store.sets.records import read_listed, save_receipt, save_set, save_statement
 from rocwright.store.sets.sign import require_signed
 from rocwright.system.files import sha256_file

@@ -1,18 +1,31 @@
-"""What people and runners say about a recorded set, as statements: results, waivers, bypasses."""
+"""Statements about a recorded set: what people and runners say, and what stays true in another version.
+
+These are results, waivers and bypasses; a set that came out of another one by giving its files another
+version is said to be made of it, and inherits how that was built and what may pass in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
 
+import msgspec
+
 from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver, last_day
-from rocwright.model.manifest import SetManifest
-from rocwright.model.statement import BUILD, Statement, about_set, waiver_statement
-from rocwright.store.gate.said import (
+from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.statement import (
+    BUILD,
+    REVERSION,
+    Statement,
+    about_set,
+    waiver_statement,
+    waivers_about,
+)
+from rocwright.store.gate.statements import (
     Bypass,
     Required,
     Result,
@@ -125,3 +138,58 @@ def _require_target(manifest: SetManifest, channels: Channels, suite: str, targe
         )
     if per == "set" and target:
         raise UsageError(f"{suite} runs once for a set", next_step="leave out --target")
+
+
+# -- about a set that came out of another one by giving its files another version
+
+
+class Renamed(msgspec.Struct, frozen=True):
+    """A file before and after: names and hex sha256."""
+
+    old_name: str
+    old_sha256: str
+    new_name: str
+    new_sha256: str
+
+
+def reversioned(
+    manifest: SetManifest, files: Iterable[FileEntry], *, old_rocm: str, new_rocm: str
+) -> SetManifest:
+    """The manifest of the new set: for the same targets, from the same sources; ROCm's version among them."""
+    sources = {name: new_rocm if pin == old_rocm else pin for name, pin in manifest.sources.items()}
+    return new_set(
+        family=manifest.family,
+        targets=manifest.targets,
+        platform=manifest.platform,
+        files=files,
+        sources=sources,
+    )
+
+
+def inherited(
+    manifest: SetManifest,
+    made: SetManifest,
+    statements: Iterable[Statement],
+    names: Mapping[str, str],
+    *,
+    old_rocm: str,
+    new_rocm: str,
+) -> list[Statement]:
+    """What is said of the new set: what it was made of, how that was built, what may pass in it as before.
+
+    `names` are new file names by old one. Verdicts of tests are not taken over: the bytes are others.
+    """
+    said = tuple(statements)
+    digest = set_id(manifest)
+    after = {entry.name: entry for entry in made.files}
+    files = [
+        Renamed(entry.name, entry.sha256, names[entry.name], after[names[entry.name]].sha256)
+        for entry in manifest.files
+    ]
+    predicate = {"from": digest, "old": old_rocm, "new": new_rocm, "files": msgspec.to_builtins(files)}
+    built = [item for item in said if item.predicate_type == BUILD and item.about(digest)]
+    return [
+        about_set(made, REVERSION, predicate),
+        *(about_set(made, BUILD, item.predicate) for item in built),
+        *(waiver_statement(made, waiver) for waiver in waivers_about(digest, said)),
+    ]

@@ -11,7 +11,7 @@ from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, par
 from rocwright.model.statement import parse_statement
 from rocwright.store.layout import file_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.pool.put import wanted_objects
+from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.records import located, names_statement
 from rocwright.store.sets.sign import key_id, signed_by, signers
 

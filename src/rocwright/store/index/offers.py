@@ -1,4 +1,4 @@
-"""What a channel offers: sets, GPUs, Pythons and platforms that go together, and with which requirements.
+"""What a channel offers (sets, GPUs, Pythons, platforms that go together), and the lines that install it.
 
 A pure function of the listed sets. An offer is made only where every project that it brings, and all that
 these depend on within the set, has a file for this Python and platform.
@@ -6,18 +6,23 @@ these depend on within the set, has a file for this Python and platform.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from rocwright.errors import InvalidInput
 from rocwright.model.channels import LandingTable, Product
 from rocwright.model.gpu import base_targets, is_target
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
-from rocwright.store.channel.order import ranked, versions_of
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
-from rocwright.store.landing.fits import fits, platform_of, pythons_of, tags_of
+from rocwright.store.layout import channel_prefix
+from rocwright.store.sets.find import ranked, versions_of
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"
@@ -162,3 +167,121 @@ def _devices(by_project: dict[str, list[FileEntry]], name: str) -> set[str]:
 
 def _newest(entries: Iterable[FileEntry]) -> FileEntry:
     return max(entries, key=lambda entry: parse_version(entry.version))
+
+
+# -- the exact lines that install an offer, for pip and for uv
+
+
+# What goes into a command line unquoted, in any shell.
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9._~:/@%+-]*/")
+
+
+def require_address(base: str) -> str:
+    """The address of a store, ending with `/`; raises `InvalidInput` for one that no shell takes as it is."""
+    if _ADDRESS.fullmatch(base) is None:
+        raise InvalidInput(
+            f"{base!r} cannot stand in a command line as the address of the store",
+            next_step="give one like https://packages.example.org/rocm/, ending with / and without spaces",
+        )
+    return base
+
+
+def index_of(offer: Offer, prefix: str, base: str) -> str:
+    """The address of the index that has the offer; `prefix` is that of its channel."""
+    return f"{base}{channel_prefix(prefix, offer.family)}"
+
+
+def pip_line(offer: Offer, index: str, target: str = TARGET) -> str:
+    """What installs the offer with pip, into the environment that is active."""
+    options = ["--pre"] if offer.prereleases else []
+    return " ".join(["pip install", f"--index-url {index}", *options, *_quoted(offer, target)])
+
+
+def uv_line(offer: Offer, index: str, target: str = TARGET) -> str:
+    """What installs the offer with uv, into the environment that is active."""
+    options = ["--prerelease allow"] if offer.prereleases else []
+    return " ".join(["uv pip install", f"--default-index {index}", *options, *_quoted(offer, target)])
+
+
+def words_of(offer: Offer, target: str = TARGET) -> list[str]:
+    """The requirements of an offer for a target."""
+    return [word.replace(f"device-{TARGET}", f"device-{target}") for word in offer.requirements]
+
+
+def _quoted(offer: Offer, target: str) -> list[str]:
+    # Brackets mean something to shells; double quotes to all of them the same.
+    return [f'"{word}"' if "[" in word else word for word in words_of(offer, target)]
+
+
+# -- which Pythons and platforms a file serves, as an installer decides it from the file's tags
+
+
+_LINUX = re.compile(r"(?:manylinux(?:1|2010|2014|_[0-9]+_[0-9]+)|linux)_(?P<machine>.+)")
+_MUSL = re.compile(r"musllinux_[0-9]+_[0-9]+_(?P<machine>.+)")
+_PYTHON = re.compile(r"(?P<kind>cp|py)3(?P<minor>[0-9]*)")
+
+
+def tags_of(entry: FileEntry) -> frozenset[Tag]:
+    """The tags of a wheel; none for an sdist, and for a name that no installer reads."""
+    try:
+        return parse_wheel_filename(entry.name)[3]
+    except InvalidWheelFilename:
+        return frozenset()
+
+
+def platform_of(tag: str) -> str:
+    """A platform without the version that its tag asks for: `manylinux_2_28_x86_64` → `linux-x86_64`."""
+    for pattern, name in ((_LINUX, "linux"), (_MUSL, "musllinux")):
+        match = pattern.fullmatch(tag)
+        if match:
+            return f"{name}-{match['machine']}"
+    return {"win_amd64": "windows-x86_64", "win_arm64": "windows-arm64"}.get(tag, tag)
+
+
+def pythons_of(entry: FileEntry, any_python: Iterable[str]) -> set[str]:
+    """Pythons that the file names (`3.12`, `3.13t`), and those of `any_python` that it fits besides."""
+    named = set(any_python)
+    for tag in tags_of(entry):
+        match = _PYTHON.fullmatch(tag.interpreter)
+        if match and match["kind"] == "cp" and match["minor"]:
+            named.add(f"3.{match['minor']}" + ("t" if tag.abi.endswith("t") else ""))
+    return {python for python in named if fits(entry, python, None)}
+
+
+def fits(entry: FileEntry, python: str, platform: str | None) -> bool:
+    """Whether the file can be installed there; `platform` None asks for the Python alone."""
+    if not _allowed(entry, python):
+        return False
+    if not entry.name.endswith(".whl"):
+        return True
+    return any(_python_fits(tag, python) and _platform_fits(tag, platform) for tag in tags_of(entry))
+
+
+def _platform_fits(tag: Tag, platform: str | None) -> bool:
+    return platform is None or tag.platform == "any" or platform_of(tag.platform) == platform
+
+
+def _allowed(entry: FileEntry, python: str) -> bool:
+    if not entry.requires_python:
+        return True
+    try:
+        allowed = SpecifierSet(entry.requires_python)
+    except InvalidSpecifier:
+        # Installers take no notice of one that they cannot read.
+        return True
+    # Some patch release is enough: >=3.12.4 is a Python 3.12.
+    return any(allowed.contains(f"{python.rstrip('t')}.{patch}") for patch in (0, 99))
+
+
+def _python_fits(tag: Tag, python: str) -> bool:
+    match = _PYTHON.fullmatch(tag.interpreter)
+    if match is None:
+        return False
+    unlocked = python.endswith("t")
+    minor = int(python.rstrip("t").partition(".")[2])
+    named = int(match["minor"]) if match["minor"] else None
+    if match["kind"] == "py":
+        return tag.abi == "none" and (named is None or minor >= named)
+    if tag.abi == "abi3":
+        return not unlocked and named is not None and minor >= named
+    return named == minor and tag.abi in ("none", f"cp3{minor}" + ("t" if unlocked else ""))

@@ -1,6 +1,7 @@
-"""Describe distribution files: digest, size and what their own metadata says, read once, locally.
+"""Distribution files: described by what they hold, and put into a store, each once, under its digest.
 
-An index built from these entries never has to ask a server about a file.
+Digest, size and what a file's own metadata says are read once, locally: an index built from these entries
+never has to ask a server about a file.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import InvalidInput, InvalidWheel
+from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel
 from rocwright.model.manifest import FileEntry
-from rocwright.system.files import sha256_file
+from rocwright.store.layout import file_key, metadata_key
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.system.files import sha256_file, verify_sha256
 from rocwright.wheel.read import DAMAGED
 
-__all__ = ["describe_file", "describe_files", "is_distribution", "read_metadata"]
-
+WHEEL, SDIST = ".whl", ".tar.gz"
 # Of these a file has one; where there are two, clients differ in which they believe.
 _ONCE = ("Name", "Version", "Requires-Python")
 
@@ -166,10 +168,46 @@ def _require_same_name(path: Path, project: str, version: Version, headers: Mess
         )
 
 
+# -- into the store
+
+
+def put_pooled(store: ObjectStore, path: Path, entry: FileEntry) -> None:
+    """Put a file and its METADATA into the pool; what is there already, whole, stays and is not read again.
+
+    Raises `IntegrityError` when the file is not the one that the entry describes, or the store has a
+    file of another size in its place.
+    """
+    there = [store.stat(key) for key in wanted_objects(entry)]
+    if there[0] is not None and there[0].size == entry.size and None not in there:
+        return
+    # The key promises a digest to everybody, so it is not taken on trust.
+    verify_sha256(path, entry.sha256)
+    put_distribution(store, path, entry, file_key(entry.sha256, entry.name))
+
+
+def put_distribution(store: ObjectStore, path: Path, entry: FileEntry, key: str) -> None:
+    """Create the file and its `.metadata` sidecar; the sidecar is what the entry's digest names."""
+    metadata = None
+    if entry.metadata_sha256 is not None:
+        metadata = read_metadata(path)
+        if hashlib.sha256(metadata).hexdigest() != entry.metadata_sha256:
+            raise IntegrityError(f"METADATA of {path.name} is not what was recorded", where=path)
+    store.put_file(path, key)
+    if metadata is not None:
+        store.put_bytes(f"{key}.metadata", metadata)
+
+
+def wanted_objects(entry: FileEntry) -> dict[str, str]:
+    """Keys of a file in the pool and of its METADATA, with the sha256 that each must have."""
+    wanted = {file_key(entry.sha256, entry.name): entry.sha256}
+    if entry.metadata_sha256 is not None:
+        wanted[metadata_key(entry.sha256, entry.name)] = entry.metadata_sha256
+    return wanted
+
+
 # -- METADATA of a wheel and PKG-INFO of an sdist, as they stand in the archive, which nobody has to trust
 
 
-WHEEL, SDIST = ".whl", ".tar.gz"
 # Far above any real one; what is larger is there to fill the memory.
 LARGEST_METADATA = 64 << 20
 _LARGEST_SDIST, _MOST_RATIO = 1 << 30, 100

@@ -1,4 +1,8 @@
-"""A remote file that is read in parts, as few as possible: enough to read METADATA out of a wheel."""
+"""METADATA of wheels without the wheels: read out of a remote file's end, or in wheels of nothing else.
+
+A remote file is read in parts, as few as possible. A stub is enough to describe and resolve what it stands
+for.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from packaging.utils import parse_wheel_filename
+
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import atomic_write
 from rocwright.system.http import Web
+from rocwright.wheel.metadata import render_wheel_file, wheel_filename
 
 # A wheel's directory is at its end, METADATA mostly right before. That of torch needs 1.7 MB of 190.
 _TAIL, _LARGE_TAIL, _LARGE = 64 << 10, 2 << 20, 16 << 20
@@ -117,3 +124,27 @@ def ranged_metadata(
             where=name,
             next_step="tell whoever runs the index; leave this build out until it is uploaded again",
         ) from error
+
+
+def write_stub(folder: Path, name: str, metadata: bytes) -> Path:
+    """The wheel of this name with this METADATA, in `folder`."""
+    info = "-".join(name.split("-")[:2]) + ".dist-info"
+    tag = "-".join(name.removesuffix(".whl").rsplit("-", 3)[1:])
+    members = {
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": render_wheel_file(tag, root_is_purelib=False, generator="rocwright"),
+    }
+    record = "".join(f"{member},,\n" for member in (*members, f"{info}/RECORD"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, data in {**members, f"{info}/RECORD": record.encode()}.items():
+            archive.writestr(zipfile.ZipInfo(member), data)
+    return path
+
+
+def stub_name(project: str, version: str) -> str:
+    """The name of a wheel that stands for an sdist."""
+    name = wheel_filename(project, version, "py3-none-any")
+    parse_wheel_filename(name)
+    return name

@@ -1,0 +1,343 @@
+"""What statements say to the gate: of checks and waivers, of tests and bypasses; and which commands state it.
+
+A command is words after `rocwright`. Where the store is, whoever prints them knows and adds. WHY and DIR are
+for people to fill in; what is not known to be true is under `when`: nobody is to state it before it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal
+
+import msgspec
+
+from rocwright.errors import InvalidData
+from rocwright.model.findings import Finding, Waiver, weigh
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.statement import (
+    ADOPTED,
+    BYPASS,
+    FINDINGS,
+    SET_SUBJECT,
+    TEST,
+    Statement,
+    about_set,
+    waivers_about,
+)
+
+Result = Literal["passed", "failed", "skipped", "cancelled"]
+RESULTS: tuple[Result, ...] = ("passed", "failed", "skipped", "cancelled")
+
+
+class SuiteResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The predicate of a test statement: one suite on one GPU family, or on one target of it.
+
+    `runner` says whether a machine that can run the suite exists; without one `result` is `skipped`.
+    A later `attempt` replaces an earlier one of the same suite, family and target.
+    """
+
+    suite: str
+    family: str
+    result: Result
+    runner: bool
+    attempt: int = 1
+    detail: str = ""
+    target: str = ""
+
+
+class Required(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """A suite that has to pass before a set is promoted: on a family as a whole, or on one target."""
+
+    suite: str
+    family: str
+    target: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.suite} on {self.target or self.family}"
+
+
+class Bypass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Permission to promote although a required test has no runner; valid to the end of `expires`."""
+
+    required: Required
+    reason: str
+    expires: date
+    by: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise InvalidData(f"the bypass of {self.required} gives no reason", next_step="say why")
+
+    def __str__(self) -> str:
+        return f"{self.required} (until {self.expires.isoformat()}: {self.reason})"
+
+
+def result_statement(manifest: SetManifest, result: SuiteResult) -> Statement:
+    """What a suite showed, about a set."""
+    return about_set(manifest, TEST, msgspec.to_builtins(result))
+
+
+def bypass_statement(manifest: SetManifest, bypass: Bypass) -> Statement:
+    """The statement that lets a set be promoted without a test: which, why, to what day."""
+    return about_set(manifest, BYPASS, msgspec.to_builtins(bypass))
+
+
+def bypasses_about(statements: Iterable[Statement]) -> tuple[Bypass, ...]:
+    """The bypasses among statements about one set; raises `InvalidData` for one that cannot be read."""
+    found = []
+    for item in statements:
+        if item.predicate_type == BYPASS:
+            try:
+                found.append(msgspec.convert(item.predicate, Bypass))
+            except msgspec.ValidationError as error:
+                raise InvalidData(f"a bypass statement does not fit its schema: {error}") from error
+    return tuple(found)
+
+
+# The worse of two results of one attempt counts.
+_WORSE = {"passed": 0, "skipped": 1, "cancelled": 2, "failed": 3}
+
+
+def latest_results(statements: Iterable[Statement]) -> dict[Required, SuiteResult]:
+    """The result that counts of every suite, among statements about one set.
+
+    That nothing could run a suite takes nothing back that a runner found out, whatever its attempt.
+    Raises `InvalidData` for a test statement that cannot be read.
+    """
+    latest: dict[Required, SuiteResult] = {}
+    for item in statements:
+        if item.predicate_type != TEST:
+            continue
+        try:
+            result = msgspec.convert(item.predicate, SuiteResult)
+        except msgspec.ValidationError as error:
+            raise InvalidData(f"a test statement does not fit its schema: {error}") from error
+        key = Required(result.suite, result.family, result.target)
+        known = latest.get(key)
+        if known is None or _rank(result) > _rank(known):
+            latest[key] = result
+    return latest
+
+
+def _rank(result: SuiteResult) -> tuple[bool, int, int]:
+    ran = result.runner or result.result != "skipped"
+    return ran, result.attempt, _WORSE[result.result]
+
+
+# -- whether a set was checked and may be published, on a given day
+
+
+_BY_METADATA = ": it was adopted by its metadata alone; adopted with --download, its files are checked"
+# No command helps against an error that nobody may waive, or a statement that says nothing anybody can read.
+_NEVER: tuple[Opening, ...] = ()
+
+
+class _Findings(msgspec.Struct, frozen=True):
+    """What is read of a findings statement; whoever wrote it may say more."""
+
+    passed: bool
+    files: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    # A check that does not say which of its rules can be waived gives nothing to waive.
+    unwaivable: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a set may be published; `problem` says why not, `waivers` are those that it rests on.
+
+    `openings` are what would change that; None for another check.
+    """
+
+    problem: str | None
+    waivers: tuple[Waiver, ...] = ()
+    openings: tuple[Opening, ...] | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against publishing."""
+        return self.problem is None
+
+
+def verdict(
+    set_digest: str, statements: Iterable[Statement], today: date, *, files: Collection[str] = ()
+) -> Verdict:
+    """Weigh every findings statement about the set against the waivers about it that are in force.
+
+    A set passes when some check of all its files was stated, and every error of every check is waived. Its
+    files are `files`, where they are known, and those that any statement about it lists.
+    Raises `InvalidData` for a waiver that cannot be read.
+    """
+    mine = tuple(item for item in statements if item.about(set_digest))
+    checks = [item for item in mine if item.predicate_type == FINDINGS]
+    if not checks:
+        problem = "no statement says that this set passed its checks"
+        adopted = next((item for item in mine if item.predicate_type == ADOPTED), None)
+        if adopted is None:
+            return Verdict(problem)
+        return Verdict(problem + _BY_METADATA, openings=adopt_files(adopted))
+    # Statements come in any order; what is said about them must not depend on it.
+    waivers = sorted(waivers_about(set_digest, mine), key=str)
+    names = {subject.name for item in mine for subject in item.subject} - {SET_SUBJECT}
+    weighed = [_weigh(check, names.union(files), waivers, today) for check in checks]
+    problems = {one.problem for one in weighed if one.problem is not None}
+    if problems:
+        closed = [one for one in weighed if one.problem is not None]
+        rules = sorted({rule for one in closed for rule in one.refused})
+        hopeless = any(one.final for one in closed)
+        return Verdict(
+            "; ".join(sorted(problems)), (), _NEVER if hopeless else waive(set_digest, rules, today)
+        )
+    return Verdict(None, tuple(sorted({waiver for one in weighed for waiver in one.waivers}, key=str)))
+
+
+def verdict_on(manifest: SetManifest, statements: Iterable[Statement], today: date) -> Verdict:
+    """`verdict` on a set whose manifest is at hand: a check must have looked at each of its files."""
+    return verdict(set_id(manifest), statements, today, files=[entry.name for entry in manifest.files])
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    """What one check comes to: the rules whose errors nothing lets pass, and whether no waiver could."""
+
+    problem: str | None = None
+    waivers: tuple[Waiver, ...] = ()
+    refused: tuple[str, ...] = ()
+    final: bool = False
+
+
+def _weigh(check: Statement, files: Collection[str], waivers: Sequence[Waiver], today: date) -> _Weighed:
+    try:
+        said = msgspec.convert(check.predicate, _Findings)
+    except (msgspec.ValidationError, InvalidData) as error:
+        return _Weighed(f"a findings statement cannot be read: {error}", final=True)
+    # A check of some of the files says nothing about the others.
+    if not said.files:
+        return _Weighed("a check of this set looked at no file", final=True)
+    unchecked = sorted(set(files) - set(said.files))
+    if unchecked:
+        return _Weighed(f"a check of this set left out {', '.join(unchecked)}", final=True)
+    errors = [finding for finding in said.findings if finding.severity == "error"]
+    if not errors:
+        return _Weighed() if said.passed else _Weighed("a check of this set did not pass", final=True)
+    unwaivable = {one.rule for one in errors} if said.unwaivable is None else said.unwaivable
+    weighed = weigh(errors, waivers, today, unwaivable=unwaivable)
+    if not weighed.refused:
+        return _Weighed(waivers=weighed.used)
+    rules = tuple(sorted({finding.rule for finding in weighed.refused}))
+    why = _why_not(rules, waivers, unwaivable)
+    return _Weighed(
+        f"a check of this set reported errors: {', '.join(rules)}{why}",
+        refused=rules,
+        final=bool(set(rules) & set(unwaivable)),
+    )
+
+
+def _why_not(rules: Sequence[str], waivers: Sequence[Waiver], unwaivable: Iterable[str]) -> str:
+    """Why waivers that were given for these rules do not count."""
+    refused = set(rules) & set(unwaivable)
+    notes = []
+    for waiver in waivers:
+        if waiver.rule in refused:
+            notes.append(f"{waiver.rule} cannot be waived")
+        elif waiver.rule in rules:
+            notes.append(f"no waiver in force covers all of {waiver.rule}: {waiver}")
+    return f" ({'; '.join(dict.fromkeys(notes))})" if notes else ""
+
+
+# -- which commands take away what closes a gate
+
+
+# For so long a waiver or bypass is proposed.
+_PROPOSED = timedelta(days=30)
+WHY = "WHY"
+
+
+class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A command that takes a rule away: its `words`, and `when` it may be given, where that is not now."""
+
+    words: tuple[str, ...]
+    when: str = ""
+
+
+def check_files(files: Sequence[str], store: str) -> tuple[Opening, ...]:
+    """Check the set's own files, and record what is found; `files` are their places, none where not known."""
+    words = ("check", "--set", "DIR") if not files else ("check", *files)
+    when = "" if files else "DIR holds the files of the set"
+    return (Opening((*words, "--statements", store), when),)
+
+
+def adopt_files(said: Statement) -> tuple[Opening, ...]:
+    """Fetch the files of a set that was adopted by its metadata, as the statement says where they are."""
+    asked = said.predicate.get("asked")
+    words = (
+        tuple(map(str, asked))
+        if isinstance(asked, list)
+        else ("--from-index", str(said.predicate.get("from")))
+    )
+    return (Opening(("set", "create", *words, "--stage")),)
+
+
+def waive(set_id: str, rules: Iterable[str], today: date) -> tuple[Opening, ...]:
+    """Let errors of these rules pass."""
+    named = [word for rule in rules for word in ("--waive", rule)]
+    return (Opening(("set", "state", set_id, *named, *_until(today)), "somebody answers for these errors"),)
+
+
+def build_succeeded(set_id: str) -> tuple[Opening, ...]:
+    """State that the build succeeded."""
+    return (Opening(("set", "state", set_id, "--build", "success"), "it did"),)
+
+
+def tested(set_id: str, required: Iterable[Required], today: date) -> tuple[Opening, ...]:
+    """State results that are missing, or bypass them: a command for each suite, whatever its targets."""
+    suites = _by_suite(required)
+    passed = [
+        Opening((*_suite(set_id, name, targets), "--result", "passed"), f"{name} passed{_on(targets)}")
+        for name, targets in suites.items()
+    ]
+    bypassed = [
+        Opening(
+            (*_suite(set_id, name, targets), "--bypass", *_until(today)),
+            f"no machine can run {name}{_on(targets)}",
+        )
+        for name, targets in suites.items()
+    ]
+    return (*passed, *bypassed)
+
+
+def tested_again(set_id: str, results: Mapping[Required, SuiteResult]) -> tuple[Opening, ...]:
+    """State what another attempt of suites showed."""
+    return tuple(
+        Opening(
+            (*_suite(set_id, name, targets), "--result", "passed", "--attempt", str(attempt)),
+            f"{name} passed{_on(targets)} in another attempt",
+        )
+        for attempt in sorted({one.attempt + 1 for one in results.values()})
+        for name, targets in _by_suite(
+            one for one, result in results.items() if result.attempt + 1 == attempt
+        ).items()
+    )
+
+
+def _by_suite(required: Iterable[Required]) -> dict[str, list[str]]:
+    """The targets of each suite, none where it runs once for a set."""
+    found: dict[str, list[str]] = {}
+    for one in sorted(required):
+        found.setdefault(one.suite, []).extend([one.target] if one.target else [])
+    return found
+
+
+def _suite(set_id: str, name: str, targets: Sequence[str]) -> tuple[str, ...]:
+    target = ("--target", ",".join(targets)) if targets else ()
+    return ("set", "state", set_id, "--suite", name, *target)
+
+
+def _on(targets: Sequence[str]) -> str:
+    return "" if not targets else f" on {targets[0]}" if len(targets) == 1 else " on each of them"
+
+
+def _until(today: date) -> tuple[str, ...]:
+    return ("--reason", WHY, "--expires", (today + _PROPOSED).isoformat())

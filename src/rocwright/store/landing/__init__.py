@@ -1,1 +1,0 @@
-"""The page for people: which line installs what on which GPU, and only what is really there."""

@@ -1,1 +1,0 @@
-"""Files by their digest: what they say of themselves, and how they get into a store."""

@@ -1,1 +1,0 @@
-"""What stays in a store and for how long: pins, a plan of what goes, and its execution."""
