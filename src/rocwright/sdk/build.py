@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +18,6 @@ import msgspec
 from rocwright import __version__
 from rocwright.data.overlay import Overlay
 from rocwright.engine.graph import Inputs, Note, Step
-from rocwright.engine.hold import held
 from rocwright.engine.run import once
 from rocwright.errors import RocwrightError
 from rocwright.sdk.intake.forms import Form, Reading
@@ -38,12 +37,13 @@ from rocwright.system.files import (
     sha256_file,
     shipped_directory,
 )
+from rocwright.system.locks import alone_in
 from rocwright.wheel.deflate import COMPRESSOR
 from rocwright.wheel.source import BytesSource, FileSource, Source
 from rocwright.wheel.write import write_wheels
 
-# Beside the packages: what they were made of, and the lock of whoever makes them.
-RECORD = ".rocwright-sdk"
+# Beside the packages: what they were made of.
+RECORD = ".rocwright-sdk.json"
 # ROCm's own archives settled on it: a fifth more bytes than the default preset, six times as fast.
 _XZ_PRESET = 2
 _OURS = (
@@ -133,8 +133,16 @@ def make_packages(
         reads=lambda: form.paths,
         outputs=lambda built: built.digests,
     )
-    with held(directory, f"{RECORD}.lock", f"{RECORD}.running", note):
-        built, unchanged = once(step, directory / f"{RECORD}.json", note=note)
+    missing = [place for place in (directory, *directory.parents) if not place.exists()]
+    try:
+        with alone_in(directory, "makes packages here", "wait until it ended, or name another directory"):
+            built, unchanged = once(step, directory / RECORD, note=note)
+    except BaseException:
+        # Of a ROCm that cannot be read nothing is left, no empty directory either.
+        with suppress(OSError):
+            for place in missing:
+                place.rmdir()
+        raise
     return Made(built, unchanged)
 
 

@@ -1,13 +1,13 @@
-"""Packages asked for again: nothing is made twice, and two who ask at once take turns."""
+"""Packages asked for again: nothing is made twice, and two runs at once do not mix."""
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 import sdk_trees as trees
 
+from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.sdk import build
 from rocwright.sdk.build import Made, make_packages
 from rocwright.sdk.intake.forms import form_of
@@ -39,27 +39,18 @@ def test_another_compressor_makes_them_again(rocm: Path, monkeypatch: pytest.Mon
     assert not make(rocm).unchanged
 
 
-def test_two_at_once_take_turns(rocm: Path) -> None:
-    """The second would otherwise write over what the first is writing."""
-    told: list[str] = []
-    second: list[Made] = []
-    waiting = threading.Event()
-
-    def hear(text: str) -> None:
-        told.append(text)
-        waiting.set()
-
-    def ask_again() -> None:
-        second.append(make_packages(form_of([rocm]), rocm.parent / "dist", Packaging(), note=hear))
-
-    beside = threading.Thread(target=ask_again)
-
+def test_two_at_once_do_not_write_over_each_other(rocm: Path) -> None:
     def under_way(text: str) -> None:
         if text == "planning":
-            beside.start()
-            assert waiting.wait(30)
+            with pytest.raises(UsageError, match="another run makes packages here"):
+                make(rocm)
 
     first = make_packages(form_of([rocm]), rocm.parent / "dist", Packaging(), note=under_way)
-    beside.join(60)
-    assert told == [f"waiting for another run in {rocm.parent / 'dist'}"]
-    assert second == [Made(first.built, unchanged=True)]
+    assert make(rocm) == Made(first.built, unchanged=True)
+
+
+def test_nothing_is_left_of_a_rocm_that_cannot_be_read(rocm: Path, tmp_path: Path) -> None:
+    (rocm / "lib").rename(tmp_path / "elsewhere")
+    with pytest.raises(InvalidPrefix):
+        make_packages(form_of([rocm]), tmp_path / "new" / "dist", Packaging())
+    assert not (tmp_path / "new").exists()
