@@ -21,7 +21,7 @@ from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
 from rocwright.builder.before.needs import Needs
 from rocwright.builder.decide.recipe import RecipeTable
-from rocwright.builder.fat.table import FatTable
+from rocwright.builder.fat.tree import FatTable
 from rocwright.check.contract import ContractTable
 from rocwright.compat.claimed.export import Shown
 from rocwright.compat.claimed.judge import Answer
