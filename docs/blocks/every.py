@@ -52,7 +52,7 @@ from rocwright.model.suites import SuiteTable
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.setup.triggers import Triggers
 from rocwright.sdk.intake import distribution
-from rocwright.sdk.legal.licences import LicenceTable
+from rocwright.sdk.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
 from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree

@@ -87,7 +87,6 @@ ONE_OF = {
         imported("rocwright.engine.record"),
         [
             "builder/run/family.py",
-            "builder/run/family.py",
             "pipeline/cells/act.py",
             "pipeline/cells/inputs.py",
             "pipeline/demo.py",
