@@ -97,7 +97,7 @@ ONE_OF = {
     "carrying out the plan of a family": (called("run_family"), ["builder/family.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
-        ["builder/run/project.py", "builder/run/family.py", "pipeline/steps/torch.py"],
+        ["builder/run/family.py", "builder/run/project.py", "pipeline/steps/torch.py"],
     ),
 }
 

@@ -1,5 +1,5 @@
-"""Where the files of a ROCm come from (distribution packages with versions, or repositories with commits), and
-the software bill of materials of a wheel: what it bundles, from where, under which licence.
+"""Where the files of a ROCm come from (distribution packages with versions, or repositories with commits),
+and the software bill of materials of a wheel: what it bundles, from where, under which licence.
 
 CycloneDX 1.6 as JSON, to lie in `.dist-info/sboms` (PEP 770). It holds no time and no random number: the
 same contents give the same bytes.
