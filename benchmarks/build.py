@@ -24,7 +24,7 @@ from sdk_measure import Command, Ran, middle, run, shown
 
 from rocwright.builder.pins import require_pins
 from rocwright.builder.units.launch import write_launchers
-from rocwright.builder.units.records import read_units
+from rocwright.builder.units.logs import read_units
 from rocwright.errors import RocwrightError
 from rocwright.system.interpreters import find_interpreter
 from rocwright.system.limits import available_cores

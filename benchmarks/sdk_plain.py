@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rocwright.binary.elf import read_elf
 from rocwright.binary.patch import PatchedFile
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import plan_packages
 from rocwright.wheel.source import FileSource
 from rocwright.wheel.write import Member, WheelPlan

@@ -21,7 +21,7 @@ from blocks.schema import schema, values
 from blocks.tested import render_conformance, render_mutations
 from rocwright.builder.before.needs import Needs
 from rocwright.builder.decide.recipe import RecipeTable
-from rocwright.builder.fat.table import FatTable
+from rocwright.builder.fat.tree import FatTable
 from rocwright.check.contract import ContractTable
 from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.render import Shown
@@ -47,7 +47,7 @@ from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.setup.event import Triggers
 from rocwright.sdk.intake import distribution
-from rocwright.sdk.legal.licences import LicenceTable
+from rocwright.sdk.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
 from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree

@@ -92,7 +92,6 @@ ONE_OF = {
         imported("rocwright.engine.record"),
         [
             "builder/run/family.py",
-            "builder/run/resume.py",
             "pipeline/cells/act.py",
             "pipeline/cells/inputs.py",
             "pipeline/demo.py",
@@ -102,7 +101,7 @@ ONE_OF = {
     "carrying out the plan of a family": (called("run_family"), ["builder/family.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
-        ["builder/run/leftovers.py", "builder/run/resume.py", "pipeline/steps/torch.py"],
+        ["builder/run/family.py", "builder/run/project.py", "pipeline/steps/torch.py"],
     ),
 }
 

@@ -17,7 +17,7 @@ import pytest
 
 from needs import needs
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from unit.sdk import artifact_trees
 

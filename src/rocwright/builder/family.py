@@ -13,19 +13,16 @@ from pathlib import Path
 import msgspec
 from packaging.utils import parse_wheel_filename
 
-from rocwright.builder.before.advice import find_advice
-from rocwright.builder.before.host import look_at_host
-from rocwright.builder.before.obstacles import find_problems
-from rocwright.builder.before.problem import Problem, problem_of, require_none
+from rocwright.builder.before.host import Unpacking, look_at_host, look_at_packages
+from rocwright.builder.before.needs import Problem, problem_of, require_none
+from rocwright.builder.before.obstacles import find_advice, find_problems
 from rocwright.builder.before.tree import has_sources
-from rocwright.builder.before.unpacking import Unpacking, look_at_packages
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.decide.tree import SourceFacts, absent_tree
 from rocwright.builder.order import Order, Planner, wanted_trees
 from rocwright.builder.rocm.install import require_python
-from rocwright.builder.rocm.locate import installed_rocm, own_root, place_environment, present_rocm
-from rocwright.builder.rocm.place import RocmPlace
+from rocwright.builder.rocm.place import RocmPlace, installed_rocm, own_root, place_environment, present_rocm
 from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
 from rocwright.builder.run.family import FamilyResult, run_family
 from rocwright.builder.run.prove import install_built

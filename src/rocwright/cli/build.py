@@ -8,8 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.decide.recipe import load_recipes
-from rocwright.builder.decide.request import BuildRequest
 from rocwright.builder.family import build_family, last_report
 from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place

@@ -9,10 +9,9 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.builder.rocm.install import INDEX_WAIT_S, rocm_requirement
+from rocwright.builder.rocm.install import INDEX_WAIT_S, RETRY_EVERY_S, rocm_requirement
 from rocwright.builder.rocm.install import install_rocm as install
-from rocwright.builder.rocm.origins import closed_places, find_environment
-from rocwright.builder.rocm.pip import RETRY_EVERY_S
+from rocwright.builder.rocm.place import closed_places, find_environment
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.cli.build_options import Packages, Place, words
 from rocwright.errors import UsageError

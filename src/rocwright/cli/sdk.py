@@ -16,11 +16,11 @@ from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
 from rocwright.sdk.build import Made, make_packages
+from rocwright.sdk.intake.deb import lay_out
 from rocwright.sdk.intake.deb_import import unpack_packages
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.forms import Form, artifacts_in, form_of
-from rocwright.sdk.intake.layout import lay_out
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system import console
 from rocwright.system.limits import available_cores, return_large_blocks

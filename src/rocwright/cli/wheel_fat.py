@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.builder.fat.plan import plan_fat
-from rocwright.builder.fat.values import FatPlan
+from rocwright.builder.fat.wheel import FatPlan
 from rocwright.builder.fat.write import write_fat
 from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError

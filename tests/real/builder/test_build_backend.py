@@ -11,8 +11,8 @@ import pytest
 
 from one_build import run_build
 from rocwright.builder.decide.family import plan_family
+from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.decide.recipe import recipes
-from rocwright.builder.decide.request import BuildRequest
 from rocwright.builder.decide.tree import read_tree
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.system import venv

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from real import sdk_index
-from rocwright.builder.rocm.prefix import describe_prefix
+from rocwright.builder.rocm.describe import describe_prefix
 
 # Projects of the small ROCm that a build gets without extras.
 BUILDING = {"rocm", "rocm-sdk-core", "rocm-sdk-libraries", "rocm-sdk-devel"}

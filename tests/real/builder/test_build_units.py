@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocwright.builder.units.records import UnitRecord, read_units
+from rocwright.builder.units.logs import UnitRecord, read_units
 
 TARGETS = "gfx906,gfx90a"
 # Translation units of the miniature: those of every Python, and those that include Python.h.

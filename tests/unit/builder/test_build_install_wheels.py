@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.family import _install_wheels
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.place import RocmPlace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocwright.builder.units.jobs import Jobs, asked_jobs, choose_jobs
+from rocwright.builder.units.launch import Jobs, asked_jobs, choose_jobs
 from rocwright.errors import UsageError
 from rocwright.system.limits import Memory
 

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.builder.decide.request import BuildRequest
+from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.run.family import FamilyResult
 from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.caches import CacheUse
-from rocwright.builder.units.report import BuildReport, KindTotal, SlowUnit
-from rocwright.builder.units.uncompiled import Uncompiled
+from rocwright.builder.units.report import BuildReport, KindTotal, SlowUnit, Uncompiled
 from rocwright.cli import build as door
 from rocwright.cli import show_build
 from rocwright.errors import CommandFailed

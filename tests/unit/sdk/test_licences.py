@@ -14,7 +14,7 @@ from packaging.metadata import Metadata as StrictMetadata
 from rocwright.data import parse_table
 from rocwright.device_code.kpack import ArchiveWriter, Entry
 from rocwright.errors import InvalidArchive, InvalidData
-from rocwright.sdk.legal.licences import (
+from rocwright.sdk.licences import (
     LicenceTable,
     find_texts,
     joined,

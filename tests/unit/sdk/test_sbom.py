@@ -10,16 +10,18 @@ import pytest
 
 from rocwright import __version__
 from rocwright.errors import InvalidData
-from rocwright.sdk.legal.licences import licence_table, licences_of
-from rocwright.sdk.legal.provenance import (
+from rocwright.sdk.licences import licence_table, licences_of
+from rocwright.sdk.sbom import (
     MANIFEST,
     PACKAGES,
+    Bundled,
     Origin,
+    bundled,
     package_purl,
     read_provenance,
     repository_purl,
+    sbom,
 )
-from rocwright.sdk.legal.sbom import Bundled, bundled, sbom
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 ROCSPARSE = Bundled(

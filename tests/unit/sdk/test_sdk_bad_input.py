@@ -28,7 +28,7 @@ from rocwright.errors import (
 from rocwright.model.gpu import InvalidTarget
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.artifacts import read_artifacts
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
 

@@ -19,7 +19,7 @@ import sdk_trees as trees
 
 from rocwright.errors import InvalidPrefix, RocwrightError, UsageError
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.intake.tree import Layer, RocmTree
 from rocwright.sdk.plan.release import Packaging, choose_family, plan_packages
 from rocwright.sdk.plan.runtime import Shipped, programs_of

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidInput
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile
 from rocwright.sdk.plan.devel import plan_devel
 from rocwright.sdk.plan.runtime import plan_runtime

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from rocwright.errors import InvalidPrefix
 from rocwright.model.gpu import InvalidTarget
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 
 # Many processes, or many megabytes: `make real` and CI run them.

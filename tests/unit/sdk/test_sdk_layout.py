@@ -11,8 +11,8 @@ import pytest
 import sdk_trees as trees
 
 from rocwright.errors import InvalidInput, InvalidPrefix, RocwrightError
+from rocwright.sdk.intake.deb import lay_out, mend_cmake_text
 from rocwright.sdk.intake.distribution import Distribution, MapRule
-from rocwright.sdk.intake.layout import lay_out, mend_cmake_text
 
 TRIPLET = "x86_64-linux-gnu"
 
@@ -332,7 +332,7 @@ def test_a_failure_in_the_middle_changes_no_prefix(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rocwright.sdk.intake.layout._mend_perl", full)
+    monkeypatch.setattr("rocwright.sdk.intake.deb._mend_perl", full)
     with pytest.raises(RocwrightError, match="no space left"):
         lay_out(distribution(), unpacked, prefix)
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith("rocm")] == (["rocm"] if old else [])

@@ -12,9 +12,8 @@ import pytest
 import sdk_trees as trees
 
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.intake.prefix import read_prefix
-from rocwright.sdk.plan.launcher import launcher
-from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, plan_runtime
+from rocwright.sdk.intake.forms import read_prefix
+from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, launcher, plan_runtime
 from rocwright.sdk.table import package_table
 
 MODULES = {

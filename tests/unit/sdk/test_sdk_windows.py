@@ -14,7 +14,7 @@ from needs import needs
 from rocwright.errors import InvalidInput
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.artifacts import read_artifacts
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
 from windows_tree import COMPILER, FAMILY, TARGETS, windows_artifacts, windows_prefix

@@ -1,4 +1,6 @@
-"""Look at the machine that is to build: the only door that looks, once, for everything that a plan needs."""
+"""Look at the machine that is to build: the only door that looks, once, for everything that a plan needs,
+and at the ROCm packages that the build would install on it.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,23 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.before.tree import Place, Tree, look_at_place, look_at_tree
-from rocwright.builder.before.unpacking import Unpacking
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
-from rocwright.builder.rocm.whole import what_lacks
+from rocwright.builder.rocm.place import RocmPlace
+from rocwright.builder.rocm.rocm import what_lacks
 from rocwright.errors import CommandFailed, MissingTool
 from rocwright.system import process
 from rocwright.system.interpreters import Interpreter
+from rocwright.system.venv import local_path, package_directories
 
 # What compilers are called where no variable names one.
 _COMPILERS = {"cc": ("CC", ("cc", "gcc", "clang")), "c++": ("CXX", ("c++", "g++", "clang++"))}
@@ -234,3 +244,45 @@ def _uncopied(builds: tuple[BuildPlan, ...]) -> dict[str, str]:
 def _below_anchor(source: str) -> str:
     path = Path(source)
     return str(path.relative_to(path.anchor)) if path.anchor else source
+
+
+class Unpacking(msgspec.Struct, frozen=True):
+    """Where ROCm's packages go, and the bytes of their files; 0 for those that only an index has."""
+
+    place: Place
+    files: int
+
+
+def look_at_packages(rocm: RocmPlace, into: Path) -> Unpacking | None:
+    """What is to be unpacked into the environment `into`; None where that has ROCm's packages already.
+
+    Of several versions the newest counts, of device packages and others that are installed on request those
+    that the extras name.
+    """
+    if any((site / "rocm_sdk").exists() for site in package_directories(into)):
+        return None
+    newest: dict[str, tuple[Version, int]] = {}
+    for place in rocm.places.find_links:
+        directory = local_path(place)
+        for path in directory.glob("rocm*") if directory is not None else ():
+            named = _named(path.name)
+            if named is not None and _is_wanted(named[0], rocm.extras):
+                name, version = named
+                newest[name] = max(newest.get(name, (version, 0)), (version, path.stat().st_size))
+    return Unpacking(look_at_place(into), sum(size for _, size in newest.values()))
+
+
+def _named(file: str) -> tuple[str, Version] | None:
+    try:
+        if file.endswith(".whl"):
+            return parse_wheel_filename(file)[:2]
+        return parse_sdist_filename(file)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return None
+
+
+def _is_wanted(name: str, extras: tuple[str, ...]) -> bool:
+    asked = re.fullmatch(r"rocm-sdk-(device-.+|profiler.*)", name)
+    if asked is None:
+        return True
+    return asked[1] in extras or (asked[1].startswith("device-") and "device-all" in extras)

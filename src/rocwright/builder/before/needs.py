@@ -1,10 +1,15 @@
-"""What a build asks of a machine, as data: programs and their packages, Pythons, space."""
+"""What a build asks of a machine, as data (programs and their packages, Pythons, space), and the problems
+that stand in its way, told all at once.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
 from rocwright.data import load_table
+from rocwright.errors import CommandFailed, NotReady, RocwrightError
 
 
 class Pythons(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,3 +93,37 @@ def how_to_get_headers(table: Needs, version: str, system: str) -> str:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+# How many of the last lines of a command a finding shows.
+_SAID = 3
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing to put right: what it is, the file or directory it is about, what to do."""
+
+    what: str
+    next_step: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        place = f"\n    in: {self.where}" if self.where and self.where not in self.what else ""
+        return f"{self.what}{place}\n    next: {self.next_step}"
+
+
+def problem_of(error: RocwrightError) -> Problem:
+    """An error met while facts were gathered, as one finding among others."""
+    what = error.what
+    if isinstance(error, CommandFailed) and error.tail:
+        # The command alone does not say what is wrong.
+        what += "".join(f"\n      {line}" for line in error.tail.splitlines()[-_SAID:])
+    return Problem(what, error.next_step or "put it right and run again", error.where or "")
+
+
+def require_none(problems: Sequence[Problem], *, work: str) -> None:
+    """Raise `NotReady` naming every problem; `work` is what was to begin, such as "the build"."""
+    if not problems:
+        return
+    count = "one thing stands" if len(problems) == 1 else f"{len(problems)} things stand"
+    lines = "\n".join(f"  - {problem}" for problem in problems)
+    raise NotReady(f"{work} has not begun: {count} in its way\n{lines}")

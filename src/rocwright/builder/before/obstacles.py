@@ -1,17 +1,18 @@
-"""Everything that stands in the way of a plan on a machine, from facts alone, as sentences for the user."""
+"""Everything that stands in the way of a plan on a machine, and what the user should know besides: sources,
+directories and space on the disk, from facts alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.before.host import HostFacts
-from rocwright.builder.before.needs import needs
-from rocwright.builder.before.problem import Problem
-from rocwright.builder.before.space import space_problems
+from rocwright.builder.before.needs import Problem, SpaceRow, needs
 from rocwright.builder.before.tools import SHOWN, is_on, some, tool_problems
 from rocwright.builder.before.tree import Place, Tree
 from rocwright.builder.decide.family import FamilyPlan
@@ -191,3 +192,102 @@ def _inside(place: Place, tree: Place) -> bool:
 
 def _quoted(path: str) -> str:
     return f"'{path}'" if " " in path else path
+
+
+# Windows' limit for a path, and what a build adds to those of its sources: build\\temp…\\….obj.
+_LONGEST, _ADDED = 260, 60
+
+
+def find_advice(plan: FamilyPlan, host: HostFacts) -> tuple[str, ...]:
+    """Sentences for the user, none when there is nothing to say."""
+    return (*tight_space(plan, host, needs().space), *_long_paths(plan, host))
+
+
+def _long_paths(plan: FamilyPlan, host: HostFacts) -> Iterator[str]:
+    if plan.platform != "windows":
+        return
+    for tree in host.trees:
+        length = len(tree.place.path) + 1 + tree.longest + _ADDED
+        if length > _LONGEST:
+            yield (
+                f"{tree.project}: paths will have up to about {length} characters, and Windows takes "
+                f"{_LONGEST}: check out to a short directory such as C:/b"
+            )
+
+
+# What is refused is half of the estimate: projects differ, and somebody who knows his must not be stopped.
+_SURE = 0.5
+
+
+class Need(msgspec.Struct, frozen=True):
+    """Bytes that will be written on one file system, and those free there; `places` are the directories."""
+
+    size: int
+    free: int
+    places: tuple[str, ...]
+
+
+def estimate_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> tuple[Need, ...]:
+    """What each file system has to hold; what an earlier build left in its tree is there already."""
+    pythons = len({build.python for build in plan.builds})
+    requirements = len({name for tree in host.trees for name in tree.brings})
+    parts: list[tuple[Place, float]] = []
+    wheels = compiled = 0.0
+    for tree in host.trees:
+        objects = tree.size * row.objects * (1 + len(plan.targets))
+        parts.append((tree.place, max(0.0, objects * (1 + row.staged * pythons) - tree.built)))
+        wheels += objects * row.wheel * pythons
+        compiled += objects
+    parts.append((host.output, wheels))
+    # Installed twice, to build against and to be proven, and about twice as large as they are packed.
+    installed = row.environment + row.requirement * requirements
+    parts.append((host.work, installed * pythons + 4 * wheels))
+    if host.unpacking is not None:
+        parts.append((host.unpacking.place, host.unpacking.files * row.unpacked))
+    if host.temporary is not None:
+        # Of what is made at once, never more than comes of all of it.
+        parts.append((host.temporary, min(compiled, _jobs(plan) * row.temporary)))
+    needs: dict[int, Need] = {}
+    for place, size in parts:
+        if not place.writable:
+            # Another finding, and perhaps a place of which nothing is known.
+            continue
+        before = needs.get(place.file_system, Need(0, place.free, ()))
+        needs[place.file_system] = Need(before.size + int(size), place.free, (*before.places, place.path))
+    return tuple(needs.values())
+
+
+def _jobs(plan: FamilyPlan) -> int:
+    asked = [build.env.get("MAX_JOBS", "") for build in plan.builds]
+    return max((int(text) for text in asked if text.isdigit()), default=1)
+
+
+def space_problems(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[Problem]:
+    """File systems that are too small for certain."""
+    for need in estimate_space(plan, host, row):
+        if need.free < need.size * _SURE:
+            yield Problem(
+                f"{_about(plan, host)} take about {need.size / 1e9:.1f} GB on the file system of "
+                f"{some(need.places)}, where {need.free / 1e9:.1f} GB are free",
+                "free some, or move the checkouts, --work-dir or --output-dir to another file system",
+            )
+
+
+def tight_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[str]:
+    """Sentences on file systems that may turn out to be too small."""
+    for need in estimate_space(plan, host, row):
+        if need.size * _SURE <= need.free < need.size:
+            yield (
+                f"space may get scarce: {_about(plan, host)} take about {need.size / 1e9:.1f} GB on the file "
+                f"system of {some(need.places)}, where {need.free / 1e9:.1f} GB are free (an estimate)"
+            )
+
+
+def _about(plan: FamilyPlan, host: HostFacts) -> str:
+    size = sum(tree.size for tree in host.trees)
+    targets, pythons = len(plan.targets), len({build.python for build in plan.builds})
+    rocm = " with a ROCm of their own" if host.unpacking is not None else ""
+    return (
+        f"builds of {size / 1e9:.1f} GB of sources for {targets} GPU target{'s' * (targets != 1)} and "
+        f"{pythons} Python{'s' * (pythons != 1)}{rocm}"
+    )

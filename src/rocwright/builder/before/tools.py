@@ -1,16 +1,20 @@
-"""What is wrong with the tools of a machine: ROCm, programs, Pythons, paths that tools do not bear."""
+"""What is wrong with the tools of a machine: ROCm, programs, Pythons and their C headers, paths that tools
+do not bear.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from packaging.version import Version
 
 from rocwright.builder.before.host import HostFacts, Python
-from rocwright.builder.before.needs import Needs, how_to_get, how_to_get_headers
-from rocwright.builder.before.problem import Problem
+from rocwright.builder.before.needs import Needs, Problem, how_to_get, how_to_get_headers
 from rocwright.builder.decide.family import FamilyPlan
+from rocwright.errors import MissingTool
+from rocwright.system.interpreters import Interpreter, running_interpreter
 
 # How many of many names an error shows.
 SHOWN = 3
@@ -167,3 +171,37 @@ def _listed(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return f"{names[0]} {'are' if names[0].endswith('s of HIP') else 'is'}"
     return f"{', '.join(names[:-1])} and {names[-1]} are"
+
+
+@cache
+def _running() -> Interpreter:
+    return running_interpreter()
+
+
+def has_headers(interpreter: Interpreter | None = None) -> bool:
+    """Whether the interpreter's `Python.h` is where compilers will be told to look; None: the running one."""
+    return (Path((interpreter or _running()).include) / "Python.h").exists()
+
+
+def distribution_package(interpreter: Interpreter | None = None) -> str | None:
+    """Debian's package with the interpreter's headers; None for an interpreter of one's own."""
+    asked = interpreter or _running()
+    return f"libpython{asked.version}-dev" if asked.include.startswith("/usr/include/") else None
+
+
+def include_directories(unpacked: Path, interpreter: Interpreter | None = None) -> tuple[str, ...]:
+    """What a compiler needs of that package, unpacked at `unpacked`, to find `Python.h`.
+
+    Two directories: Debian's `pyconfig.h` includes one for the machine by a path below `include`.
+    """
+    version = f"python{(interpreter or _running()).version}"
+    return (str(unpacked / "usr" / "include" / version), str(unpacked / "usr" / "include"))
+
+
+def require_headers(interpreter: Interpreter | None = None) -> None:
+    """Raise `MissingTool` when there is no `Python.h`."""
+    if not has_headers(interpreter):
+        raise MissingTool(
+            f"Python.h was not found in {(interpreter or _running()).include}",
+            next_step="install Python's development headers (Debian: python3-dev) and run again",
+        )

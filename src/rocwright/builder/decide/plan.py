@@ -1,4 +1,6 @@
-"""One planned build as a frozen value, and the versions that only earlier builds of the same run tell."""
+"""What a user asks of a build, and one planned build, as frozen values, with the versions that only earlier
+builds of the same run tell.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,38 @@ from collections.abc import Mapping
 import msgspec
 
 from rocwright.errors import InvalidInput
+
+CACHES = ("ccache", "sccache")
+
+
+class BuildRequest(msgspec.Struct, frozen=True):
+    """One request to build.
+
+    `sources` maps projects to the absolute directories of their checkouts, `build` says of a project that it
+    is wanted or not (absent: it is when its directory is known). `pythons` are versions such as `3.12` or
+    `3.13t` (empty: the one that runs). `version_suffix` starts with `+` (None: derived from the ROCm),
+    `flash_attention` None means by the rule. `editable` names projects that are installed from their tree,
+    `split` asks for host and device wheels. `cache` is empty or one of `CACHES`; `cache_hip` False keeps it
+    away from HIP code. `part` are those of `targets` that device code is compiled for (empty: all of them).
+    """
+
+    sources: dict[str, str]
+    platform: str
+    targets: tuple[str, ...]
+    pythons: tuple[str, ...] = ()
+    release_type: str = "nightly"
+    version_suffix: str | None = None
+    build_number: int = 1
+    clean: bool = False
+    flash_attention: bool | None = None
+    editable: tuple[str, ...] = ()
+    split: bool = False
+    cache: str = ""
+    cache_hip: bool = True
+    build: dict[str, bool] = {}
+    jobs: int | None = None
+    part: tuple[str, ...] = ()
+
 
 _BUILT = re.compile(r"\$\{([A-Z][A-Z0-9_]*)_VERSION\}")
 

@@ -10,17 +10,17 @@ import msgspec
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.builder.decide.environment import common_environment, sysdeps_environment
-from rocwright.builder.decide.plan import BuildPlan, version_of
-from rocwright.builder.decide.recipe import Recipe, RecipeTable
-from rocwright.builder.decide.request import BuildRequest
-from rocwright.builder.decide.tree import SourceFacts
-from rocwright.builder.decide.versions import (
+from rocwright.builder.decide.environment import (
+    common_environment,
     joined_suffix,
     planned_version,
     project_suffix,
+    sysdeps_environment,
     version_check,
 )
+from rocwright.builder.decide.plan import BuildPlan, BuildRequest, version_of
+from rocwright.builder.decide.recipe import Recipe, RecipeTable
+from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.units.launch import PART, PART_ROOT
 

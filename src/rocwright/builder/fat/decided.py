@@ -1,4 +1,4 @@
-"""What is decided alike for both platforms: texts, metadata, and what is missing."""
+"""What is decided alike for both platforms: the names of wheels, texts, metadata, and what is missing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from rocwright.builder.fat.facts import WheelFacts
 from rocwright.builder.fat.loader import (
     INIT,
     ROCM_INIT,
@@ -19,13 +18,11 @@ from rocwright.builder.fat.loader import (
     preload_names,
     with_version,
 )
-from rocwright.builder.fat.names import fat_filename, fat_version
-from rocwright.builder.fat.table import FatTable
-from rocwright.builder.fat.tree import RocmFiles
-from rocwright.builder.fat.values import BundledFile, WheelChange
+from rocwright.builder.fat.tree import FatTable, RocmFiles
+from rocwright.builder.fat.wheel import BundledFile, WheelChange, WheelFacts
 from rocwright.builder.pins import environment_of, pinned
 from rocwright.data import load_table
-from rocwright.errors import InvalidPrefix, InvalidWheel
+from rocwright.errors import InvalidPrefix, InvalidWheel, UsageError
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Platforms, RocmLibraries, file_pattern
 from rocwright.wheel.metadata import add_headers, edit_headers, parse_metadata, wheel_stem
@@ -260,3 +257,64 @@ def _extras(text: str) -> set[str]:
 def _metadata_version(metadata: bytes) -> tuple[int, ...]:
     match = re.match(rb"Metadata-Version:\s*([0-9]+)\.([0-9]+)", metadata)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+LABEL = "rocm"
+
+
+def fat_version(version: str) -> str:
+    """`2.9.0+rocm.rocm7.10.0` for `2.9.0+rocm7.10.0`, `2.9.0+rocm` for `2.9.0`.
+
+    The normal form of what `2.9.0+rocm_rocm7.10.0` spells: installers know both for the same version.
+    """
+    parsed = Version(version)
+    local = f"{LABEL}.{parsed.local}" if parsed.local else LABEL
+    return f"{parsed.public}+{local}"
+
+
+def fat_filename(wheel: Wheel, version: str) -> str:
+    """The wheel's file name with another version: build number and tags stay."""
+    return f"{wheel_stem(wheel.name, version)}-{wheel.path.name.split('-', 2)[2]}"
+
+
+def chosen_output(wheel: Wheel, given: Path | None) -> tuple[Path, str]:
+    """The file that is written, and its version.
+
+    Beside the wheel, or in the given directory, under the usual name; or the given file, whose name says the
+    version. Raises `UsageError` for a file name of something else, and for the wheel itself.
+    """
+    version = fat_version(wheel.version)
+    output = given or wheel.path.parent
+    if output.is_dir() or output.suffix.lower() != ".whl":
+        output = output / fat_filename(wheel, version)
+    elif given is not None:
+        version = _named_version(wheel, output)
+    if output.resolve() == wheel.path.resolve():
+        raise UsageError(
+            f"the fat wheel would replace {wheel.path.name} itself",
+            next_step="choose another --output-path",
+        )
+    return output, version
+
+
+def _named_version(wheel: Wheel, output: Path) -> str:
+    usual = fat_filename(wheel, fat_version(wheel.version))
+    try:
+        name, version, _, tags = parse_wheel_filename(output.name)
+    except (InvalidWheelFilename, InvalidVersion) as error:
+        raise UsageError(
+            f"{output.name} is no valid wheel name: {error}",
+            next_step=f"call it {usual}, or give a directory",
+        ) from error
+    theirs: Mapping[str, tuple[str, str]] = {
+        "project": (canonicalize_name(wheel.name), name),
+        "tags": (" ".join(sorted(wheel.tags)), " ".join(sorted(map(str, tags)))),
+        "version": (Version(wheel.version).public, version.public),
+    }
+    for what, (have, said) in theirs.items():
+        if have != said:
+            raise UsageError(
+                f"{output.name} says {what} {said}, {wheel.path.name} is {have}; installers go by the name",
+                next_step=f"call it {usual}; only what follows the + may differ",
+            )
+    return str(version)

@@ -1,19 +1,24 @@
-"""Decide what a fat wheel for Linux has: libraries that are needed, with RPATHs that lead to each other."""
+"""Decide what a fat wheel for Linux has: the files of ROCm that it needs, and RPATHs by which each library
+finds the others.
+"""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from rocwright.builder.fat.bundle import Bundle, choose_files, extended_rpath
 from rocwright.builder.fat.decided import Decided
-from rocwright.builder.fat.facts import WheelFacts
 from rocwright.builder.fat.loader import ROCM_INIT, render_loader
-from rocwright.builder.fat.table import FatTable
-from rocwright.builder.fat.tree import RocmFiles, read_libraries
-from rocwright.builder.fat.values import BundledFile
+from rocwright.builder.fat.tree import FatTable, Library, RocmFiles, TreeEntry, read_libraries, read_native
+from rocwright.builder.fat.wheel import BundledFile, WheelFacts
+from rocwright.device_code.host import MARKER_SECTION
+from rocwright.device_code.kpack import SUFFIX, parse_marker
+from rocwright.device_code.search import archives_among
 from rocwright.errors import InvalidPrefix, InvalidWheel
-from rocwright.model.patterns import fits
+from rocwright.model.patterns import any_pattern, fits
 from rocwright.model.platforms import Platforms
 
 
@@ -114,3 +119,179 @@ def _machine(facts: WheelFacts, platforms: Platforms) -> int:
     raise InvalidWheel(
         f"the tags of {facts.wheel.path.name} name no machine that is known", where=facts.wheel.path
     )
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """A file that goes in: `place` is where it is; `rpath` what it gets, None for what has none."""
+
+    place: Path
+    rpath: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What goes in: files by path below the bundle's directory.
+
+    `directories` maps SONAMEs to the directory that holds them, `missing` names that nothing brings to those
+    who need them. `bare` are libraries whose device code was split off and is not there.
+    """
+
+    files: Mapping[str, Bundled]
+    directories: Mapping[str, str]
+    missing: Mapping[str, tuple[str, ...]]
+    bare: tuple[str, ...] = ()
+
+
+def choose_files(
+    needs: Iterable[tuple[str, str]],
+    rocm: Mapping[str, TreeEntry],
+    libraries: Mapping[str, Sequence[Library]],
+    table: FatTable,
+    *,
+    machine: int,
+    never: Callable[[str], bool],
+    on_every: Callable[[str], bool],
+) -> Bundle:
+    """What serves `needs`, pairs of a library's name and who needs it, and all that this needs in turn.
+
+    `libraries` are those of `rocm` by SONAME. `never` says whether a library is one of which a process has a
+    single copy, the system's; `on_every` whether any system brings it where this ROCm does not.
+    """
+    choice = _Choice(rocm, libraries, table, machine, never, on_every)
+    for name, who in needs:
+        choice.need(name, who)
+    choice.follow()
+    return choice.bundle()
+
+
+@dataclass
+class _Choice:
+    """What was chosen so far; `pending` are libraries whose own needs were not looked at."""
+
+    rocm: Mapping[str, TreeEntry]
+    libraries: Mapping[str, Sequence[Library]]
+    table: FatTable
+    machine: int
+    never: Callable[[str], bool]
+    on_every: Callable[[str], bool]
+    chosen: dict[str, Library] = field(default_factory=dict)
+    data: dict[str, Path] = field(default_factory=dict)
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    pending: deque[Library] = field(default_factory=deque)
+    bare: list[str] = field(default_factory=list)
+
+    def need(self, name: str, who: str, near: str = "") -> None:
+        """Choose a library; `near` is the directory that is asked first."""
+        if self.never(name) or name in self.chosen:
+            return
+        found = self.libraries.get(name)
+        if not found:
+            if not self.on_every(name):
+                self.missing.setdefault(name, []).append(who)
+            return
+        here = [library for library in found if posixpath.dirname(library.path) == near]
+        self.chosen[name] = (here or found)[0]
+        self.pending.append(self.chosen[name])
+
+    def follow(self) -> None:
+        """Needs of what was chosen, and what it opens, until nothing is new."""
+        while self.pending:
+            library = self.pending.popleft()
+            near = posixpath.dirname(library.path)
+            for name in library.elf.needed:
+                self.need(name, posixpath.basename(library.path), near)
+            for row in self.table.linux.opened_by(posixpath.basename(library.path)):
+                for name in self._fitting(row.libraries):
+                    self.need(name, library.path, near)
+                self._add_files(filter(any_pattern(row.files).fullmatch, self.rocm))
+            self._add_archives(library)
+
+    def _add_archives(self, library: Library) -> None:
+        """The archives with the device code of a library that was split."""
+        section = library.elf.sections.get(MARKER_SECTION)
+        if section is None:
+            return
+        marker = parse_marker(library.elf.source.read_at(section.offset, section.size))
+        archives = [path for path in self.rocm if path.endswith(SUFFIX)]
+        found = archives_among(library.path, marker, archives)
+        self._add_files(found)
+        if not found:
+            self.bare.append(posixpath.basename(library.path))
+
+    def _fitting(self, patterns: tuple[str, ...]) -> list[str]:
+        return [name for name in sorted(self.libraries) if fits(name, patterns)] if patterns else []
+
+    def _add_files(self, paths: Iterable[str]) -> None:
+        shipped = {library.place for library in self.chosen.values()} | set(self.data.values())
+        for path in sorted(paths, key=lambda path: (self.rocm[path].link, path)):
+            place = self.rocm[path].place
+            if place in shipped:
+                continue
+            shipped.add(place)
+            elf = read_native(place, self.machine)
+            if elf is None:
+                self.data[path] = place
+            else:
+                # A plugin: found by its path, so it keeps the name of its file.
+                plugin = Library(path, place, elf)
+                self.chosen[f"/{path}"] = plugin
+                self.pending.append(plugin)
+
+    def bundle(self) -> Bundle:
+        directories = {
+            name: posixpath.dirname(library.path)
+            for name, library in self.chosen.items()
+            if not name.startswith("/")
+        }
+        files = {path: Bundled(place) for path, place in self.data.items()}
+        for library in self.chosen.values():
+            files[library.path] = Bundled(library.place, self._rpath(library, directories))
+        missing = {name: tuple(sorted(set(who))) for name, who in self.missing.items()}
+        bare = tuple(sorted(self.bare))
+        return Bundle(dict(sorted(files.items())), directories, dict(sorted(missing.items())), bare)
+
+    def _rpath(self, library: Library, directories: Mapping[str, str]) -> tuple[str, ...]:
+        """Its own directory, those of what it needs, those of what it opens."""
+        here, file = posixpath.split(library.path)
+        opened = [name for row in self.table.linux.opened_by(file) for name in self._fitting(row.libraries)]
+        wanted = [here, *(directories.get(name) for name in (*library.elf.needed, *opened))]
+        return tuple(dict.fromkeys(origin(here, place) for place in wanted if place is not None))
+
+
+def origin(here: str, directory: str) -> str:
+    """The RPATH entry that leads from one directory to another; both relative to the same root."""
+    way = posixpath.relpath(directory or ".", here or ".")
+    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
+
+
+def extended_rpath(
+    place: str,
+    present: Sequence[str],
+    needed: Iterable[str],
+    bundle: Bundle,
+    root: str,
+    inside: Iterable[str],
+) -> tuple[str, ...] | None:
+    """The RPATH of one of the wheel's own libraries, installed at `place`; None when it needs no ROCm.
+
+    What leads to directories of the wheel stays in front (`inside` are these), then the bundle's directories,
+    then entries that lead elsewhere in the environment, save to ROCm's packages: a second ROCm may be there.
+    Absolute entries go.
+    """
+    here = posixpath.dirname(place)
+    wanted = [bundle.directories[name] for name in needed if name in bundle.directories]
+    if not wanted:
+        return None
+    known = frozenset(inside)
+    own, elsewhere = [], []
+    for entry in present:
+        if entry != "$ORIGIN" and not entry.startswith("$ORIGIN/"):
+            continue
+        leads = posixpath.normpath(posixpath.join(here, entry.removeprefix("$ORIGIN").lstrip("/")))
+        if leads in known:
+            own.append(origin(here, leads))
+        elif "_rocm_sdk" not in leads:
+            elsewhere.append(entry)
+    entries = [origin(here, posixpath.join(root, directory)) for directory in wanted]
+    return tuple(dict.fromkeys((*own, *entries, *elsewhere)))

@@ -10,15 +10,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from rocwright.binary.pe import read_pe
-from rocwright.builder.fat.bill import render_bill
-from rocwright.builder.fat.decided import Decided
-from rocwright.builder.fat.facts import WheelFacts, read_facts
+from rocwright.builder.fat.decided import Decided, chosen_output
 from rocwright.builder.fat.linux import ForLinux
 from rocwright.builder.fat.loader import INIT, render_loader, with_dll_directory
-from rocwright.builder.fat.names import chosen_output
-from rocwright.builder.fat.table import FatTable, fat_table
-from rocwright.builder.fat.tree import RocmFiles, read_rocm
-from rocwright.builder.fat.values import BundledFile, FatPlan
+from rocwright.builder.fat.tree import FatTable, RocmFiles, fat_table, read_rocm
+from rocwright.builder.fat.wheel import BundledFile, FatPlan, WheelFacts, read_facts, render_bill
 from rocwright.device_code.wheel.extras import offered
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.model.patterns import any_pattern

@@ -1,4 +1,6 @@
-"""The files of a ROCm, wherever it is: an installed prefix, or its Python packages in an environment."""
+"""The files of a ROCm, wherever it is (an installed prefix, or its Python packages in an environment), and
+the table of those that a fat wheel has.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.builder.fat.table import FatTable
+from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix
-from rocwright.model.patterns import any_pattern
+from rocwright.model.patterns import any_pattern, fits
 from rocwright.system.venv import package_directories
+
+
+class FatWindows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything but `exclude`; `programs` is the directory that holds the DLLs."""
+
+    programs: str
+    exclude: tuple[str, ...]
+
+
+class Opens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the libraries with SONAMEs `names` open while they run: `libraries` by SONAME, and `files`."""
+
+    names: tuple[str, ...]
+    libraries: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+class FatLinux(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is needed and opened; libraries at `no_libraries` are none that a process may load."""
+
+    no_libraries: tuple[str, ...]
+    opens: tuple[Opens, ...]
+
+    def opened_by(self, soname: str) -> tuple[Opens, ...]:
+        """The rows for a library."""
+        return tuple(row for row in self.opens if fits(soname, row.names))
+
+
+class FatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `data/fat.toml`; `directory` is where ROCm lies, as installed."""
+
+    directory: str
+    needless: tuple[str, ...]
+    licences: tuple[str, ...]
+    windows: FatWindows
+    linux: FatLinux
+
+
+def fat_table() -> FatTable:
+    """The built-in table."""
+    return load_table("fat", FatTable)
+
 
 _RUNTIME = {
     "linux": re.compile(r"(.*/)?libamdhip64\.so(\.[0-9]+)*"),

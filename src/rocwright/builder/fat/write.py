@@ -10,9 +10,8 @@ from rocwright.binary.inside import spooled
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.rpath import plan_rpath
 from rocwright.binary.splice import Copy, Splice
-from rocwright.builder.fat.bill import PATH
-from rocwright.builder.fat.values import BundledFile, FatPlan, WheelChange
-from rocwright.builder.members import kept_members, recorded_digests, take
+from rocwright.builder.fat.wheel import BILL_PATH, BundledFile, FatPlan, WheelChange
+from rocwright.builder.pins import kept_members, recorded_digests, take
 from rocwright.device_code.wheel.outputs import publish, workspace
 from rocwright.system.files import require_space
 from rocwright.wheel.read import WheelMember, open_wheel
@@ -63,7 +62,7 @@ def _texts(plan: FatPlan, change: WheelChange) -> list[Member]:
     copied = sorted({**plan.licences, **plan.boms}.items())
     return [
         *(Member(f"{change.dist_info}/{path}", FileSource(Path(place))) for path, place in copied),
-        Member(f"{change.dist_info}/{PATH}", _text(plan.bill)),
+        Member(f"{change.dist_info}/{BILL_PATH}", _text(plan.bill)),
     ]
 
 

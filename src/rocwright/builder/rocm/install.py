@@ -1,21 +1,186 @@
-"""Install the ROCm packages into a user's Python environment."""
+"""Install the ROCm packages into a Python environment: pip takes them from the places given and no others,
+and is called again while an index is behind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rocwright.builder.before.needs import needs
-from rocwright.builder.rocm import pip
-from rocwright.builder.rocm.ask import describe_rocm
-from rocwright.builder.rocm.extras import ALWAYS, require_extras
-from rocwright.builder.rocm.rocm import Rocm
-from rocwright.errors import InvalidInput, UsageError
+from rocwright.builder.rocm.describe import describe_rocm
+from rocwright.builder.rocm.rocm import ALWAYS, Rocm, require_extras
+from rocwright.errors import CommandFailed, InvalidInput, UsageError
+from rocwright.system import process
+from rocwright.system.installers import (
+    BROKEN_OFF,
+    LEAKS,
+    SILENT,
+    TROUBLED,
+    despite_others,
+    not_yet,
+    own_settings,
+)
 from rocwright.system.interpreters import ask_interpreter
-from rocwright.system.venv import Closed, Environment
+from rocwright.system.venv import Closed, Environment, pip_command, remote_places
+
+Note = Callable[[str], None]
+
+RETRY_EVERY_S = 15.0
+
+
+@dataclass(frozen=True)
+class Install:
+    """One `pip install` of ROCm's packages.
+
+    `reinstall` puts everything there anew; `report` is where pip writes what it installed, as JSON.
+    """
+
+    requirement: str
+    places: Closed
+    pre: bool = True
+    reinstall: bool = False
+    cache_dir: Path | None = None
+    report: Path | None = None
+    dry: bool = False
+
+    def arguments(self) -> list[str]:
+        """What follows `pip`."""
+        words = ["install", "--no-input", *self.places.arguments(), *self._cache()]
+        words += ["--pre"] if self.pre else []
+        words += ["--force-reinstall"] if self.reinstall else []
+        words += ["--dry-run", "--ignore-installed"] if self.dry else []
+        words += ["--report", str(self.report)] if self.report is not None else []
+        return [*words, self.requirement]
+
+    def forgets(self) -> bool:
+        """Whether pip keeps nothing: what lies on this machine needs no second copy."""
+        return self.cache_dir is None and not remote_places(self.places)
+
+    def _cache(self) -> list[str]:
+        if self.forgets():
+            return ["--no-cache-dir"]
+        return ["--cache-dir", str(self.cache_dir)] if self.cache_dir is not None else []
+
+    def removal(self) -> list[str]:
+        """What follows `pip` to drop the wheel of `rocm` from its cache."""
+        return ["cache", "remove", "rocm", *self._cache()]
+
+
+def run_pip(environment: Environment, arguments: list[str], *, log: Path) -> process.Completed:
+    """Run pip for an environment, without the caller's settings of places; raises `CommandFailed`."""
+    return process.run(
+        [*pip_command(), "--python", str(environment.python), *arguments],
+        env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull},
+        drop_env=[*LEAKS, *own_settings("pip")],
+        log=log,
+    )
+
+
+def pip_install(
+    environment: Environment,
+    wanted: Install,
+    *,
+    wait_s: float,
+    every_s: float = RETRY_EVERY_S,
+    log: Path,
+    note: Note,
+) -> None:
+    """Install, trying again for `wait_s` seconds (0: once) while an index does not show the packages.
+
+    An index shows an upload minutes after it; other failures are raised at once. Directories of this
+    machine are not waited for.
+    """
+    forget_selection(environment, wanted, log=log, note=note)
+    first: str | None = None
+    deadline = 0.0
+    while True:
+        try:
+            despite_others(lambda: run_pip(environment, wanted.arguments(), log=log), note)
+            return
+        except CommandFailed as failed:
+            if first is None:
+                first = _reason_of_index(environment, wanted, failed, log=log)
+                # From the first failure on: downloads may have taken longer than the wait before it.
+                deadline = time.monotonic() + wait_s
+            told = f"{first}\n{failed.tail}"
+            reason = not_yet(told) if remote_places(wanted.places) else None
+            left = deadline - time.monotonic()
+            if reason is None or left <= 0:
+                raise _explained(failed, told, environment, wanted, waited=wait_s if reason else 0) from None
+            pause = min(every_s, left)
+            note(f"{reason}; trying again in {pause:.0f} s, for at most {left:.0f} s more")
+            process.pause(pause)
+
+
+def _reason_of_index(environment: Environment, wanted: Install, failed: CommandFailed, *, log: Path) -> str:
+    """What an index answered instead of a page; empty where it did answer, or is not to blame.
+
+    pip says so only when it talks a lot: without that, a refused login looks like a missing package.
+    """
+    if not_yet(failed.tail) in (None, BROKEN_OFF) or not remote_places(wanted.places):
+        return ""
+    words = replace(wanted, dry=True, report=None).arguments()
+    before = log.stat().st_size
+    # What it says ends in a long traceback, so the last lines are not enough.
+    with contextlib.suppress(CommandFailed):
+        run_pip(environment, ["-vv", *words, "--no-deps"], log=log)
+    said = log.read_bytes()[before:].decode(errors="replace").splitlines()
+    return "\n".join(line.strip() for line in said if line.strip().startswith("Could not fetch URL"))
+
+
+def forget_selection(environment: Environment, wanted: Install, *, log: Path, note: Note) -> None:
+    """Drop the wheel that pip built of the `rocm` source package earlier; a warning where that fails.
+
+    It keeps the GPUs chosen when it was built, whatever this machine or the caller wants now.
+    """
+    if wanted.forgets():
+        return
+    try:
+        run_pip(environment, wanted.removal(), log=log)
+    except CommandFailed as failed:
+        lines = failed.tail.splitlines()
+        note(f"warning: pip's cache was not cleared of rocm: {lines[-1] if lines else failed.what}")
+
+
+def _explained(
+    failed: CommandFailed, tail: str, environment: Environment, wanted: Install, *, waited: float
+) -> CommandFailed | UsageError:
+    """The failure with what to do about it, where pip's last lines tell."""
+    if "externally-managed-environment" in tail:
+        return UsageError(
+            f"{environment.python} belongs to the operating system, which lets nothing be installed into it",
+            where=environment.root,
+            next_step="make one with `python3 -m venv .venv` and name it with --rocm-environment .venv",
+        )
+    if "require a different python version" in tail:
+        failed.next_step = f"these packages are not for the Python of {environment.root}; use another one"
+    elif re.search(r"\b40[13] (?:Client )?Error", tail):
+        failed.next_step = (
+            "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
+        )
+    elif (reason := not_yet(tail)) is not None:
+        since = f", after {waited:.0f} s of waiting" if waited else ""
+        steps = {
+            SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
+            TROUBLED: f"{TROUBLED}{since}: run again later, or tell those who keep it",
+            BROKEN_OFF: f"the file above arrives damaged{since}: run again, or look at it on the index",
+        }
+        failed.next_step = steps.get(
+            reason,
+            f"{wanted.requirement} is not there{since}: check the version and the places that were asked, "
+            "which pip's lines above name",
+        )
+    return failed
+
 
 # An index that was just written to shows it within a few minutes.
 INDEX_WAIT_S = 180.0
@@ -81,9 +246,9 @@ def install_rocm(
     pre: bool = True,
     pip_cache_dir: Path | None = None,
     index_wait_s: float = INDEX_WAIT_S,
-    index_every_s: float = pip.RETRY_EVERY_S,
+    index_every_s: float = RETRY_EVERY_S,
     log: Path,
-    note: pip.Note = _silently,
+    note: Note = _silently,
 ) -> Rocm:
     """Install `rocm[libraries,devel]` anew from the given places only, expand devel's files, describe it.
 
@@ -92,11 +257,9 @@ def install_rocm(
     `CommandFailed` with pip's last lines otherwise, `InvalidInput` when what is installed then is not what
     was asked for, in version or extras.
     """
-    wanted = pip.Install(
-        rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir
-    )
+    wanted = Install(rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir)
     require_python(environment)
-    pip.install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
+    pip_install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
     rocm = describe_rocm(environment, log=log)
     require_version(rocm.version, spec, environment=environment)
     require_extras(rocm, extras)

@@ -17,26 +17,143 @@ from typing import Literal
 
 import msgspec
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
-from rocwright.builder.rocm import pip
-from rocwright.builder.rocm.ask import describe_rocm
-from rocwright.builder.rocm.extras import require_extras
-from rocwright.builder.rocm.held import (
-    Held,
-    PackageRequest,
-    asked_for,
-    distributions,
-    local_state,
-    read_held,
-    read_report,
-    write_held,
+from rocwright.builder.rocm.describe import describe_rocm
+from rocwright.builder.rocm.install import (
+    INDEX_WAIT_S,
+    RETRY_EVERY_S,
+    Install,
+    Note,
+    forget_selection,
+    pip_install,
+    require_version,
+    rocm_requirement,
+    run_pip,
+    satisfies,
 )
-from rocwright.builder.rocm.install import INDEX_WAIT_S, require_version, rocm_requirement, satisfies
-from rocwright.builder.rocm.rocm import Rocm
-from rocwright.builder.rocm.whole import what_lacks
+from rocwright.builder.rocm.rocm import Rocm, require_extras, what_lacks
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import files, locks, venv
-from rocwright.system.venv import Closed, Environment, local_path
+from rocwright.system.remote import without_login
+from rocwright.system.venv import Closed, Environment, local_path, package_directories
+
+_STAMP = "rocwright-rocm.json"
+_PACKAGE_FILES = ("*.whl", "*.tar.gz", "*.zip")
+
+
+class PackageRequest(msgspec.Struct, frozen=True):
+    """What decides which packages an environment gets; addresses without logins."""
+
+    spec: str
+    extras: tuple[str, ...]
+    pre: bool
+    index_url: str
+    find_links: tuple[str, ...]
+    python: str
+    family: str = ""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What an environment was made for and holds.
+
+    `packages` maps each project to its version and the sha256 of its file (empty where unknown), `installed`
+    to the version in the name of its directory; `local` says how ROCm's files lay in the directories among
+    the places.
+    """
+
+    asked: PackageRequest
+    version: str
+    packages: dict[str, tuple[str, str]]
+    installed: dict[str, str]
+    local: tuple[str, ...]
+
+
+def asked_for(places: Closed, spec: str, extras: Sequence[str], pre: bool, python: Path) -> PackageRequest:
+    """What the options ask for."""
+    return PackageRequest(
+        spec=str(SpecifierSet(spec)),
+        extras=tuple(sorted(extras)),
+        pre=pre,
+        index_url=without_login(places.index_url or ""),
+        find_links=tuple(without_login(place) for place in places.find_links),
+        # Of another Python, site-packages would lie elsewhere.
+        python=str(python.resolve()),
+        # The rocm source package chooses its libraries by it.
+        family=os.environ.get("ROCM_SDK_TARGET_FAMILY", ""),
+    )
+
+
+class _Archive(msgspec.Struct, frozen=True):
+    hashes: dict[str, str] = {}
+
+
+class _Download(msgspec.Struct, frozen=True):
+    archive_info: _Archive = _Archive()
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    name: str
+    version: str
+
+
+class _Item(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    download_info: _Download = _Download()
+
+
+class _Report(msgspec.Struct, frozen=True):
+    """What is needed of pip's installation report."""
+
+    install: tuple[_Item, ...]
+
+
+def read_report(path: Path) -> dict[str, tuple[str, str]]:
+    """Project to version and sha256 of what pip installed, or would install."""
+    report = msgspec.json.decode(path.read_bytes(), type=_Report)
+    return {
+        canonicalize_name(item.metadata.name): (
+            item.metadata.version,
+            item.download_info.archive_info.hashes.get("sha256", ""),
+        )
+        for item in report.install
+    }
+
+
+def read_held(root: Path) -> Held | None:
+    """What an environment holds; None where none was finished."""
+    try:
+        return msgspec.json.decode((root / _STAMP).read_bytes(), type=Held)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def write_held(root: Path, held: Held) -> None:
+    """Write it down; the last step of making an environment."""
+    files.write_text(root / _STAMP, msgspec.json.format(msgspec.json.encode(held), indent=1).decode())
+
+
+def local_state(places: Closed) -> tuple[str, ...]:
+    """How ROCm's files lie in the directories among the places: name, size, time; sorted."""
+    lines: set[str] = set()
+    for place in places.find_links:
+        path = local_path(place)
+        if path is None:
+            continue
+        found = [path] if path.is_file() else [p for glob in _PACKAGE_FILES for p in path.glob(f"rocm{glob}")]
+        for file in found:
+            facts = file.stat()
+            lines.add(f"{file} {facts.st_size} {facts.st_mtime_ns}")
+    return tuple(sorted(lines))
+
+
+def distributions(root: Path) -> dict[str, str]:
+    """Project to version of what is installed, by the names of the directories that say so."""
+    found: dict[str, str] = {}
+    for info in (info for site in package_directories(root) for info in site.glob("*.dist-info")):
+        name, _, version = info.name.removesuffix(".dist-info").partition("-")
+        found[canonicalize_name(name)] = version
+    return found
 
 
 def decide_reuse(
@@ -73,16 +190,16 @@ def rocm_environment(
     python: Path | None = None,
     pip_cache_dir: Path | None = None,
     index_wait_s: float = INDEX_WAIT_S,
-    index_every_s: float = pip.RETRY_EVERY_S,
+    index_every_s: float = RETRY_EVERY_S,
     log: Path,
-    note: pip.Note,
+    note: Note,
 ) -> Rocm:
     """ROCm from `places` in an environment at `root` that belongs to the build; describes it.
 
     What is there is kept, untouched, when it holds what would be installed. Else another is made; until that
     is whole, and when it fails, `root` stays as it was. Errors as in `install_rocm`.
     """
-    wanted = pip.Install(rocm_requirement(spec, extras), places, pre=pre, cache_dir=pip_cache_dir)
+    wanted = Install(rocm_requirement(spec, extras), places, pre=pre, cache_dir=pip_cache_dir)
     asked = asked_for(places, spec, extras, pre, python or Path(sys.executable))
     if root.exists() and not root.is_symlink() and not (root / "pyvenv.cfg").exists():
         raise UsageError(
@@ -112,7 +229,7 @@ def rocm_environment(
 
 
 def _kept(
-    environment: Environment, wanted: pip.Install, asked: PackageRequest, *, log: Path, note: pip.Note
+    environment: Environment, wanted: Install, asked: PackageRequest, *, log: Path, note: Note
 ) -> Rocm | None:
     """The ROCm that is there, if it is the one that is wanted."""
     held = read_held(environment.root)
@@ -137,16 +254,16 @@ def _kept(
 
 
 def _would_install(
-    environment: Environment, wanted: pip.Install, held: Held, *, log: Path, note: pip.Note
+    environment: Environment, wanted: Install, held: Held, *, log: Path, note: Note
 ) -> dict[str, tuple[str, str]]:
     """What pip would install now; what there is, where the places cannot be asked."""
     report = environment.root / "pip-would-install.json"
-    asking = pip.Install(
+    asking = Install(
         wanted.requirement, wanted.places, pre=wanted.pre, cache_dir=wanted.cache_dir, report=report, dry=True
     )
     try:
-        pip.forget_selection(environment, asking, log=log, note=note)
-        pip.run_pip(environment, asking.arguments(), log=log)
+        forget_selection(environment, asking, log=log, note=note)
+        run_pip(environment, asking.arguments(), log=log)
         return read_report(report)
     except CommandFailed as failed:
         reason = failed.tail.splitlines()[-1:] or [failed.what]
@@ -158,22 +275,22 @@ def _would_install(
 
 def _fill(
     fresh: Environment,
-    wanted: pip.Install,
+    wanted: Install,
     asked: PackageRequest,
     python: Path | None,
     wait: tuple[float, float],
     *,
     log: Path,
-    note: pip.Note,
+    note: Note,
 ) -> None:
     """A whole environment: ROCm installed, devel's files expanded, what it holds written down."""
     local = local_state(wanted.places)
     venv.create(fresh.root, python=python, log=log)
     report = fresh.root / "pip-installed.json"
-    installing = pip.Install(
+    installing = Install(
         wanted.requirement, wanted.places, pre=wanted.pre, cache_dir=wanted.cache_dir, report=report
     )
-    pip.install(fresh, installing, wait_s=wait[0], every_s=wait[1], log=log, note=note)
+    pip_install(fresh, installing, wait_s=wait[0], every_s=wait[1], log=log, note=note)
     rocm = describe_rocm(fresh, log=log)
     require_version(rocm.version, asked.spec, environment=fresh)
     require_extras(rocm, asked.extras)

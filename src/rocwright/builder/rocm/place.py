@@ -1,17 +1,89 @@
-"""Which ROCm a build is made against: exactly one kind of place, decided before anything is looked at."""
+"""Which ROCm a build is made against: exactly one kind of place, decided before anything is looked at, then
+found there, or brought there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from rocwright.builder.rocm.install import rocm_requirement
-from rocwright.builder.rocm.origins import closed_places
-from rocwright.errors import UsageError
-from rocwright.system.venv import Closed
+from rocwright.builder.rocm.describe import describe_prefix, describe_rocm
+from rocwright.builder.rocm.install import install_rocm, rocm_requirement
+from rocwright.builder.rocm.own import rocm_environment
+from rocwright.builder.rocm.rocm import Rocm
+from rocwright.errors import InvalidPrefix, UsageError
+from rocwright.system.venv import Closed, Environment, installed, links_page
+
+_MAKE_ONE = "make one with `python3 -m venv .venv` and name it, or activate it"
+
+
+def closed_places(index_url: str | None, find_links: Sequence[str] = ()) -> Closed:
+    """The places that ROCm is taken from; empty text stands for an option that was not given.
+
+    Directories are made absolute. Raises `UsageError` for no place at all, and for a directory that is not
+    there: pip would only say that it found no package.
+    """
+    index = (index_url or "").strip() or None
+    pages = tuple(links_page(text.strip()) for text in find_links if text.strip())
+    if index is None and not pages:
+        raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")
+    return Closed(index_url=index, find_links=pages)
+
+
+@dataclass(frozen=True)
+class PlainPython(Environment):
+    """A Python that is no virtual environment, such as the system's; its program may have any name."""
+
+    executable: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.executable
+
+    @property
+    def bin(self) -> Path:
+        """Its directory of programs."""
+        return self.executable.parent
+
+
+def find_environment(given: Path | None, caller: Mapping[str, str]) -> Environment:
+    """The Python environment that is meant: `given`, else `$VIRTUAL_ENV`, else the one that runs this.
+
+    `given` is the directory of an environment or its interpreter; `caller` the environment variables this
+    tool was started with. Raises `UsageError` for anything else.
+    """
+    if given is not None:
+        return _environment(given.expanduser().absolute(), said=str(given))
+    active = caller.get("VIRTUAL_ENV", "").strip()
+    if active:
+        return _environment(Path(active).absolute(), said=f"VIRTUAL_ENV={active}")
+    return _of_interpreter(Path(sys.executable))
+
+
+def _environment(path: Path, *, said: str) -> Environment:
+    if path.is_file() and os.access(path, os.X_OK):
+        return _of_interpreter(path)
+    if Environment(path).python.exists():
+        return Environment(path)
+    if not path.exists():
+        raise UsageError(f"{said}: there is no such Python environment", where=path, next_step=_MAKE_ONE)
+    what = "holds no bin/python, so it is no Python environment" if path.is_dir() else "cannot be executed"
+    raise UsageError(f"{said} {what}", where=path, next_step=_MAKE_ONE)
+
+
+def _of_interpreter(program: Path) -> Environment:
+    """The environment around an interpreter; links are not followed, they lead to the one it was made of."""
+    root = program.parent.parent
+    if program.parent == Environment(root).bin and (root / "pyvenv.cfg").exists():
+        return Environment(root)
+    return PlainPython(root, program)
 
 
 class RocmPlace(msgspec.Struct, frozen=True):
@@ -113,3 +185,82 @@ def decide_place(
 
 def _text(path: Path | None) -> str | None:
     return None if path is None else str(path.expanduser().absolute())
+
+
+def place_environment(place: RocmPlace, caller: Mapping[str, str]) -> Environment:
+    """The user's Python environment: the one with ROCm, else the active one; raises `UsageError` for none."""
+    named = place.directory if place.kind == "environment" else None
+    return find_environment(Path(named) if named else None, caller)
+
+
+def present_rocm(place: RocmPlace, caller: Mapping[str, str]) -> Rocm:
+    """The ROCm that is there: a prefix, an environment's packages, what CMAKE_PREFIX_PATH names, `dist_dir`.
+
+    Raises `InvalidPrefix`, `UsageError` for an environment without ROCm, and what describing it raises.
+    """
+    if place.kind == "prefix":
+        return describe_prefix(Path(place.directory or ""))
+    environment = place_environment(place, caller)
+    if "rocm" in installed(environment):
+        return describe_rocm(environment)
+    if place.directory is not None:
+        raise _without_rocm(environment, place)
+    for text in filter(None, (*caller.get("CMAKE_PREFIX_PATH", "").split(os.pathsep), place.dist_dir)):
+        try:
+            return describe_prefix(Path(text))
+        except InvalidPrefix:
+            # A path for something else.
+            continue
+    raise _without_rocm(environment, place)
+
+
+def _without_rocm(environment: Environment, place: RocmPlace) -> UsageError:
+    places = place.index_url or place.find_links
+    named = (
+        f"install them (`rocwright install-rocm --rocm-environment {environment.root} ...`) or name another"
+    )
+    return UsageError(
+        f"no ROCm to build against: {environment.root} has no ROCm packages",
+        where=environment.root,
+        next_step="add --install-rocm to install them there"
+        if places
+        else named
+        if place.directory is not None
+        else "give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
+    )
+
+
+def own_root(work_dir: Path) -> Path:
+    """The environment of ROCm's packages that belongs to the build."""
+    return work_dir / "env" / "rocm"
+
+
+def installed_rocm(
+    place: RocmPlace, work_dir: Path, caller: Mapping[str, str], *, note: Callable[[str], None]
+) -> Rocm:
+    """ROCm's packages from the given places: in an environment of the build's own, or in the user's."""
+    log = work_dir / "log" / "rocm.log"
+    cache = Path(place.pip_cache_dir) if place.pip_cache_dir else None
+    if place.kind == "own":
+        return rocm_environment(
+            own_root(work_dir),
+            place.places,
+            spec=place.spec,
+            extras=place.extras,
+            pre=place.pre,
+            pip_cache_dir=cache,
+            log=log,
+            note=note,
+        )
+    environment = place_environment(place, caller)
+    note(f"installing ROCm into {environment.root}")
+    return install_rocm(
+        environment,
+        place.places,
+        spec=place.spec,
+        extras=place.extras,
+        pre=place.pre,
+        pip_cache_dir=cache,
+        log=log,
+        note=note,
+    )

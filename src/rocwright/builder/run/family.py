@@ -1,4 +1,5 @@
-"""Carry out the plan of a family: build after build, each Python in its own environment, what is done once.
+"""Carry out the plan of a family: build after build, each Python in its own environment; what is finished,
+from all the same, is not built again.
 
 Everything of a run lies in its work directory: `env/` (one build environment per Python), `log/`, `state/`
 (what is finished, and the lock), `units/` (what compilers cost), `bin/` (generated launchers).
@@ -15,25 +16,29 @@ import msgspec
 
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan, with_built
-from rocwright.builder.run import resume as finished
 from rocwright.builder.run.environments import (
     build_environment,
     installed_wheels,
     note_installed,
     show_rocm,
 )
+from rocwright.builder.run.isolation import outcome_environment, rocm_identity, tools
 from rocwright.builder.run.project import Build, BuiltWheel, Note
 from rocwright.builder.run.prove import Proven, prove
-from rocwright.builder.run.toolchain import rocm_identity
-from rocwright.builder.run.tree import SourceTree, held_tree, state_digest
+from rocwright.builder.run.tree import Content, SourceTree, held_tree, state_digest
 from rocwright.builder.units.caches import CacheCounter, CacheUse, advice, cache_settings
 from rocwright.builder.units.launch import write_launchers
-from rocwright.builder.units.ninja import find_ninja_logs, read_ninja_log
-from rocwright.builder.units.records import objects, read_units, start_units
-from rocwright.builder.units.report import BuildReport, build_report, write_report
-from rocwright.builder.units.uncompiled import SUFFIX, Uncompiled, uncompiled
+from rocwright.builder.units.logs import find_ninja_logs, objects, read_ninja_log, read_units, start_units
+from rocwright.builder.units.report import (
+    SUFFIX,
+    BuildReport,
+    Uncompiled,
+    build_report,
+    uncompiled,
+    write_report,
+)
 from rocwright.engine.hold import held
-from rocwright.engine.record import read_record, still_there, write_record
+from rocwright.engine.record import Record, read_record, still_there, write_record
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system.interpreters import Interpreter
 from rocwright.system.venv import Environment, pip_install, pip_uninstall
@@ -155,7 +160,7 @@ class _Run:
             used |= {wheel.project for wheel in self.given}
             earlier = {wheel.project: wheel.sha256 for wheel in before if wheel.project in used}
             key = partial(
-                finished.key_of,
+                key_of,
                 plan,
                 rocm=self.rocm,
                 interpreter=interpreter,
@@ -164,7 +169,7 @@ class _Run:
             )
             state = self.work / "state" / f"{name}.json"
             record = read_record(state)
-            done = finished.result_of(record)
+            done = result_of(record)
             if (
                 self.resume
                 and record is not None
@@ -182,7 +187,7 @@ class _Run:
             wheel = msgspec.structs.replace(wheel, python=interpreter.name)
             content = tree.settled(content)
             if not plan.editable:
-                finished.save(state, key(content=content, made=made), wheel, made)
+                save_finished(state, key(content=content, made=made), wheel, made)
             self.wheels.append(wheel)
 
     def _make(
@@ -280,7 +285,7 @@ class _Run:
             state = self.work / "state" / f"{interpreter.tag}-proof.json"
             key = state_digest({"wheels": wheels, "rocm": self.rocm, "python": interpreter})
             record = read_record(state) if self.resume else None
-            known = finished.proof_of(record) if record is not None and record.inputs == key else None
+            known = proof_of(record) if record is not None and record.inputs == key else None
             if known is not None:
                 proof += known
                 continue
@@ -297,3 +302,66 @@ class _Run:
             write_record(state, state.stem, key, said, {})
             proof += said
         return tuple(proof)
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """The result of a finished build; `made` are files that it left in its source tree, no change of that."""
+
+    wheel: BuiltWheel
+    made: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The wheel, and those that were split off it."""
+        return (Path(self.wheel.path), *map(Path, self.wheel.device))
+
+
+def result_of(record: Record | None) -> Finished | None:
+    """What a record of a build says; None for no such record."""
+    try:
+        return None if record is None else msgspec.json.decode(record.value, type=Finished)
+    except msgspec.DecodeError:
+        return None
+
+
+def proof_of(record: Record) -> tuple[Proven, ...] | None:
+    """What was imported in a fresh environment, as a record says; None for no such record."""
+    try:
+        return msgspec.json.decode(record.value, type=tuple[Proven, ...])
+    except msgspec.DecodeError:
+        return None
+
+
+def save_finished(path: Path, key: str, wheel: BuiltWheel, made: tuple[str, ...]) -> None:
+    """Write the record of a build that has just ended well."""
+    done = Finished(wheel, made)
+    known = {Path(wheel.path): wheel.sha256}
+    write_record(path, path.stem, key, done, {file: known.get(file) for file in done.files})
+
+
+def key_of(
+    plan: BuildPlan,
+    *,
+    content: Content,
+    rocm: str,
+    interpreter: Interpreter,
+    earlier: Mapping[str, str],
+    caller: Mapping[str, str],
+    made: tuple[str, ...] = (),
+) -> str:
+    """Differs when anything does that the wheel is made from; not with the job count, a cache or PATH alone.
+
+    `rocm` is its identity, `earlier` the sha256 of wheels that it is built against.
+    """
+    # Of what is removed first, the rest depends on which Python of a run comes first, not on what is wanted.
+    removed = ("build",) if "build" in plan.removed else ()
+    values = {
+        "plan": msgspec.structs.replace(plan, env={}, removed=removed),
+        "environment": outcome_environment(caller, plan.env),
+        "source": content.digest(without=made),
+        "rocm": rocm,
+        "python": interpreter,
+        "earlier": dict(earlier),
+        "tools": tools(plan, caller),
+    }
+    return state_digest(values)

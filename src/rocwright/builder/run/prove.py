@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.rocm.rocm import Rocm
-from rocwright.builder.run.environments import show_rocm
-from rocwright.builder.run.importing import Imported, require_import
+from rocwright.builder.run.environments import Imported, require_import, show_rocm
 from rocwright.builder.run.project import BuiltWheel
 from rocwright.errors import CommandFailed, InvalidWheel
 from rocwright.system import venv

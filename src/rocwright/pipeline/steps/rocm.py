@@ -11,10 +11,10 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import IntegrityError
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages, build_packages
+from rocwright.sdk.intake.deb import LaidOut, lay_out
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import Fetched, fetch, unpack
-from rocwright.sdk.intake.layout import LaidOut, lay_out
-from rocwright.sdk.intake.prefix import read_prefix
+from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system.console import human_bytes
 from rocwright.system.files import (
@@ -83,7 +83,7 @@ def _pinned_prefix(options: RunOptions, prefix: Path, needs: tuple[str, ...]) ->
         result=Pinned,
         act=act,
         needs=needs,
-        rooms=("sdk/intake/prefix.py", "device_code", "binary"),
+        rooms=("sdk/intake/forms.py", "device_code", "binary"),
         facts=lambda: {"prefix": str(prefix), "fingerprint": fingerprint(prefix)},
         summary=lambda value: f"{value.what}: {human_bytes(value.size)}",
     )
@@ -193,7 +193,7 @@ def _given_prefix(options: RunOptions, prefix: Path) -> Step:
         result=PrefixReady,
         act=act,
         needs=("rocm-artifacts",),
-        rooms=("sdk/intake/prefix.py", "device_code", "binary"),
+        rooms=("sdk/intake/forms.py", "device_code", "binary"),
         facts=lambda: {
             "prefix": str(prefix),
             "fingerprint": fingerprint(prefix),

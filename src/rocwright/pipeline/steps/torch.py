@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.builder.before import headers
+from rocwright.builder.before import tools
+from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.decide.recipe import recipes
-from rocwright.builder.decide.request import BuildRequest
 from rocwright.builder.family import build_family
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.install import install_rocm
@@ -47,22 +47,22 @@ def python_headers_step(options: RunOptions) -> Step:
 
     def act(_: Inputs, note: Note) -> PythonHeaders:
         python = options.interpreter
-        package = headers.distribution_package(python)
-        if headers.has_headers(python) or package is None:
-            headers.require_headers(python)
+        package = tools.distribution_package(python)
+        if tools.has_headers(python) or package is None:
+            tools.require_headers(python)
             return PythonHeaders((), "of this interpreter")
         # A machine with only the interpreter: the headers come from the distribution too, as ROCm does.
         directory = options.cache / "packages" / package
         log = workspace.log("python-headers")
         packages = fetch_packages([package], directory, log=log, refresh=options.refresh, note=note)
         unpack_packages(packages, directory / "debs", unpacked, log=log)
-        return PythonHeaders(headers.include_directories(unpacked, python), packages[0].file)
+        return PythonHeaders(tools.include_directories(unpacked, python), packages[0].file)
 
     return Step(
         id="python-headers",
         result=PythonHeaders,
         act=act,
-        rooms=("sdk/intake/fetch.py", "builder/before/headers.py"),
+        rooms=("sdk/intake/fetch.py", "builder/before/tools.py"),
         facts=lambda: {"python": options.interpreter.full, "refresh": options.refresh},
         outputs=lambda value: tuple(Path(directory) for directory in value.include),
         summary=lambda value: f"Python's headers {value.source}",

@@ -1,15 +1,28 @@
-"""Debian packages as files: unpack each for itself, read what it says of itself, list what it brought."""
+"""Debian packages as files: unpack each for itself, and turn what a distribution's packages brought into a
+ROCm prefix that works by itself.
+
+Files are moved, not copied. What the distribution's layout breaks is mended here: RPATHs, CMake files
+that are one directory too deep, scripts that look for Perl modules on the system, the version file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import CommandFailed, InvalidInput, NoSpace, RocwrightError
+from rocwright.binary.elf import is_loadable, read_elf
+from rocwright.binary.patch import BytePatch
+from rocwright.binary.rpath import plan_rpath
+from rocwright.binary.stack import plan_stack
+from rocwright.errors import CommandFailed, InvalidInput, InvalidPrefix, NoSpace, RocwrightError
+from rocwright.sdk.intake.distribution import Distribution, Placement, place
+from rocwright.sdk.links import Providers, rpath_entries
 from rocwright.system import process
-from rocwright.system.files import atomic_directory, walk_files
+from rocwright.system.files import atomic_directory, remove_tree, walk_files
 from rocwright.system.parallel import in_order
 
 LISTING = ".info/packages.json"
@@ -134,3 +147,180 @@ def _read_control(path: Path) -> Control:
     # A source of another version than the package has it in brackets behind the name.
     source = (fields.get("source") or fields["package"]).split()[0]
     return Control(fields["package"], fields["version"], source, fields["architecture"])
+
+
+class LaidOut(msgspec.Struct, frozen=True):
+    """What laying out did: counts of files and links placed, left out, and of each kind of mend."""
+
+    prefix: str
+    rocm_version: str
+    files: int
+    links: int
+    left_out: int
+    rpaths: int
+    cmake_files: int
+    size: int
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a file that is to be moved lies, and its package."""
+
+    place: Path
+    package: Control
+
+
+def lay_out(distribution: Distribution, unpacked: Path, prefix: Path) -> LaidOut:
+    """Move the files of packages into a new prefix at `prefix`, mended; `unpacked` is used up.
+
+    `unpacked` holds a directory for each package, as `unpack_each` makes them. The prefix lists in
+    `.info/packages.json` which package each file comes from. It appears whole or not at all; an old one at
+    the same place is replaced. Raises `InvalidPrefix` when two files belong at one place.
+    """
+    sources, placement = _decide(distribution, unpacked)
+    with atomic_directory(prefix) as beside:
+        _move(placement, sources, beside)
+        cmake_files = sum(
+            _mend_cmake(beside / new, old, distribution.triplet)
+            for old, new in placement.files
+            if new.endswith(".cmake")
+        )
+        _mend_perl(beside)
+        _mend_enumerator(beside)
+        _mend_hipcc(beside)
+        for path, text in {".info/version": f"{distribution.rocm_version}\n", **distribution.files}.items():
+            (beside / path).parent.mkdir(parents=True, exist_ok=True)
+            (beside / path).write_text(text, encoding="utf-8")
+        brought = ((sources[old].package, new) for old, new in placement.files)
+        Listing.of(distribution.name, brought).write(beside)
+        rpaths = _mend_elf(beside, [new for _, new in placement.files])
+    remove_tree(unpacked)
+    files = [file for file in walk_files(prefix) if not file.is_symlink()]
+    return LaidOut(
+        prefix=str(prefix),
+        rocm_version=distribution.rocm_version,
+        files=len(files),
+        links=len(placement.links),
+        left_out=placement.left_out,
+        rpaths=rpaths,
+        cmake_files=cmake_files,
+        size=sum(file.stat().st_size for file in files),
+    )
+
+
+def _decide(distribution: Distribution, unpacked: Path) -> tuple[Mapping[str, _Source], Placement]:
+    sources: dict[str, _Source] = {}
+    links: dict[str, str] = {}
+    for package in unpacked_packages(unpacked):
+        for path, place_ in package.entries():
+            if path in sources:
+                both = f"{sources[path].package.name} and {package.control.name}"
+                raise InvalidPrefix(f"{path} is in two packages: {both}")
+            sources[path] = _Source(place_, package.control)
+            if place_.is_symlink():
+                links[path] = str(place_.readlink())
+    files = sorted(path for path in sources if path not in links)
+    return sources, place(distribution, files, links)
+
+
+def _move(placement: Placement, sources: Mapping[str, _Source], prefix: Path) -> None:
+    for old, new in placement.files:
+        target = prefix / new
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sources[old].place.rename(target)
+    for here, text in placement.links:
+        link = prefix / here
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(text)
+
+
+# One directory up, whatever the file calls its prefix: _IMPORT_PREFIX, AMD_COMGR_PREFIX.
+_PREFIX_STEP = re.compile(r'get_filename_component\((\w*PREFIX) "\$\{\1\}" PATH\)\n')
+
+_CLIMBS_FOUR = re.compile(r'((?:PACKAGE_PREFIX_DIR|_IMPORT_PREFIX) "\$\{\w+\})/\.\./\.\./\.\./\.\.')
+
+
+def mend_cmake_text(text: str, *, moved_up: bool, triplet: str) -> str:
+    """CMake package text for lib/ instead of lib/<triplet>/.
+
+    `moved_up` says that the file itself lay below lib/<triplet>/cmake, so that its way up to the prefix
+    is one step shorter now.
+    """
+    text = text.replace(f"lib/{triplet}/amdgcn", "amdgcn").replace(f"lib/{triplet}", "lib")
+    # HIP's package looks for the compiler's own libraries there when another compiler is in use.
+    text = text.replace("set(ROCM_PATH /usr)", 'set(ROCM_PATH "${PACKAGE_PREFIX_DIR}")')
+    text = text.replace("set(HIP_CLANG_ROOT /usr)", 'set(HIP_CLANG_ROOT "${PACKAGE_PREFIX_DIR}/llvm")')
+    if moved_up:
+        # Exported targets climb one directory a line; package files spell the way as ../../../..
+        text = _PREFIX_STEP.sub("", text, count=1)
+        text = _CLIMBS_FOUR.sub(r"\1/../../..", text)
+    return text
+
+
+def _mend_cmake(path: Path, old: str, triplet: str) -> bool:
+    # Comments may be in any encoding; what is not UTF-8 goes through unchanged.
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    mended = mend_cmake_text(text, moved_up=f"lib/{triplet}/cmake/" in old, triplet=triplet)
+    if mended == text:
+        return False
+    path.write_text(mended, encoding="utf-8", errors="surrogateescape")
+    return True
+
+
+def _mend_perl(prefix: Path) -> None:
+    """Let Perl scripts find the modules that lie in the prefix."""
+    if not (prefix / "share/perl5").is_dir():
+        return
+    for script in sorted((prefix / "bin").glob("roc-obj*")):
+        first, newline, rest = script.read_bytes().partition(b"\n")
+        if first.startswith(b"#!") and b"perl" in first and not script.is_symlink():
+            wanted = b'use FindBin; use lib "$FindBin::RealBin/../share/perl5";\n'
+            script.write_bytes(first + newline + wanted + rest)
+
+
+_LINKS_HIP = b'${toolArgs} . " -lamdhip64 "'
+
+
+def _mend_hipcc(prefix: Path) -> None:
+    """Let programs find HIP's runtime, which is not on the system's search path any more."""
+    script = prefix / "bin" / "hipcc.pl"
+    if script.is_file() and not script.is_symlink():
+        searching = b'${toolArgs} . " -Wl,-rpath,$HIP_LIB_PATH -lamdhip64 "'
+        script.write_bytes(script.read_bytes().replace(_LINKS_HIP, searching))
+
+
+_LISTS_NODES = b"sorted(os.listdir(topology_dir))"
+
+
+def _mend_enumerator(prefix: Path) -> None:
+    """ROCm 5.2's enumerator, which hipcc calls, ends in a traceback on a machine without the GPU driver."""
+    script = prefix / "bin" / "rocm_agent_enumerator"
+    if script.is_file() and not script.is_symlink():
+        guarded = b"sorted(os.listdir(topology_dir) if os.path.isdir(topology_dir) else [])"
+        script.write_bytes(script.read_bytes().replace(_LISTS_NODES, guarded))
+
+
+def _mend_elf(prefix: Path, files: Iterable[str]) -> int:
+    """Give ELF files the RPATH that finds their libraries, and an ordinary stack; how many RPATHs changed."""
+    elves = {path: read_elf(prefix / path) for path in files if is_loadable(prefix / path)}
+    providers = Providers.of((path, elf.soname) for path, elf in elves.items() if elf.soname is not None)
+    edited = 0
+    for path, elf in elves.items():
+        patch = plan_rpath(elf, rpath_entries(path, elf, providers)) if elf.dynamic else None
+        if patch is not None:
+            _patch_own_file(prefix / path, patch)
+            edited += 1
+        # Read again: the table of program headers may have moved.
+        stack = plan_stack(read_elf(prefix / path)) if elf.dynamic else None
+        if stack is not None:
+            _patch_own_file(prefix / path, stack)
+    return edited
+
+
+def _patch_own_file(path: Path, patch: BytePatch) -> None:
+    """Apply a patch in place. Only for a file of the unfinished prefix: nobody else has it yet."""
+    with path.open("r+b") as stream:
+        stream.truncate(patch.size)
+        for offset, data in patch.edits:
+            stream.seek(offset)
+            stream.write(data)

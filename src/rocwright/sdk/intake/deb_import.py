@@ -10,9 +10,8 @@ import msgspec
 
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, InvalidPrefix
-from rocwright.sdk.intake.deb import Control, Listing, Unpacked, unpack_each, unpacked_packages
+from rocwright.sdk.intake.deb import Control, Listing, Unpacked, lay_out, unpack_each, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, distributions
-from rocwright.sdk.intake.layout import lay_out
 from rocwright.sdk.links import relative_link
 from rocwright.system.files import atomic_directory, remove_tree, require_space
 

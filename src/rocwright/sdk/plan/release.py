@@ -19,8 +19,7 @@ from rocwright.sdk.plan.devel import DevelPayload, plan_devel
 from rocwright.sdk.plan.expected import Expected, device_platforms, family_platforms, family_targets
 from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
 from rocwright.sdk.plan.runtime import RuntimePlan, plan_runtime
-from rocwright.sdk.plan.terms import Legal
-from rocwright.sdk.plan.wheels import Maker, console_commands
+from rocwright.sdk.plan.wheels import Legal, Maker, console_commands
 from rocwright.sdk.table import package_table
 from rocwright.wheel.source import Source
 from rocwright.wheel.write import WheelPlan

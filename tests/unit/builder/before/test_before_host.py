@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.builder.before import headers
-from rocwright.builder.before.host import HostFacts, look_at_host, this_system
+from rocwright.builder.before import tools
+from rocwright.builder.before.host import HostFacts, look_at_host, look_at_packages, this_system
 from rocwright.builder.before.tree import look_at_place, look_at_tree
-from rocwright.builder.before.unpacking import look_at_packages
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.place import RocmPlace
@@ -304,17 +303,17 @@ def test_looking_writes_nothing(source: Path, tmp_path: Path) -> None:
 
 def test_where_the_headers_of_an_interpreter_come_from() -> None:
     here = running_interpreter()
-    assert headers.has_headers() == headers.has_headers(here) == here.has_headers
+    assert tools.has_headers() == tools.has_headers(here) == here.has_headers
     other = msgspec.structs.replace(here, version="3.13", include="/usr/include/python3.13")
-    assert headers.distribution_package(other) == "libpython3.13-dev"
-    assert headers.include_directories(Path("/x"), other) == (
+    assert tools.distribution_package(other) == "libpython3.13-dev"
+    assert tools.include_directories(Path("/x"), other) == (
         "/x/usr/include/python3.13",
         "/x/usr/include",
     )
     own = msgspec.structs.replace(other, include="/home/me/py/include")
-    assert headers.distribution_package(own) is None
+    assert tools.distribution_package(own) is None
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    assert headers.include_directories(Path("/x"))[0] == f"/x/usr/include/{version}"
+    assert tools.include_directories(Path("/x"))[0] == f"/x/usr/include/{version}"
 
 
 def test_where_compilers_keep_temporary_files(source: Path, tmp_path: Path) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rocwright.builder.before.advice import find_advice
-from rocwright.builder.before.host import HostFacts, Python
-from rocwright.builder.before.obstacles import find_problems
-from rocwright.builder.before.problem import Problem, problem_of, require_none
+from rocwright.builder.before.host import HostFacts, Python, Unpacking
+from rocwright.builder.before.needs import Problem, problem_of, require_none
+from rocwright.builder.before.obstacles import find_advice, find_problems
 from rocwright.builder.before.tree import Place, Tree
-from rocwright.builder.before.unpacking import Unpacking
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.rocm import Rocm, unknown_rocm

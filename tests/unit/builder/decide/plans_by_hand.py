@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from rocwright.builder.decide.family import FamilyPlan, plan_family
-from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.decide.plan import BuildPlan, BuildRequest
 from rocwright.builder.decide.recipe import recipes
-from rocwright.builder.decide.request import BuildRequest
 from rocwright.builder.decide.tree import SourceFacts
 from rocwright.builder.rocm.rocm import Rocm
 

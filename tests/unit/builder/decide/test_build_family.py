@@ -342,8 +342,8 @@ def test_what_cannot_be_built_as_asked_is_a_usage_error(changes: dict[str, objec
 
 def family_on(platform: str) -> FamilyPlan:
     from rocwright.builder.decide.family import plan_family
+    from rocwright.builder.decide.plan import BuildRequest
     from rocwright.builder.decide.recipe import recipes
-    from rocwright.builder.decide.request import BuildRequest
 
     wanted = BuildRequest(sources={}, platform=platform, targets=("gfx90a",))
     return plan_family(wanted, LINUX, recipes(), trees("/b/"), caller={}, jobs=1)

@@ -12,8 +12,8 @@ from plans_by_hand import one, trees
 
 from rocwright.builder.decide.project import build_requirements
 from rocwright.builder.decide.recipe import recipes
-from rocwright.builder.decide.targets import parse_build_targets
 from rocwright.builder.decide.tree import SourceFacts, absent_tree, read_tree
+from rocwright.builder.order import parse_build_targets
 from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget

@@ -220,7 +220,7 @@ def test_output_names(
 
 
 def test_a_version_without_local_part() -> None:
-    from rocwright.builder.fat.names import fat_version
+    from rocwright.builder.fat.decided import fat_version
 
     assert fat_version("2.9.0") == "2.9.0+rocm"
     assert fat_version("2.9.0+devrocm7.10.0.dev0-efed3c") == "2.9.0+rocm.devrocm7.10.0.dev0.efed3c"

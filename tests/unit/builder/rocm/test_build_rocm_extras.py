@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.builder.rocm import own
-from rocwright.builder.rocm.extras import offered_extras
 from rocwright.builder.rocm.install import install_rocm
-from rocwright.builder.rocm.rocm import unknown_rocm
+from rocwright.builder.rocm.rocm import offered_extras, unknown_rocm
 from rocwright.errors import InvalidInput
 from rocwright.system import venv
 from rocwright.system.venv import Closed

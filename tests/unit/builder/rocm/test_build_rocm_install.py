@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from real import sdk_index
-from rocwright.builder.rocm import held, own
-from rocwright.builder.rocm.ask import describe_rocm
+from rocwright.builder.rocm import own
+from rocwright.builder.rocm.describe import describe_rocm
 from rocwright.builder.rocm.install import install_rocm
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
@@ -314,8 +314,8 @@ def test_a_killed_installation_is_no_environment(tmp_path: Path, log: Path) -> N
     assert root.resolve().name == "rocm.2"
 
 
-ASKED = held.PackageRequest(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
-REMOTE = held.PackageRequest(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
+ASKED = own.PackageRequest(">1.0", (), True, "", ("/dist",), "/usr/bin/python3")
+REMOTE = own.PackageRequest(">1.0", (), True, "https://host/simple/", (), "/usr/bin/python3")
 
 
 @pytest.mark.parametrize(
@@ -340,17 +340,17 @@ REMOTE = held.PackageRequest(">1.0", (), True, "https://host/simple/", (), "/usr
     ],
 )
 def test_when_an_environment_is_kept(
-    held_for: held.PackageRequest,
-    asked: held.PackageRequest | dict[str, object],
+    held_for: own.PackageRequest,
+    asked: own.PackageRequest | dict[str, object],
     changed: dict[str, object],
     expected: str,
 ) -> None:
     import msgspec
 
     packages = {"rocm": ("7.10.0", "00")}
-    there = held.Held(held_for, "7.10.0", packages, {"rocm": "7.10.0"}, ("rocm 1 1",))
+    there = own.Held(held_for, "7.10.0", packages, {"rocm": "7.10.0"}, ("rocm 1 1",))
     now: dict[str, object] = {"local": ["rocm 1 1"], "installed": {"rocm": "7.10.0"}, **changed}
-    wanted = asked if isinstance(asked, held.PackageRequest) else msgspec.structs.replace(held_for, **asked)
+    wanted = asked if isinstance(asked, own.PackageRequest) else msgspec.structs.replace(held_for, **asked)
     assert own.decide_reuse(there, wanted, **now) == expected
     assert own.decide_reuse(None, wanted, **now) == "make"
 
@@ -366,7 +366,7 @@ def test_logins_are_not_written_down(tmp_path: Path, log: Path) -> None:
         assert [path for path in index.asked if "simple" in path] == ["/simple/rocm/"], (
             "an exact version stays"
         )
-    stamp = held.read_held(root)
+    stamp = own.read_held(root)
     assert stamp is not None and stamp.asked.index_url == index.url
     assert "hunter2" not in log.read_text() + (root / "rocwright-rocm.json").read_text()
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.rocm.install import rocm_requirement, satisfies
-from rocwright.builder.rocm.pip import Install
+from rocwright.builder.rocm.install import Install, rocm_requirement, satisfies
 from rocwright.errors import UsageError
 from rocwright.system.installers import not_yet
 from rocwright.system.venv import Closed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.rocm.origins import PlainPython, closed_places, find_environment
+from rocwright.builder.rocm.place import PlainPython, closed_places, find_environment
 from rocwright.errors import UsageError
 from rocwright.system.venv import Closed, Environment, package_directories, remote_places
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.rocm.prefix import describe_prefix
+from rocwright.builder.rocm.describe import describe_prefix
 from rocwright.errors import InvalidPrefix
 
 

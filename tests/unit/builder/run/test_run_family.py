@@ -19,7 +19,7 @@ from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.family import FamilyResult, run_family
-from rocwright.builder.units.uncompiled import Uncompiled
+from rocwright.builder.units.report import Uncompiled
 from rocwright.errors import CommandFailed, InvalidWheel, UsageError
 from rocwright.system.interpreters import running_interpreter
 from rocwright.system.locks import turn

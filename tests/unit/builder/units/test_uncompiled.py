@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocwright.builder.units.uncompiled import Uncompiled, uncompiled
+from rocwright.builder.units.report import Uncompiled, uncompiled
 
 NATIVE = "aten/src/ATen/native"
 BELOW = f"caffe2/CMakeFiles/torch_hip.dir/__/{NATIVE}"

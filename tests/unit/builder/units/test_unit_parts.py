@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from needs import needs
-from rocwright.builder.decide.targets import require_part
+from rocwright.builder.order import require_part
 from rocwright.builder.units.launch import launcher_environment, require_launchers, write_launchers
 from rocwright.errors import UsageError
 

@@ -18,7 +18,7 @@ import pytest
 
 from needs import needs
 from rocwright.builder.units.launch import write_launchers
-from rocwright.builder.units.records import UnitRecord, read_units
+from rocwright.builder.units.logs import UnitRecord, read_units
 
 SILENT: dict[str, str] = {}
 

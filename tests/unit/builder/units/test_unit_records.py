@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from rocwright.builder.units.caches import CacheUse
-from rocwright.builder.units.ninja import NinjaStep, find_ninja_logs, read_ninja_log
-from rocwright.builder.units.records import UnitRecord, peaks, read_units, start_units
+from rocwright.builder.units.logs import (
+    NinjaStep,
+    UnitRecord,
+    find_ninja_logs,
+    peaks,
+    read_ninja_log,
+    read_units,
+    start_units,
+)
 from rocwright.builder.units.report import KindTotal, build_report, write_report
 
 

@@ -1,19 +1,23 @@
-"""Read a wheel whole: verified against its RECORD, with what its compiled files need."""
+"""A wheel that is to bring its own ROCm, as values: what is read of it, verified against its RECORD; what
+changes and what goes in; and the bill of materials (CycloneDX, PEP 770).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import msgspec
+
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
 from rocwright.binary.inside import spooled
 from rocwright.binary.pe import read_pe
-from rocwright.builder.members import kept_members, recorded_digests
+from rocwright.builder.pins import kept_members, recorded_digests
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidWheel
 from rocwright.system.parallel import in_order
@@ -21,6 +25,52 @@ from rocwright.wheel.read import Wheel, WheelMember, open_wheel, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.tags import platform_of
 from rocwright.wheel.together import place_of
+
+
+class BundledFile(msgspec.Struct, frozen=True):
+    """A file of ROCm: `path` in the wheel, `source` on disk; `rpath` what it gets (Linux libraries)."""
+
+    path: str
+    source: str
+    size: int
+    rpath: tuple[str, ...] | None = None
+
+
+class WheelChange(msgspec.Struct, frozen=True):
+    """What becomes of one wheel: `source` is read, `output` written.
+
+    `texts` are members with new content (their names as in the source), `rpaths` libraries with a new RPATH.
+    `dist_info` and `metadata` are those of the output. `dropped` are requirements that it no longer has.
+    """
+
+    source: str
+    output: str
+    version: str
+    dist_info: str
+    metadata: str
+    texts: dict[str, str] = {}
+    rpaths: dict[str, tuple[str, ...]] = {}
+    dropped: tuple[str, ...] = ()
+
+
+class FatPlan(msgspec.Struct, frozen=True):
+    """Everything that `write_fat` does; torch is the first of `wheels`, the only one with `files`.
+
+    `licences` and `boms` map paths below the new `.dist-info` to files, `bill` is the text of one more bill
+    of materials. `preload` are paths below the ROCm inside, in order; `notes` are sentences for the user.
+    """
+
+    platform: str
+    rocm: str
+    rocm_version: str
+    wheels: tuple[WheelChange, ...]
+    files: tuple[BundledFile, ...]
+    licences: dict[str, str] = {}
+    boms: dict[str, str] = {}
+    bill: str = ""
+    preload: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
 
 _WINDOW = 64 << 20
 _TEXTS = ("__init__.py", "_rocm_init.py", "version.py")
@@ -130,3 +180,22 @@ class _Reader:
         needed = (*pe.imports, *pe.delay_imports)
         own = member.name.rpartition("/")[2]
         return Binary(member.name, place_of(member.name), own, needed, ())
+
+
+BILL_PATH = "sboms/rocm.cdx.json"
+
+
+def render_bill(torch: str, rocm: str, files: Sequence[BundledFile]) -> str:
+    """What the torch of version `torch` brings of ROCm, which is of version `rocm` (empty: unknown)."""
+    inside: dict[str, object] = {"type": "framework", "name": "ROCm", "bom-ref": "rocm"}
+    if rocm:
+        inside["version"] = rocm
+    inside["components"] = [{"type": "file", "name": file.path} for file in files]
+    bill = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": {"type": "library", "name": "torch", "version": torch}},
+        "components": [inside],
+    }
+    return msgspec.json.format(msgspec.json.encode(bill), indent=1).decode() + "\n"

@@ -1,1 +1,0 @@
-"""What each package says of licences and origins."""
