@@ -21,7 +21,7 @@ from rocwright.model.findings import Severity
 from rocwright.model.libraries import RocmLibraries
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from rocwright.check.gather.skim import PIECE, Skim
 from rocwright.check.gather.view import InflatedView
 from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker
 from rocwright.errors import InvalidInput
-from rocwright.wheel.inflate import Cursor, PackedMember
+from rocwright.wheel.stream import Cursor, PackedMember
 
 TARGETS = ("gfx906", "gfx90a:xnack-", "gfx942", "gfx1100")
 

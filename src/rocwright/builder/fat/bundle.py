@@ -12,7 +12,7 @@ from rocwright.builder.fat.table import FatTable
 from rocwright.builder.fat.tree import Library, TreeEntry, read_native
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import SUFFIX, parse_marker
-from rocwright.device_code.search import archives_among
+from rocwright.device_code.source import archives_among
 from rocwright.model.patterns import any_pattern, fits
 
 

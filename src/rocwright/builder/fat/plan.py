@@ -19,7 +19,7 @@ from rocwright.builder.fat.names import chosen_output
 from rocwright.builder.fat.table import FatTable, fat_table
 from rocwright.builder.fat.tree import RocmFiles, read_rocm
 from rocwright.builder.fat.values import BundledFile, FatPlan
-from rocwright.device_code.wheel.extras import offered
+from rocwright.device_code.wheel.device_wheel import offered
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.model.patterns import any_pattern
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rocwright.binary.view import View
 from rocwright.errors import InvalidInput
-from rocwright.wheel.inflate import Cursor, PackedMember
+from rocwright.wheel.stream import Cursor, PackedMember
 
 PAGE = 4096
 # A table in a real file has a few megabytes; a forged one must not fill the memory.

@@ -15,7 +15,7 @@ from rocwright.check.rules.requires import rocm_pin
 from rocwright.check.rules.rocm_init import what_is_wrong, what_is_wrong_inside
 from rocwright.check.rules.source import parse_source
 from rocwright.model.patterns import any_pattern, fits
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 _INIT, _VERSION = "torch/_rocm_init.py", "torch/version.py"
 

@@ -11,7 +11,7 @@ from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.metadata import licence_member
 from rocwright.model.patterns import any_pattern
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 
 def _bundled(facts: Facts, context: Context) -> list[str]:

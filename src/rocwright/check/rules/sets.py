@@ -13,7 +13,7 @@ from rocwright.check.context import Context, parsed_requirements, required_name
 from rocwright.check.environments import PythonPlatform, may_meet
 from rocwright.check.facts import Facts
 from rocwright.check.rules.base import Problem, SetRule
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 _ONE_STATE = "build the set from one state, so that its packages fit each other"
 

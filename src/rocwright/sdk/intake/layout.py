@@ -14,9 +14,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.binary.elf import is_loadable, read_elf
+from rocwright.binary.elf_edits import plan_rpath, plan_stack
 from rocwright.binary.patch import BytePatch
-from rocwright.binary.rpath import plan_rpath
-from rocwright.binary.stack import plan_stack
 from rocwright.errors import InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, unpacked_packages
 from rocwright.sdk.intake.distribution import Distribution, Placement, place

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from rocwright.binary.elf import Elf
+from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import PatchedFile
-from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile, same_content
 from rocwright.sdk.links import relative_link
