@@ -13,8 +13,7 @@ from types import TracebackType
 
 from rocwright.binary.view import Mapped
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
-from rocwright.check.gather.skim import PIECE, Skim
-from rocwright.check.gather.view import InflatedView, Kept, StoredView
+from rocwright.check.gather.skim import PIECE, InflatedView, Kept, Skim, StoredView
 from rocwright.system.pread import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.read import WheelMember
