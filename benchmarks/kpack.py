@@ -24,8 +24,8 @@ from pathlib import Path
 
 import zstandard
 
+from rocwright.device_code.archives import split_library
 from rocwright.device_code.fatbin import read_bundles
-from rocwright.device_code.tree.library import split_library
 
 MOST_WALL = 0.65  # of the floor, on two threads
 MOST_CPU = 1.3

@@ -53,7 +53,7 @@ from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.lock import SourceLock
 from rocwright.sources.prepare import Prepared
-from rocwright.wheel.reversion.table import ReversionTable
+from rocwright.wheel.reversion.members import ReversionTable
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "compat-about": render_compat_about,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blocks.text import code, table
+from rocwright.check.context import Rule, SetRule
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
-from rocwright.check.rules.base import Rule, SetRule
 from rocwright.check.sanity import BUILD_RULES
 from rocwright.data import load_table
 from rocwright.device_code.verify.report import NOTES

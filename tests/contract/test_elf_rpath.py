@@ -15,8 +15,8 @@ import pytest
 
 from needs import need, needs
 from rocwright.binary.elf import read_elf
+from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import apply_patch
-from rocwright.binary.rpath import plan_rpath
 
 pytestmark = needs("gcc", "readelf", "strip", "objcopy")
 

@@ -23,8 +23,8 @@ from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import Marker, parse_marker
 from oracle.splitting import Split
 from rocwright.binary.elf import read_elf
+from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import apply_patch
-from rocwright.binary.rpath import plan_rpath
 from rocwright.device_code.split import Kept
 
 pytestmark = needs("gcc", "readelf", "strip", "objcopy")

@@ -14,14 +14,12 @@ from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench
 from real.sdk_sets import SMALL_TARGETS
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Facts
+from rocwright.check.facts import Facts, Installation
 from rocwright.check.gather import gather_all
-from rocwright.check.install.facts import Installation
-from rocwright.check.install.prove import prove
-from rocwright.check.report import Report
+from rocwright.check.install import prove
+from rocwright.check.report import Report, sizes_of
 from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.run import Gathered, expand, judge
-from rocwright.check.sizes import sizes_of
 from rocwright.data import load_table
 from rocwright.pipeline.check_set import serve_files
 from windows_tree import TARGETS as WINDOWS_TARGETS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from real.mutations_base import KPACK, LEGACY, SMALL, WINDOWS, Workbench, breaks, breaks_set
 from real.wheel_edit import WheelEdit, rewritten
-from rocwright.check.install.facts import Installation
+from rocwright.check.facts import Installation
 
 METADATA = "{info}/METADATA"
 

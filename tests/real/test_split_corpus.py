@@ -14,7 +14,7 @@ import pytest
 from needs import find_llvm_tool, needs
 from oracle import elf_compare, fatbin_walk, kpack_reader, loader
 from real import corpus_rows
-from rocwright.device_code.tree.library import split_library
+from rocwright.device_code.archives import split_library
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.verify import verify

@@ -1,16 +1,20 @@
-"""Bytes of a file, read without holding them: the one interface that the format readers need."""
+"""Bytes of a file, read without holding them: the one interface that the format readers need.
+
+A file may also lie inside of another one: a range of it is a file of its own, or it is unpacked beside.
+"""
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rocwright.errors import InvalidInput
+from rocwright.system.files import disk_error
 
 
 class View(Protocol):
@@ -71,3 +75,51 @@ def map_handle(handle: int) -> mmap.mmap | bytes:
     if os.fstat(handle).st_size == 0:
         return b""
     return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+
+
+@dataclass(frozen=True)
+class Window(Mapped):
+    """A range of a mapped file as a file of its own, such as a stored member of a wheel."""
+
+    start: int = 0
+    length: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in the range."""
+        return self.length
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """A copy of `length` bytes from `offset`, fewer only at the end."""
+        return bytes(self.slice(offset, length))
+
+    def slice(self, offset: int, length: int) -> memoryview:
+        """`length` bytes from `offset` without a copy."""
+        offset = max(0, offset)
+        return memoryview(self.data)[
+            self.start + min(offset, self.length) : self.start + min(offset + max(0, length), self.length)
+        ]
+
+
+def window(whole: Mapped, path: Path, start: int, length: int) -> Window:
+    """`length` bytes from `start` of a file, called `path`; raises `InvalidInput` behind the file's end."""
+    if start + length > whole.size:
+        raise InvalidInput(f"{path.name} ends behind {whole.path.name}, which holds it", where=whole.path)
+    return Window(path, whole.data, start, length)
+
+
+def spooled(path: Path, pieces: Iterable[bytes], directory: Path | None = None) -> Mapped:
+    """Pieces of bytes as one file called `path`, in a file without a name on disk (in `directory`).
+
+    Raises `NoSpace`; the room is free again when the last slice of it is gone.
+    """
+    import tempfile  # slow to import, and most runs unpack nothing
+
+    try:
+        with tempfile.TemporaryFile(dir=directory) as stream:
+            for piece in pieces:
+                stream.write(piece)
+            stream.flush()
+            return Mapped(path, map_handle(stream.fileno()))
+    except OSError as error:
+        raise disk_error(error, path) from error

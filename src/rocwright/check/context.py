@@ -1,8 +1,11 @@
-"""What a rule may look at besides the file: what was asked, the contract, and the other files."""
+"""The shape of a rule, and what it may look at: the file, what was asked, the contract, the other files.
+
+Rules are pure: facts in, problems out; nothing is read while they run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,17 +13,51 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rocwright.check.contract import ContractTable, Terms, terms_of
-from rocwright.check.environments import PythonPlatform, environments_of
-from rocwright.check.facts import Facts
-from rocwright.check.install.facts import Installation
+from rocwright.check.environments import PythonPlatform, environments_of, read_requirement
+from rocwright.check.facts import Facts, Installation
 from rocwright.check.libraries import Libraries
-from rocwright.check.requirements import read_requirement
-from rocwright.check.sizes import SizeTable
+from rocwright.check.report import SizeTable
 from rocwright.data import load_table
-from rocwright.model.findings import Severity
+from rocwright.model.findings import Clause, Severity
 from rocwright.model.patterns import any_pattern
 from rocwright.model.platforms import Platforms, RocmLibraries
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Cause and next step; `member` is the file inside the wheel that it is about.
+
+    The cause does not name the member: problems that differ in the member alone become one finding.
+    """
+
+    cause: str
+    next_step: str
+    member: str = ""
+
+
+@dataclass(frozen=True)
+class Rule(Clause):
+    """A clause about one file.
+
+    `kinds` are the kinds of file it applies to. The contract's table says for which packages.
+    """
+
+    check: Callable[[Facts, Context], Iterator[Problem]]
+    kinds: tuple[str, ...] = ("wheel",)
+
+
+@dataclass(frozen=True)
+class SetRule(Clause):
+    """A clause about all files together; a problem comes with the name of the file it is reported for.
+
+    `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
+    elsewhere. A rule with `proof` judges installations: without any it says nothing.
+    """
+
+    check: Callable[[Context], Iterator[tuple[str, Problem]]]
+    open_severity: Severity | None = None
+    proof: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,18 @@
-"""Where the files of a set can be installed: Python and platform, from the tags of its wheels."""
+"""Where the files of a set can be installed, from the tags of its wheels; what they require there.
+
+Each Requires-Dist line is parsed once; of a bad one it is told why it is bad, and never an exception.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from packaging.requirements import Requirement
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts
 
@@ -22,6 +28,8 @@ _SYSTEMS = {
 _MACHINES = {"win_amd64": "AMD64", "win32": "x86", "win_arm64": "ARM64"}
 # Any will do where nothing in a set is for one Python or platform only.
 _ANY_PYTHON, _ANY_PLATFORM = "cp312", "linux_x86_64"
+_MOST_KEPT = 1 << 14
+_EXTRA = re.compile(r"""extra\s*==\s*["']([^"']*)["']|["']([^"']*)["']\s*==\s*extra""")
 
 
 @dataclass(frozen=True, order=True)
@@ -115,3 +123,34 @@ def _parts(tag: str) -> tuple[str, str, str]:
 def _minor(python: str) -> int:
     match = _INTERPRETER.fullmatch(python)
     return int(match["minor"]) if match else 0
+
+
+# Whether a marker compares what can be compared does not depend on where it is asked.
+_SOMEWHERE = PythonPlatform("cp312", "cp312", "linux_x86_64")
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def read_requirement(text: str) -> Requirement | str:
+    """The requirement that a text stands for, not to be changed; or, as text, why it is none.
+
+    None is what is no PEP 508 text, what no parser reads to its end, and a marker that installers cannot
+    evaluate (`os_name ~= 'nt'`): they end with an error of their own there.
+    """
+    try:
+        requirement = Requirement(text)
+        _SOMEWHERE.applies(requirement)
+    except InvalidRequirement as error:
+        return str(error).splitlines()[0]
+    except RecursionError:
+        return "its marker is nested too deeply to be read"
+    except UndefinedEnvironmentName as error:
+        return f"its marker asks for {error}, which no environment tells"
+    except (UndefinedComparison, InvalidVersion):
+        return f"its marker compares what cannot be compared: {requirement.marker}"
+    return requirement
+
+
+def named_extras(requirement: Requirement) -> tuple[str, ...]:
+    """The extras that a requirement's marker compares with, as it spells them; each once."""
+    found = _EXTRA.finditer(str(requirement.marker or ""))
+    return tuple(dict.fromkeys(match.group(1) or match.group(2) or "" for match in found))

@@ -1,6 +1,7 @@
 """What the rules know of a distribution file: plain values, gathered once by `rocwright.check.gather`.
 
 Gathering never stops at the first fault: a damaged part becomes a fact of its own, so one run reports all.
+What came of installing a set is a fact, too.
 """
 
 from __future__ import annotations
@@ -184,3 +185,23 @@ class Facts:
         """Every device target that anything in the file is for: libraries, archives, files of their own."""
         archived = frozenset[str]().union(*(archive.targets for archive in self.archives))
         return self.targets | archived | {code.said for code in self.code if code.said is not None}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One installer on one Python and platform.
+
+    `problems` say what went wrong, none where everything was installed. `asked` are the distributions whose
+    metadata or content the installer fetched, by project. `not_tried` says why it was not done at all.
+    `stand_ins` are empty wheels, made up for packages that the set needs from elsewhere.
+    """
+
+    installer: str
+    where: str
+    problems: tuple[str, ...] = ()
+    asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    not_tried: str | None = None
+    next_step: str = ""
+    stand_ins: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    seconds: float = 0.0

@@ -11,11 +11,11 @@ from pathlib import PurePosixPath
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rocwright.check.environments import read_requirement
 from rocwright.check.facts import ElfFacts, Facts
-from rocwright.check.requirements import read_requirement
 from rocwright.model.patterns import fits
 from rocwright.model.platforms import Provider
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 # From site-packages to where the schemes of a wheel that lie beside it are installed.
 _BESIDE = {"<scripts>/": "../../../bin/", "<data>/": "../../../"}

@@ -1,17 +1,25 @@
-"""Load the contract with what a user's `rocwright.toml` adds, and refuse rows that choose no rule."""
+"""What a user adds to the check: rows of `rocwright.toml` for the contract, and waivers.
+
+Text becomes a value, or a mistake with its remedy: rows that choose no rule and waivers of what nobody may
+waive are refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from datetime import date
 from difflib import get_close_matches
 
 from rocwright.check.contract import ContractTable, PackageRow, terms_of
-from rocwright.check.rules import RULES, SET_RULES
+from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.errors import InvalidData
+from rocwright.errors import InvalidData, UsageError
+from rocwright.model.findings import Finding, Waiver, last_day
 
 # Values that nothing reads unless a rule is on.
 _READ_BY = {"required": "required-files", "forbidden": "forbidden-files"}
+_EXAMPLE = "rocwright check … --allow RULE --reason 'why' --expires 2030-01-31"
 
 
 def load_contract(overlay: Overlay | None = None) -> ContractTable:
@@ -89,3 +97,48 @@ def _require_read(row: PackageRow, table: ContractTable, where: str, file: str) 
                 where=file,
                 next_step=f'add "{rule}" to the row\'s `rules`',
             )
+
+
+def ask_waivers(
+    allow: Sequence[str], reason: str | None, expires: str | None, today: date
+) -> tuple[Waiver, ...]:
+    """A waiver for each rule in `allow` (`RULE`, or `RULE:PATTERN` over file names), in force today.
+
+    Raises `UsageError`: a rule that does not exist or that nobody may waive, no reason, no day, a day that is
+    past, or reason and day without a rule.
+    """
+    if not allow:
+        if reason is not None or expires is not None:
+            raise UsageError("--reason and --expires belong to --allow RULE", next_step=_EXAMPLE)
+        return ()
+    if reason is None or not reason.strip():
+        raise UsageError("--allow needs a reason", next_step=_EXAMPLE)
+    if expires is None:
+        raise UsageError("--allow needs a last day", next_step=_EXAMPLE)
+    day = last_day(expires, today)
+    waivers = []
+    for text in allow:
+        rule, _, pattern = text.partition(":")
+        _require_waivable(rule)
+        waivers.append(Waiver(rule, reason.strip(), day, pattern or "*"))
+    return tuple(waivers)
+
+
+def unused(waivers: Iterable[Waiver], findings: Iterable[Finding], today: date) -> tuple[Waiver, ...]:
+    """Waivers that let no error pass."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    return tuple(waiver for waiver in waivers if not any(waiver.covers(finding, today) for finding in errors))
+
+
+def _require_waivable(rule: str) -> None:
+    waivable = {each.id: each.waivable for each in (*OWN_RULES, *RULES, *SET_RULES)}
+    if not waivable.get(rule, True):
+        raise UsageError(
+            f"{rule} cannot be waived: such a file is not what it claims to be", next_step="build it again"
+        )
+    if rule not in waivable:
+        near = get_close_matches(rule, waivable, n=3)
+        raise UsageError(
+            f"there is no rule {rule!r}",
+            next_step=f"perhaps {' or '.join(near)}" if near else "the findings name their rules",
+        )

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, Request
+from rocwright.check.context import Context, Problem, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import Facts
+from rocwright.check.facts import Facts, Installation
 from rocwright.check.gather import gather_all
-from rocwright.check.install.facts import Installation
-from rocwright.check.report import Looked, Report
+from rocwright.check.report import Looked, Report, SizeTable, changes, read_sizes, sizes_of
 from rocwright.check.rules import (
     ARCHIVE_BOMB,
     EMPTY_FOLDER,
@@ -24,8 +23,6 @@ from rocwright.check.rules import (
     SET_RULES,
     STRUCTURE,
 )
-from rocwright.check.rules.base import Problem, Rule, SetRule
-from rocwright.check.sizes import SizeTable, changes, read_sizes, sizes_of
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.findings import Clause, Finding, Severity

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.check.loading import load_contract
+from rocwright.check.loading import ask_waivers, load_contract, unused
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, expand
-from rocwright.check.waivers import ask_waivers, unused
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets

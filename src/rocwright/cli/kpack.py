@@ -13,10 +13,9 @@ from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.cli.targets import given_targets
-from rocwright.device_code.archives import DEFAULT_LEVEL
+from rocwright.device_code.archives import DEFAULT_LEVEL, LibrarySplit, split_library
 from rocwright.device_code.tree.code import Listing, list_device_code
 from rocwright.device_code.tree.extract import extract as extract_code
-from rocwright.device_code.tree.library import LibrarySplit, split_library
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.names import printable
 from rocwright.device_code.tree.split import TreeSplit, split_tree

@@ -8,9 +8,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.check.loading import load_contract
+from rocwright.check.loading import ask_waivers, load_contract
 from rocwright.check.run import CheckRequest
-from rocwright.check.waivers import ask_waivers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.set_adopt import AdoptOptions, adopt_set
 from rocwright.cli.show_check import show_report, verdict

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.check.waivers import ask_waivers
+from rocwright.check.loading import ask_waivers
 from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.gate.statements import Result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rocwright.device_code.tree.library import LibrarySplit
+from rocwright.device_code.archives import LibrarySplit
 from rocwright.device_code.tree.split import TreeSplit
 from rocwright.device_code.tree.tree import Part
 from rocwright.device_code.wheel.merge import WheelMerge

@@ -23,7 +23,7 @@ from rocwright.system import console
 from rocwright.system.limits import available_cores
 from rocwright.system.workflow import tell_workflow
 from rocwright.wheel.tags import cp_version as cp_of
-from rocwright.wheel.versions import family_versions
+from rocwright.wheel.tags import family_versions
 
 Json = Annotated[bool, Parameter(name="--json")]
 

@@ -1,4 +1,4 @@
-"""Find the device code in a fat binary: Clang offload bundles, raw or compressed.
+"""Find the device code in a fat binary, and write such code: Clang offload bundles, raw or compressed.
 
 HIP puts one bundle for each translation unit into the section `.hip_fatbin`, each starting on a page
 boundary with zeros between. A raw bundle is a magic, a count, and for each entry offset, size, length of
@@ -8,13 +8,17 @@ to 3) holds a raw one deflated by zlib or zstd. Facts: the LLVM documentation of
 
 from __future__ import annotations
 
+import hashlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
 from types import MappingProxyType
 
+import zstandard
+
+from rocwright.binary.dynamic import up
 from rocwright.binary.elf import HIP_FATBIN, MAGIC, SHT_NOBITS, Elf, Section, read_elf
 from rocwright.binary.view import Mapped, View, mapped
 from rocwright.device_code.unpack import (
@@ -41,11 +45,14 @@ HEADERS = {1: struct.Struct("<IQ"), 2: struct.Struct("<IIQ"), 3: struct.Struct("
 _LONGEST_HEADER = PREFIX.size + max(layout.size for layout in HEADERS.values())
 _LONGEST_ID = 4096
 _PIECE = 64 << 10
-_PAGE = 4096  # where the compiler lets bundles and code objects begin
-_PEEK = _PAGE + 64  # all entries, and the header of the first code object
+PAGE = 4096  # where the compiler lets bundles and code objects begin
+_PEEK = PAGE + 64  # all entries, and the header of the first code object
 _ANYWHERE = 1 << 63
 _NOTHING: Mapping[int, bytes] = MappingProxyType({})
 _HOST = "host"
+_ZSTD = 1
+_LEVEL = 3  # the compiler's own
+_LARGEST_OLD = (1 << 32) - 1  # what header versions 1 and 2 can say
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,7 @@ def _scan(file: View, start: int, end: int, peeked: Mapping[int, bytes]) -> Iter
 
 def _next(file: View, place: int, end: int) -> int:
     """Offset of the next bundle; most begin with the next page, so that is all that is read at first."""
-    steps = chain((-place % _PAGE, len(RAW_MAGIC)), repeat(_PIECE))
+    steps = chain((-place % PAGE, len(RAW_MAGIC)), repeat(_PIECE))
     while place < end:
         step = next(steps)
         piece = file.read_at(place, min(step, end - place))
@@ -188,7 +195,7 @@ def _next(file: View, place: int, end: int) -> int:
 
 
 def _raw(file: View, place: int, end: int) -> Bundle:
-    header = file.read_at(place, min(_PAGE, end - place))
+    header = file.read_at(place, min(PAGE, end - place))
     if not header_complete(header):
         header = file.read_at(place, min(HEADER_LIMIT, end - place))
     entries, size = _entries(header, end - place, place, file.path)
@@ -277,3 +284,46 @@ def _packed(file: View, place: int, end: int, head: bytes | None) -> Bundle:
     if extent > packed.unpacked:
         raise invalid_bundle(file.path, place, "its header is longer than its unpacked size")
     return Bundle(place, packed.stop - place, packed, tuple(entries))
+
+
+@dataclass(frozen=True)
+class NewEntry:
+    """An entry of a bundle to be written; the host's has no data."""
+
+    id: str
+    data: memoryview | bytes
+
+
+def raw_bundle(entries: Sequence[NewEntry]) -> bytes:
+    """A bundle with these entries in this order, each on a page of its own."""
+    ids = [entry.id.encode("ascii") for entry in entries]
+    header = len(RAW_MAGIC) + COUNT.size + sum(ENTRY.size + len(text) for text in ids)
+    place, rows = up(header, PAGE), []
+    for entry, text in zip(entries, ids, strict=True):
+        place = up(place, PAGE)
+        rows.append((place, ENTRY.pack(place, len(entry.data), len(text)) + text))
+        place += len(entry.data)
+    bundle = bytearray(max(place, header))
+    bundle[:header] = RAW_MAGIC + COUNT.pack(len(entries)) + b"".join(row for _, row in rows)
+    for entry, (offset, _) in zip(entries, rows, strict=True):
+        bundle[offset : offset + len(entry.data)] = entry.data
+    return bytes(bundle)
+
+
+def packed_bundle(raw: bytes, version: int) -> bytes:
+    """A raw bundle compressed by zstd, behind a header of `version`, or of 3 where the sizes need it."""
+    stream = zstandard.ZstdCompressor(level=_LEVEL).compress(raw)
+    digest = int.from_bytes(hashlib.md5(raw, usedforsecurity=False).digest()[:8], "little")
+    if max(len(raw), len(stream) + PREFIX.size + HEADERS[version].size) > _LARGEST_OLD:
+        version = 3
+    layout = HEADERS[version]
+    total = [] if version == 1 else [PREFIX.size + layout.size + len(stream)]
+    return PREFIX.pack(PACKED_MAGIC, version, _ZSTD) + layout.pack(*total, len(raw), digest) + stream
+
+
+def header_version(bundle: Bundle) -> int | None:
+    """The header version of a compressed bundle; None for a raw one."""
+    if bundle.packed is None:
+        return None
+    length = bundle.packed.start - bundle.packed.place - PREFIX.size
+    return next(version for version, layout in HEADERS.items() if layout.size == length)

@@ -16,9 +16,8 @@ from rocwright.binary import elf as fmt
 from rocwright.binary.dynamic import pack_segment, up
 from rocwright.binary.elf import Elf, Section, Segment, read_elf
 from rocwright.binary.new_segment import expendable
-from rocwright.binary.patch import BytePatch
+from rocwright.binary.patch import BytePatch, Copy, Splice
 from rocwright.binary.soundness import problems
-from rocwright.binary.splice import Copy, Splice
 from rocwright.binary.view import View
 from rocwright.device_code import fatbin
 from rocwright.device_code.host import plan_host

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, Section, read_elf
-from rocwright.binary.splice import Splice
+from rocwright.binary.patch import Splice
 from rocwright.binary.view import Mapped
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles

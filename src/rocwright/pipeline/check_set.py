@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from rocwright.check.install.prove import prove
+from rocwright.check.install import prove
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, gather_paths
 from rocwright.store.index.listed import ListedFile

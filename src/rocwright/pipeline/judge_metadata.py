@@ -11,18 +11,15 @@ from typing import TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, Request
+from rocwright.check.context import Context, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
-from rocwright.check.environments import environments_of
-from rocwright.check.facts import Facts, Headers
+from rocwright.check.environments import environments_of, named_extras, read_requirement
+from rocwright.check.facts import Facts, Headers, Installation
 from rocwright.check.gather.names import headers
-from rocwright.check.install.facts import Installation
-from rocwright.check.install.prove import Serve, prove
+from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
-from rocwright.check.requirements import named_extras, read_requirement
 from rocwright.check.rules import metadata, offers, requires, sets
-from rocwright.check.rules.base import Rule, SetRule
-from rocwright.check.rules.installing import RULES as INSTALL_RULES
+from rocwright.check.rules.sets import RULES as INSTALL_RULES
 from rocwright.check.run import judge
 from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told

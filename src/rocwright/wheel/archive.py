@@ -1,14 +1,19 @@
 """Write a zip archive whose local headers say the same as its central directory.
 
 No data descriptors: uv refuses a stored member that has one. Sizes of large members are filled in by
-seeking back.
+seeking back. The sha256 of the archive is taken behind the writer, so that nobody reads it a second time.
 """
 
 from __future__ import annotations
 
+import hashlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import IO
 
+from rocwright.system.files import CHUNK
 from rocwright.wheel.zipformat import (
     CENTRAL,
     CENTRAL_MARK,
@@ -29,6 +34,7 @@ from rocwright.wheel.zipformat import (
 _LARGE = 0xFF000000
 _DATE_1980 = (1 << 5) | 1
 _REGULAR_FILE = 0o100000
+_HASHED_AT_ONCE = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -118,3 +124,56 @@ def _central_header(entry: Entry) -> bytes:
         (_REGULAR_FILE | entry.mode) << 16, min(entry.offset, FULL32),
     )  # fmt: skip
     return head + name + extra
+
+
+class TrailingDigest:
+    """Hashes what is final of a growing file on a thread of its own, so that nobody waits for a second read.
+
+    Needs the writer's stream because what lies in its memory cannot be read yet.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._path = Path(stream.name)
+        self._digest = hashlib.sha256()
+        self._piece = memoryview(bytearray(CHUNK))
+        self._asked = 0
+        self._done = 0
+        self._last: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="rocwright-digest")
+
+    def __enter__(self) -> TrailingDigest:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def settled(self, end: int) -> None:
+        """Bytes before `end` will not change any more."""
+        if end - self._asked >= _HASHED_AT_ONCE:
+            self._ask(end)
+
+    def finish(self) -> str:
+        """Hex sha256 of the whole file."""
+        self._ask(self._stream.tell())
+        if self._last is not None:
+            self._last.result()
+        return self._digest.hexdigest()
+
+    def _ask(self, end: int) -> None:
+        self._stream.flush()
+        self._asked = end
+        self._last = self._pool.submit(self._read_up_to, end)
+
+    def _read_up_to(self, end: int) -> None:
+        piece = self._piece
+        with self._path.open("rb", buffering=0) as file:
+            file.seek(self._done)
+            while self._done < end:
+                count = file.readinto(piece[: end - self._done])
+                if not count:
+                    raise OSError(f"{self._path.name} ends before {end}")
+                self._digest.update(piece[:count])
+                self._done += count

@@ -1,4 +1,7 @@
-"""Read a wheel: what its name, directory, metadata and RECORD say, without unpacking it."""
+"""Read wheels without unpacking them: what name, directory, metadata and RECORD say, and where members get.
+
+Several may be installed together; a member's place in site-packages follows from its name.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import hashlib
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +27,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import CHUNK
-from rocwright.wheel.metadata import Metadata, parse_metadata
-from rocwright.wheel.record import RecordRow, parse_record
+from rocwright.wheel.metadata import Metadata, RecordRow, parse_metadata, parse_record
 
 _LARGEST_TEXT = 64 << 20  # METADATA, WHEEL, RECORD; a bomb guard, far above any real wheel
 # What zipfile raises for archives of all kinds of damage; names that are no UTF-8 are a ValueError.
@@ -32,6 +35,7 @@ DAMAGED = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError
 )  # fmt: skip
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_SCHEMES = ("platlib", "purelib")
 
 
 @dataclass(frozen=True)
@@ -264,3 +268,36 @@ def _headers(data: bytes) -> dict[str, tuple[str, ...]]:
             key = key.strip().lower()
             headers[key] = (*headers.get(key, ()), value.strip())
     return headers
+
+
+def installed_together(wheels: Sequence[Wheel]) -> list[list[Wheel]]:
+    """All wheels, unless a project is there several times: then those with the same tags."""
+    if max(Counter(wheel.name for wheel in wheels).values(), default=1) == 1:
+        return [list(wheels)] if wheels else []
+    by_tags: dict[str, list[Wheel]] = {}
+    for wheel in wheels:
+        by_tags.setdefault(" ".join(sorted(wheel.tags)), []).append(wheel)
+    return list(by_tags.values())
+
+
+def installed_path(wheel: Wheel, member: WheelMember) -> str:
+    """A member's path in site-packages; below `.data`, other schemes keep their path in the wheel."""
+    top, _, rest = member.name.partition("/")
+    scheme, _, below = rest.partition("/")
+    data = wheel.dist_info.removesuffix(".dist-info") + ".data"
+    return below if top == data and scheme in _SCHEMES else member.name
+
+
+def place_of(name: str) -> str:
+    """Where a member gets, by its name alone; `<scheme>/…` in front where it does not go to site-packages.
+
+    `x-1.data/platlib/a` becomes `a`, `x-1.data/scripts/b` becomes `<scripts>/b`. Headers go below the
+    project's name, so those of two projects never meet; their path stays.
+    """
+    top, _, rest = name.partition("/")
+    scheme, _, below = rest.partition("/")
+    if not top.endswith(".data") or not below:
+        return name
+    if scheme in _SCHEMES:
+        return below
+    return f"<{scheme}>/{below}" if scheme in ("scripts", "data") else name

@@ -17,21 +17,21 @@ from rocwright import __version__
 from rocwright.errors import InvalidInput
 from rocwright.system.files import CHUNK, atomic_write
 from rocwright.system.parallel import in_order
-from rocwright.wheel.archive import ZipWriter
+from rocwright.wheel.archive import TrailingDigest, ZipWriter
 from rocwright.wheel.deflate import COMPRESSOR, Block, Levels, Packed, blocks_of, crc32, levels_of, pack
 from rocwright.wheel.metadata import (
     Metadata,
+    RecordRow,
     normalized_name,
     normalized_version,
     render_entry_points,
     render_metadata,
+    render_record,
     render_wheel_file,
     wheel_filename,
     wheel_stem,
 )
-from rocwright.wheel.record import RecordRow, render_record
 from rocwright.wheel.source import Buffers, BytesSource, FileSource, Source
-from rocwright.wheel.trailing import TrailingDigest
 
 __all__ = [
     "BytesSource",

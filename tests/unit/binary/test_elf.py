@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rocwright.binary.elf import PT_DYNAMIC, PT_LOAD, foreign, is_elf, read_elf
+from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import BytePatch, PatchedFile
-from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidElf, InvalidInput
 
 STRINGS = b"\0libneeded.so.1\0libself.so\0$ORIGIN/x\0$ORIGIN/y\0LIB_1.0\0"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.binary.inside import spooled, window
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, spooled, window
 from rocwright.device_code.kpack import Marker
-from rocwright.device_code.search import archives_among, archives_on_disk, installed_at
+from rocwright.device_code.source import archives_among, archives_on_disk, installed_at
 from rocwright.errors import InvalidInput
 
 MARKER = Marker(("../.kpack/blas_@GFXARCH@.kpack",), "lib/libblas.so")

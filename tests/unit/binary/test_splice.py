@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocwright.binary.patch import BytePatch
-from rocwright.binary.splice import Copy, Splice
+from rocwright.binary.patch import BytePatch, Copy, Splice
 from rocwright.binary.view import Mapped
 
 BASE = Mapped(Path("base"), bytes(range(256)) * 8)

@@ -12,7 +12,7 @@ from oracle import elf_compare, fatbin_walk, kpack_reader
 from oracle.fat_library import bundle, ccob, code_object
 from rocwright.binary.elf import EM_AARCH64, PT_LOAD, read_elf
 from rocwright.binary.view import mapped
-from rocwright.device_code.tree.library import split_library
+from rocwright.device_code.archives import split_library
 from rocwright.device_code.wrappers import SPLIT_MAGIC, read_wrappers
 
 HOST = ("host-aarch64-unknown-linux-gnu-", b"")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable
-from rocwright.check.facts import CodeFile, ElfFacts, Facts, Headers, KpackFacts, Member
-from rocwright.check.install.facts import Installation
+from rocwright.check.facts import CodeFile, ElfFacts, Facts, Headers, Installation, KpackFacts, Member
 from rocwright.check.report import Report
 from rocwright.check.rules import SET_RULES
 from rocwright.check.run import judge

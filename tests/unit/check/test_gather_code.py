@@ -20,11 +20,10 @@ from rocwright.binary.view import Mapped
 from rocwright.check.facts import CodeFile, ElfFacts, Facts, KpackFacts, WrongCode
 from rocwright.check.gather import gather, members, skim
 from rocwright.check.gather.look import Found, Look
-from rocwright.check.gather.skim import PIECE, Skim
-from rocwright.check.gather.view import InflatedView
+from rocwright.check.gather.skim import PIECE, InflatedView, Skim
 from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker, pack_marker
 from rocwright.errors import InvalidInput
-from rocwright.wheel.inflate import Cursor, PackedMember
+from rocwright.wheel.stream import Cursor, PackedMember
 
 TARGETS = ("gfx906", "gfx90a:xnack-", "gfx942", "gfx1100")
 

@@ -11,8 +11,8 @@ from set_facts import LINUX, contract, sdist, wheel
 from rocwright.check.context import Context
 from rocwright.check.environments import PythonPlatform
 from rocwright.check.facts import Facts
-from rocwright.check.install.plan import InstallPlan, StandIn, plan_install, version_for
-from rocwright.check.install.prove import interpreter_of, this_environment, too_new
+from rocwright.check.install import interpreter_of, this_environment, too_new
+from rocwright.check.install_plan import InstallPlan, StandIn, plan_install, version_for
 
 HERE = PythonPlatform("cp311", "cp311", "linux_x86_64")
 

@@ -10,10 +10,10 @@ import pytest
 from wheel_facts import LINUX, findings, ids, only, sdist, wheel
 
 from rocwright.check.facts import ElfFacts, Facts, Fault, Headers, Member, PeFacts
-from rocwright.check.rules import elf_needed, legal, metadata, requires
+from rocwright.check.rules import content, metadata, needs, requires
 from rocwright.check.run import check_paths
 
-RULES = (*metadata.RULES, *requires.RULES, *legal.RULES)
+RULES = (*metadata.RULES, *requires.RULES, *content.LEGAL_RULES)
 TORCH = "2.9.0+rocm7.1"
 
 
@@ -215,7 +215,7 @@ def test_an_sdist_whose_extras_come_late_says_so() -> None:
 def test_names_that_are_no_text_can_be_stated() -> None:
     """As a library with a damaged string table has them; nothing could write them as JSON."""
     odd = ElfFacts("a/b\udcff.so", needed=("lib\udcff.so",))
-    finding = only(wheel(elf=(odd,)), elf_needed.RULES)
+    finding = only(wheel(elf=(odd,)), needs.RULES)
     assert finding.cause.startswith("it needs lib\\udcff.so: ")
     assert finding.members == ("a/b\\udcff.so",)
 
@@ -487,24 +487,24 @@ def bundling(project: str = "pure", member: str = "pure.libs/libz.so.1", **field
 
 
 def test_a_repaired_wheel_without_licences_and_bill() -> None:
-    assert [(one.rule, one.severity) for one in findings(bundling(), legal.RULES)] == [
+    assert [(one.rule, one.severity) for one in findings(bundling(), content.LEGAL_RULES)] == [
         ("licences", "warning"),
         ("sbom", "warning"),
     ]
-    assert "pure.libs/libz.so.1" in findings(bundling(), legal.RULES)[0].cause
-    assert ids(bundling(member="pure/.dylibs/libz.1.dylib"), legal.RULES) == ["licences", "sbom"]
+    assert "pure.libs/libz.so.1" in findings(bundling(), content.LEGAL_RULES)[0].cause
+    assert ids(bundling(member="pure/.dylibs/libz.1.dylib"), content.LEGAL_RULES) == ["licences", "sbom"]
     good = bundling(licences=("pure-1.0.dist-info/LICENSE",), sboms=(BILL,), texts={BILL: CYCLONE})
-    assert ids(good, legal.RULES) == []
+    assert ids(good, content.LEGAL_RULES) == []
 
 
 def test_libraries_of_its_own_need_no_bill() -> None:
-    assert ids(bundling(member="pure/libz.so.1"), legal.RULES) == []
-    assert ids(bundling("torch", "torch/lib/libtorch_hip.so"), legal.RULES) == []
+    assert ids(bundling(member="pure/libz.so.1"), content.LEGAL_RULES) == []
+    assert ids(bundling("torch", "torch/lib/libtorch_hip.so"), content.LEGAL_RULES) == []
 
 
 def test_a_torch_that_brings_rocm_brings_its_licences() -> None:
     fat = bundling("torch", "torch/lib/libamdhip64.so.7")
-    assert ids(fat, legal.RULES) == ["licences", "sbom"]
+    assert ids(fat, content.LEGAL_RULES) == ["licences", "sbom"]
 
 
 @pytest.mark.parametrize(
@@ -512,7 +512,7 @@ def test_a_torch_that_brings_rocm_brings_its_licences() -> None:
 )
 def test_packages_of_rocm_must_have_both(project: str) -> None:
     bare = bundling(project, "_rocm/lib/libx.so")
-    assert [(one.rule, one.severity) for one in findings(bare, legal.RULES)] == [
+    assert [(one.rule, one.severity) for one in findings(bare, content.LEGAL_RULES)] == [
         ("licences", "error"),
         ("sbom", "error"),
     ]
@@ -524,14 +524,14 @@ def test_a_text_that_license_file_names_is_a_licence_whatever_it_is_called() -> 
         members=["pure.libs/libz.so.1", f"{info}/licenses/zlib.txt"],
         headers={"license_files": ("zlib.txt",)},
     )
-    assert ids(named, legal.RULES) == ["sbom"]
+    assert ids(named, content.LEGAL_RULES) == ["sbom"]
 
 
 @pytest.mark.parametrize(
     "text", [CYCLONE, SPDX, SPDX3, json.dumps({"@context": ["x", "https://spdx.org/y"]})]
 )
 def test_bills_of_known_formats(text: str) -> None:
-    assert ids(wheel(sboms=(BILL,), texts={BILL: text}), legal.RULES) == []
+    assert ids(wheel(sboms=(BILL,), texts={BILL: text}), content.LEGAL_RULES) == []
 
 
 @pytest.mark.parametrize(
@@ -550,7 +550,7 @@ def test_bills_of_known_formats(text: str) -> None:
 )
 def test_bills_that_nobody_can_read(text: str, says: str) -> None:
     """Also where nothing is bundled: what is there must be right."""
-    finding = only(wheel(sboms=(BILL,), texts={BILL: text}), legal.RULES)
+    finding = only(wheel(sboms=(BILL,), texts={BILL: text}), content.LEGAL_RULES)
     assert (finding.rule, finding.members) == ("sbom", (BILL,))
     assert says in finding.cause
 
@@ -558,7 +558,10 @@ def test_bills_that_nobody_can_read(text: str, says: str) -> None:
 def test_bills_in_other_notations_are_left_alone() -> None:
     other = "pure-1.0.dist-info/sboms/pure.spdx"
     assert (
-        ids(bundling(sboms=(other,), licences=("x",), texts={other: "SPDXVersion: SPDX-2.3"}), legal.RULES)
+        ids(
+            bundling(sboms=(other,), licences=("x",), texts={other: "SPDXVersion: SPDX-2.3"}),
+            content.LEGAL_RULES,
+        )
         == []
     )
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from set_facts import LINUX, PURE, found, sdist, set_report, split, wheel
 
-from rocwright.check.facts import ElfFacts, Facts, KpackFacts
-from rocwright.check.install.facts import Installation
+from rocwright.check.facts import ElfFacts, Facts, Installation, KpackFacts
 
 CP312 = "cp312-cp312-linux_x86_64"
 WINDOWS = "cp311-cp311-win_amd64"

@@ -13,10 +13,18 @@ from set_facts import LINUX, contract, sdist, split, wheel
 from rocwright.check.context import Request
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.facts import CodeFile, ElfFacts, Facts, KpackFacts
-from rocwright.check.report import Report
+from rocwright.check.report import (
+    FileSizes,
+    Report,
+    SizeTable,
+    changes,
+    parse_sizes,
+    read_sizes,
+    size_key,
+    sizes_of,
+)
 from rocwright.check.rules import RULES
 from rocwright.check.run import check_paths, judge
-from rocwright.check.sizes import FileSizes, SizeTable, changes, parse_sizes, read_sizes, size_key, sizes_of
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.manifest import FileEntry, canonical_json, new_set
 

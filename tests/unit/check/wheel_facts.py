@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rocwright.check.context import Request
+from rocwright.check.context import Request, Rule
 from rocwright.check.facts import Facts, Headers, Member
 from rocwright.check.loading import load_contract
-from rocwright.check.rules.base import Rule
 from rocwright.check.run import judge
 from rocwright.model.findings import Finding
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.check.contract import ContractTable, PackageRow
-from rocwright.check.install.act import missing_tool
+from rocwright.check.install import missing_tool
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.pipeline.check_set import check_set, serve_files

@@ -14,12 +14,11 @@ from split_trees import GFX942, code, fat, library, original_code, write
 
 from oracle.fat_library import build_library, bundle, ccob
 from rocwright.binary.view import mapped
-from rocwright.device_code.archives import store
+from rocwright.device_code.archives import split_library, store
 from rocwright.device_code.kpack import ArchiveWriter, Entry, Marker
 from rocwright.device_code.split import LibraryPlan, plan_library
 from rocwright.device_code.tree.code import DeviceFile, Listing, list_device_code
 from rocwright.device_code.tree.extract import Extraction, extract, safe
-from rocwright.device_code.tree.library import split_library
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.wheel import deflate
-from rocwright.wheel.inflate import Cursor, Damaged, PackedMember
+from rocwright.wheel.stream import Cursor, Damaged, PackedMember
 
 DATA = random.Random(1).randbytes(3 << 20) + b"a text that compresses " * 200_000 + bytes(9 << 20)
 Opened = Callable[..., Cursor]

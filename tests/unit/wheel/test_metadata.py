@@ -7,15 +7,17 @@ import pytest
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.wheel.metadata import (
     Metadata,
+    RecordRow,
     add_headers,
     header_fields,
     parse_metadata,
+    parse_record,
     render_entry_points,
     render_metadata,
+    render_record,
     render_wheel_file,
     wheel_filename,
 )
-from rocwright.wheel.record import RecordRow, parse_record, render_record
 
 FULL = Metadata(
     name="Rocm.SDK_core",

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.wheel.metadata import parse_metadata
-from rocwright.wheel.read import Wheel, WheelMember
-from rocwright.wheel.together import installed_path, installed_together
+from rocwright.wheel.read import Wheel, WheelMember, installed_path, installed_together
 
 
 def wheel(name: str, *tags: str) -> Wheel:

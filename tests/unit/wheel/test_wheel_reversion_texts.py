@@ -6,8 +6,8 @@ import pytest
 from packaging.version import Version
 
 from rocwright.errors import InvalidWheel
-from rocwright.wheel.reversion.requires import Change, edit_requirement
-from rocwright.wheel.reversion.texts import Unreadable, edit_json, edit_python, mentions
+from rocwright.wheel.reversion.members import Unreadable, edit_json, edit_python, mentions
+from rocwright.wheel.reversion.versions import Change, edit_requirement
 
 OLD, NEW = "7.13.0rc1", "7.13.0"
 VERSIONS = {OLD: NEW, "2.10.0+rocm7.13.0rc1": "2.10.0+rocm7.13.0"}

@@ -200,6 +200,49 @@ def test_64_bit_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert local[5:] == (info.compress_size, info.file_size)
 
 
+def test_a_local_header_of_64_bits_byte_by_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sizes stand in the extra field and not in front of it: APPNOTE.TXT 4.3.9.2, 4.4.8 and 4.5.3."""
+    monkeypatch.setattr(archive_module, "_LARGE", 5)
+    path = tmp_path / "a.zip"
+    with path.open("wb") as stream:
+        writer = archive_module.ZipWriter(stream)
+        writer.add(
+            "a", b"\x4b\x4c\x4a\x4e\x49\x4d\x03\x00", crc=0x4B8E39EF, size=6, deflated=True, mode=0o644
+        )
+        writer.add("b", b"1234", crc=0x9BE3E0A3, size=4, deflated=False, mode=0o644)
+        begun = writer.begin("c", size=9, deflated=False, mode=0o644)
+        stream.write(b"123456789")
+        writer.finish(begun, crc=0xCBF43926, packed=9)
+        writer.close()
+    full = b"\xff" * 8
+    deflated = (
+        b"PK\x03\x04\x2d\x00\x00\x00\x08\x00\x00\x00\x21\x00\xef\x39\x8e\x4b"
+        + full
+        + b"\x01\x00\x14\x00a"
+        + b"\x01\x00\x10\x00\x06\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00"
+    )
+    narrow = (
+        b"PK\x03\x04\x14\x00\x00\x00\x00\x00\x00\x00\x21\x00\xa3\xe0\xe3\x9b"
+        b"\x04\x00\x00\x00\x04\x00\x00\x00\x01\x00\x00\x00b"
+    )
+    stored = (
+        b"PK\x03\x04\x2d\x00\x00\x00\x00\x00\x00\x00\x21\x00\x26\x39\xf4\xcb"
+        + full
+        + b"\x01\x00\x14\x00c"
+        + b"\x01\x00\x10\x00\x09\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00\x00\x00\x00"
+    )
+    data = path.read_bytes()
+    a, b = 0, len(deflated) + 8
+    c = b + len(narrow) + 4
+    assert data[a : a + len(deflated)] == deflated
+    assert data[b : b + len(narrow)] == narrow
+    assert data[c : c + len(stored)] == stored
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        found = [(info.header_offset, info.compress_size, info.file_size) for info in archive.infolist()]
+        assert found == [(a, 8, 6), (b, 4, 4), (c, 9, 9)]
+
+
 @pytest.mark.slow
 def test_more_members_than_16_bits_can_count(tmp_path: Path) -> None:
     members = [Member(f"demo/{number}", BytesSource(b"")) for number in range(66_000)]

@@ -16,7 +16,7 @@ from rocwright.builder.fat.tree import FatTable, Library, RocmFiles, TreeEntry, 
 from rocwright.builder.fat.wheel import BundledFile, WheelFacts
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import SUFFIX, parse_marker
-from rocwright.device_code.search import archives_among
+from rocwright.device_code.source import archives_among
 from rocwright.errors import InvalidPrefix, InvalidWheel
 from rocwright.model.patterns import any_pattern, fits
 from rocwright.model.platforms import Platforms

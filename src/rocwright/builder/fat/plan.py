@@ -15,7 +15,7 @@ from rocwright.builder.fat.linux import ForLinux
 from rocwright.builder.fat.loader import INIT, render_loader, with_dll_directory
 from rocwright.builder.fat.tree import FatTable, RocmFiles, fat_table, read_rocm
 from rocwright.builder.fat.wheel import BundledFile, FatPlan, WheelFacts, read_facts, render_bill
-from rocwright.device_code.wheel.extras import offered
+from rocwright.device_code.wheel.device_wheel import offered
 from rocwright.errors import InvalidWheel, UsageError
 from rocwright.model.patterns import any_pattern
 

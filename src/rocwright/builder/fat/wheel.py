@@ -15,16 +15,15 @@ import msgspec
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
-from rocwright.binary.inside import spooled
 from rocwright.binary.pe import read_pe
+from rocwright.binary.view import spooled
 from rocwright.builder.pins import kept_members, recorded_digests
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.errors import InvalidWheel
 from rocwright.system.parallel import in_order
-from rocwright.wheel.read import Wheel, WheelMember, open_wheel, read_member
+from rocwright.wheel.read import Wheel, WheelMember, open_wheel, place_of, read_member
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.tags import platform_of
-from rocwright.wheel.together import place_of
 
 
 class BundledFile(msgspec.Struct, frozen=True):

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rocwright.binary.elf import read_elf
-from rocwright.binary.inside import spooled
-from rocwright.binary.patch import PatchedFile
-from rocwright.binary.rpath import plan_rpath
-from rocwright.binary.splice import Copy, Splice
+from rocwright.binary.elf_edits import plan_rpath
+from rocwright.binary.patch import Copy, PatchedFile, Splice
+from rocwright.binary.view import spooled
 from rocwright.builder.fat.wheel import BILL_PATH, BundledFile, FatPlan, WheelChange
 from rocwright.builder.pins import kept_members, recorded_digests, take
 from rocwright.device_code.wheel.outputs import publish, workspace

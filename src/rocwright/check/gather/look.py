@@ -13,7 +13,7 @@ from rocwright.binary.pe import read_pe
 from rocwright.binary.view import View
 from rocwright.check.facts import CodeFile, ElfFacts, KpackFacts, PeFacts
 from rocwright.check.gather.headers import Heads, Judge, plain
-from rocwright.check.gather.view import Kept
+from rocwright.check.gather.skim import Kept
 from rocwright.data import load_table
 from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles

@@ -13,11 +13,11 @@ from types import TracebackType
 
 from rocwright.binary.view import Mapped
 from rocwright.check.gather.look import NOTHING, Found, Look, reads_further
-from rocwright.check.gather.skim import PIECE, Skim
-from rocwright.check.gather.view import InflatedView, Kept, StoredView
+from rocwright.check.gather.skim import PIECE, InflatedView, Kept, Skim, StoredView
 from rocwright.system.files import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
-from rocwright.wheel.inflate import (
+from rocwright.wheel.read import WheelMember
+from rocwright.wheel.stream import (
     WRONG_END,
     Cursor,
     Damaged,
@@ -27,7 +27,6 @@ from rocwright.wheel.inflate import (
     require_agreement,
     stored_pieces,
 )
-from rocwright.wheel.read import WheelMember
 from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, LOCAL, STORED
 
 # Members up to WHOLE are held in memory, up to SMALL read together with their neighbours.

@@ -20,8 +20,8 @@ from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import pread
+from rocwright.wheel.metadata import RecordRow, parse_record
 from rocwright.wheel.read import DAMAGED, WheelMember, members_of, parse_wheel
-from rocwright.wheel.record import RecordRow, parse_record
 from rocwright.wheel.zipformat import (
     CENTRAL_MARK,
     END,

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from rocwright.check.context import Rule, SetRule
 from rocwright.check.rules import (
     archive,
     content,
     device,
     elf,
-    elf_needed,
-    elf_paths,
-    installing,
-    legal,
     metadata,
+    needs,
     offers,
     pe,
-    preload,
     requires,
+    rocm_init,
     sets,
     sizes,
 )
-from rocwright.check.rules.base import Rule, SetRule
 from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
@@ -27,16 +24,15 @@ RULES: tuple[Rule, ...] = (
     *sizes.RULES,
     *metadata.RULES,
     *requires.RULES,
-    *legal.RULES,
+    *content.LEGAL_RULES,
     *content.RULES,
     *elf.RULES,
-    *elf_paths.RULES,
-    *elf_needed.RULES,
-    *preload.RULES,
+    *needs.RULES,
+    *rocm_init.RULES,
     *pe.RULES,
     *device.RULES,
 )
-SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *installing.RULES)
+SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *sets.INSTALL_RULES)
 # What is found before any rule can be applied, or where there is nothing to apply one to.
 READABLE = Clause(
     "readable",

@@ -11,9 +11,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import ElfFacts, Facts, Member
-from rocwright.check.rules.base import Problem, Rule
 
 _BOTH = ("wheel", "sdist")
 # Bits of a member's flags: encrypted, data descriptor, strong encryption (APPNOTE 4.4.4).

@@ -1,21 +1,22 @@
-"""Rules about what must be in a wheel: files by pattern, and a torch that was really built for ROCm."""
+"""Rules about what must be in a wheel: files by pattern, a torch really built for ROCm, licences, an SBOM."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts
 from rocwright.check.rules.archive import unreadable_members
-from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.rules.metadata import licence_member
 from rocwright.check.rules.requires import rocm_pin
-from rocwright.check.rules.rocm_init import what_is_wrong, what_is_wrong_inside
-from rocwright.check.rules.source import parse_source
+from rocwright.check.rules.rocm_init import parse_source, what_is_wrong, what_is_wrong_inside
 from rocwright.model.patterns import any_pattern, fits
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 _INIT, _VERSION = "torch/_rocm_init.py", "torch/version.py"
 
@@ -123,6 +124,87 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
         built_for = "CUDA" if isinstance(cuda, str) and cuda else "the CPU only"
         yield Problem(f"it says hip = {hip!r}: this torch was built for {built_for}", next_step, _VERSION)
 
+
+def _bundled(facts: Facts, context: Context) -> list[str]:
+    """Members that are other projects' files, by the contract's patterns."""
+    pattern = any_pattern(context.terms(facts.project).bundled)
+    return [
+        member.name
+        for member in facts.members
+        if not member.name.endswith("/")
+        and not member.name.split("/")[0].endswith(".dist-info")
+        and pattern.fullmatch(place_of(member.name))
+    ]
+
+
+def _shown(members: list[str]) -> str:
+    more = f" and {len(members) - 1} more" if len(members) > 1 else ""
+    return f"{members[0]}{more}"
+
+
+def _licences(facts: Facts, context: Context) -> Iterator[Problem]:
+    bundled = _bundled(facts, context)
+    if (
+        bundled
+        and not facts.licences
+        and not any(licence_member(facts, path) for path in facts.headers.license_files)
+    ):
+        yield Problem(
+            f"it brings files of other projects ({_shown(bundled)}) and no licence text",
+            "put the licence texts below .dist-info/licenses and name them with License-File",
+        )
+
+
+def _sbom(facts: Facts, context: Context) -> Iterator[Problem]:
+    bundled = _bundled(facts, context)
+    if bundled and not facts.sboms:
+        yield Problem(
+            f"it brings files of other projects ({_shown(bundled)}) and no bill of materials",
+            "put one below .dist-info/sboms (PEP 770)",
+        )
+    for member in facts.sboms:
+        text = facts.texts.get(member)
+        if text is None or not member.endswith(".json"):
+            continue  # other notations are allowed, and left to those who read them
+        if (why := _no_bill(text)) is not None:
+            yield Problem(why, "let the tool that wrote it write it again", member)
+
+
+def _no_bill(text: str) -> str | None:
+    """Why a JSON text is no bill of materials in a format that others know."""
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return f"it is no valid JSON: {error}"
+    if isinstance(document, Mapping) and (_is_cyclonedx(document) or _is_spdx(document)):
+        return None
+    return "it is neither CycloneDX (bomFormat, specVersion) nor SPDX (spdxVersion, or its @context)"
+
+
+def _is_cyclonedx(document: Mapping[str, Any]) -> bool:
+    return document.get("bomFormat") == "CycloneDX" and isinstance(document.get("specVersion"), str)
+
+
+def _is_spdx(document: Mapping[str, Any]) -> bool:
+    """SPDX 2 names its version, SPDX 3 its vocabulary (spdx.github.io/spdx-spec)."""
+    if str(document.get("spdxVersion", "")).startswith("SPDX-"):
+        return True
+    context = document.get("@context")
+    return any("spdx.org" in str(each) for each in (context if isinstance(context, list) else [context]))
+
+
+LEGAL_RULES = (
+    Rule(
+        "licences",
+        "A wheel that brings other projects' files has licence texts.",
+        _licences,
+    ),
+    Rule(
+        "sbom",
+        "A bill of materials lists bundled files; each is CycloneDX or SPDX.",
+        _sbom,
+    ),
+)
 
 RULES = (
     Rule("required-files", "Every file is there that a whole build of the package has.", _required),

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.context import Context, Problem, Rule, parsed_requirements, required_name
 from rocwright.check.facts import CodeFile, Facts
-from rocwright.check.rules.base import Problem, Rule
 from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import InvalidTarget, in_order, is_target, parse_target
 

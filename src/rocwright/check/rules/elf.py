@@ -1,12 +1,17 @@
-"""Rules about each Linux library and program by itself: that it can be read and loaded as it is."""
+"""Rules about each Linux library and program by itself.
+
+That it can be read and loaded as it is; where it looks for what it needs (RPATH, RUNPATH), and whom that lets
+in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import ElfFacts, Facts
-from rocwright.check.rules.base import Problem, Rule
+from rocwright.check.libraries import directory_of, path_on_disk, search_entries
 from rocwright.model.patterns import fits
 from rocwright.wheel.tags import platform_of
 
@@ -14,6 +19,7 @@ _REBUILD = "build the wheel again; a wheel is never repaired by hand"
 OTHER_SYSTEM = "build the wheel on the system that its tag names, or give it the other tag"
 _LOADED = ("dyn", "exec")
 _APPLE = ("macosx_", "ios_")
+_SHOWN = 4
 
 
 def loadable(facts: Facts) -> Iterator[ElfFacts]:
@@ -98,10 +104,162 @@ def _dynamic(facts: Facts, _: Context) -> Iterator[Problem]:
             )
 
 
+def _runpath(facts: Facts, _: Context) -> Iterator[Problem]:
+    for elf in facts.elf:
+        if elf.runpath is not None:
+            yield Problem(
+                f"it has RUNPATH {_shown(elf.runpath.split(':'))}, which indirect needs do not inherit",
+                "link with --disable-new-dtags, or turn it into an RPATH",
+                elf.member,
+            )
+
+
+def _absolute_path(facts: Facts, _: Context) -> Iterator[Problem]:
+    yield from _entries(
+        facts,
+        lambda _, entry: entry.startswith("/"),
+        "which holds on one machine only: whatever lies there elsewhere is loaded instead",
+        "build without it (CMake: CMAKE_BUILD_WITH_INSTALL_RPATH), or use entries relative to $ORIGIN",
+    )
+
+
+def _rpath(facts: Facts, _: Context) -> Iterator[Problem]:
+    yield from _entries(
+        facts,
+        lambda _, entry: not entry,
+        "which stands for the directory that the process happens to run in",
+        "look for a variable that was not set, or a colon too many, in the link flags",
+    )
+    yield from _entries(
+        facts,
+        lambda elf, entry: bool(entry) and not entry.startswith("/") and _leaves(elf, entry),
+        "no place inside the installation",
+        "use entries relative to $ORIGIN that stay inside site-packages",
+    )
+
+
+def _entries(
+    facts: Facts, wrong: Callable[[ElfFacts, str], bool], why: str, next_step: str
+) -> Iterator[Problem]:
+    """A problem for the entries of each file's RPATH and RUNPATH that are wrong."""
+    for elf in facts.elf:
+        for tag, text in (("RPATH", elf.rpath), ("RUNPATH", elf.runpath)):
+            # Of a text that is empty as a whole the loader makes nothing.
+            found = [entry for entry in text.split(":") if wrong(elf, entry)] if text else []
+            if found:
+                yield Problem(f"it has {tag} {_shown(found)}, {why}", next_step, elf.member)
+
+
+def _shown(entries: Sequence[str]) -> str:
+    more = f" and {len(entries) - _SHOWN} more" if len(entries) > _SHOWN else ""
+    return repr(":".join(entry or "(empty)" for entry in entries[:_SHOWN])) + more
+
+
+def _leaves(elf: ElfFacts, entry: str) -> bool:
+    """Whether an entry leads out of what the wheel is installed in; an empty one is the current directory."""
+    directory = directory_of(elf, entry)
+    if directory is None:
+        return True
+    # What a wheel installs beside site-packages (`bin`) may look anywhere below the environment.
+    highest = 3 if path_on_disk(elf.member).startswith("../") else 0
+    return PurePosixPath(directory).parts[: highest + 1] == ("..",) * (highest + 1)
+
+
+def _search_path(facts: Facts, context: Context) -> Iterator[Problem]:
+    libraries = context.libraries
+    # What loads in order needs no way to ROCm's packages; to a ROCm of its own nothing else leads.
+    loads_in_order = bool(context.terms(facts.project).own_rocm)
+    own = {
+        PurePosixPath(member.name).name
+        for member in facts.members
+        if loads_in_order and context.is_own_rocm(facts, path_on_disk(member.name))
+    }
+    for elf in native(facts, context):
+        here = [directory_of(elf, entry) for entry in search_entries(elf)]
+        for name in elf.needed:
+            # The loader looks for the file's name; what nothing holds is a matter of another rule.
+            if context.platforms.on_every(name) or not libraries.provides(facts, name):
+                continue
+            if loads_in_order and name not in own:
+                continue
+            if not any(
+                _at(directory, name) in libraries.places for directory in here if directory is not None
+            ):
+                shown = ":".join(search_entries(elf)) or "nowhere"
+                yield Problem(
+                    f"it needs {name}, which is there, but not where it looks ({shown})",
+                    "add the library's directory, relative to $ORIGIN, to the RPATH",
+                    elf.member,
+                )
+
+
+def _at(directory: str, name: str) -> str:
+    return name if directory == "." else f"{directory}/{name}"
+
+
+def _system_soname(facts: Facts, context: Context) -> Iterator[Problem]:
+    """One copy serves a whole process: an older one of ours breaks what the system built with the newer."""
+    if not linux_tags(facts):
+        return
+    runtime = context.platforms.linux.runtime
+    taken = [
+        (elf, name)
+        for elf in loadable(facts)
+        for name in dict.fromkeys((elf.soname or "", PurePosixPath(elf.member).name))
+        if fits(name, runtime)
+    ]
+    if not taken:
+        return
+    searched = _searched(context)
+    for elf, name in taken:
+        who = searched.get(path_on_disk(elf.member).rpartition("/")[0])
+        if who is not None:
+            yield Problem(
+                f"it takes the place of the system's {name} in every process that loads {who}",
+                "leave it out: the system brings it; or link it statically",
+                elf.member,
+            )
+
+
+def _searched(context: Context) -> dict[str, str]:
+    """Directories that RPATHs of the set lead to, with a library that looks there."""
+    found: dict[str, str] = {}
+    for facts in context.files:
+        for elf in loadable(facts):
+            for entry in search_entries(elf):
+                directory = directory_of(elf, entry)
+                if directory is not None:
+                    found.setdefault("" if directory == "." else directory, PurePosixPath(elf.member).name)
+    return found
+
+
 RULES = (
     Rule("elf-readable", "Each compiled file is a well-formed ELF object.", _readable, waivable=False),
     Rule("elf-machine", "Libraries and programs are for the machine that the wheel's tag names.", _machine),
     Rule("elf-text-relocation", "No library has relocations in its code.", _text_relocation),
     Rule("elf-executable-stack", "No library asks for an executable stack.", _executable_stack),
     Rule("elf-dynamic", "The dynamic table of a library lies in a writable segment.", _dynamic),
+    Rule(
+        "elf-runpath", "No RUNPATH, which does not hold for indirect dependencies; an RPATH does.", _runpath
+    ),
+    Rule(
+        "elf-absolute-path",
+        "No entry of an RPATH or RUNPATH is absolute: /opt/rocm, a build directory.",
+        _absolute_path,
+    ),
+    Rule(
+        "elf-rpath",
+        "Each entry of an RPATH or RUNPATH is relative to $ORIGIN and stays in site-packages.",
+        _rpath,
+    ),
+    Rule(
+        "elf-search-path",
+        "What a library needs of its package, or of a required one, lies where its RPATH leads.",
+        _search_path,
+    ),
+    Rule(
+        "elf-system-soname",
+        "No library takes the place of the system's C or C++ runtime in a directory that is searched.",
+        _system_soname,
+    ),
 )

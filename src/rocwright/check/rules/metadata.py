@@ -13,11 +13,10 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidName, canonicalize_name, is_normalized_name
 from packaging.version import InvalidVersion, Version
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.names import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
-from rocwright.check.rules.base import Problem, Rule
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"

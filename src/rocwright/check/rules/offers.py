@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, parsed_requirements, required_name
-from rocwright.check.environments import PythonPlatform
+from rocwright.check.context import Context, Problem, SetRule, parsed_requirements, required_name
+from rocwright.check.environments import PythonPlatform, named_extras
 from rocwright.check.facts import ElfFacts, Facts, KpackFacts
-from rocwright.check.requirements import named_extras
-from rocwright.check.rules.base import Problem, SetRule
 from rocwright.check.rules.sets import fitting, versions_held, without
-from rocwright.device_code.search import archives_among
+from rocwright.device_code.source import archives_among
 from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import base_targets
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 
 def _extras(context: Context) -> Iterator[tuple[str, Problem]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, PeFacts
-from rocwright.check.needs import unmet_problems, unseen_problems
-from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.elf import OTHER_SYSTEM
+from rocwright.check.rules.needs import unmet_problems, unseen_problems
 from rocwright.wheel.tags import platform_of
 
 _EXTENSION = ".pyd"

@@ -9,11 +9,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from rocwright.check.context import Context, parsed_requirements, required_name
-from rocwright.check.environments import environments_of
+from rocwright.check.context import Context, Problem, Rule, parsed_requirements, required_name
+from rocwright.check.environments import environments_of, named_extras, read_requirement
 from rocwright.check.facts import Facts, Headers
-from rocwright.check.requirements import named_extras, read_requirement
-from rocwright.check.rules.base import Problem, Rule
 from rocwright.check.rules.metadata import can_be_judged
 from rocwright.model.patterns import fits
 from rocwright.wheel.metadata import exact_version

@@ -1,4 +1,4 @@
-"""Rules about a whole set: versions, ownership, and what its files require of each other."""
+"""Rules about a whole set: versions, ownership, what its files require of each other; that it installs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from itertools import combinations
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from rocwright.check.context import Context, parsed_requirements, required_name
+from rocwright.check.context import Context, Problem, SetRule, parsed_requirements, required_name
 from rocwright.check.environments import PythonPlatform, may_meet
 from rocwright.check.facts import Facts
-from rocwright.check.rules.base import Problem, SetRule
-from rocwright.wheel.together import place_of
+from rocwright.wheel.read import place_of
 
 _ONE_STATE = "build the set from one state, so that its packages fit each other"
+# These are about no single file.
+SET = "set"
 
 
 def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
@@ -137,5 +138,61 @@ RULES = (
         "What only this set can answer is answered in it, for every Python and platform that it is for.",
         _closed,
         open_severity="warning",
+    ),
+)
+
+
+def _installs(context: Context) -> Iterator[tuple[str, Problem]]:
+    for done in context.installations:
+        for problem in done.problems:
+            yield (
+                SET,
+                Problem(
+                    f"{done.installer} for {done.where}: {problem}",
+                    done.next_step or "resolve what the installer says, then check again",
+                ),
+            )
+
+
+def _candidates(context: Context) -> Iterator[tuple[str, Problem]]:
+    for done in context.installations:
+        for project, files in sorted(done.asked.items()):
+            if len(files) > 1:
+                yield (
+                    SET,
+                    Problem(
+                        f"{done.installer} for {done.where} tried {len(files)} files of {project}: "
+                        f"{', '.join(sorted(files))}",
+                        "leave one file of each project for a Python; each more costs users a download",
+                    ),
+                )
+
+
+def _unproved(context: Context) -> Iterator[tuple[str, Problem]]:
+    for done in context.installations:
+        if done.not_tried is not None:
+            yield (
+                SET,
+                Problem(
+                    f"not proved with {done.installer} for {done.where}: {done.not_tried}",
+                    done.next_step or "check again where it can be tried",
+                ),
+            )
+
+
+INSTALL_RULES = (
+    SetRule("set-install", "pip and uv resolve and install the set.", _installs, proof=True),
+    SetRule(
+        "set-candidates",
+        "Installers look at one file of each project.",
+        _candidates,
+        proof=True,
+    ),
+    SetRule(
+        "set-unproved",
+        "The installation was tried with both installers, on every Python and platform.",
+        _unproved,
+        severity="warning",
+        proof=True,
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rocwright.check.context import Context
+from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts
-from rocwright.check.rules.base import Problem, Rule
-from rocwright.check.sizes import SizeChange, code_sizes, size_key
+from rocwright.check.report import SizeChange, code_sizes, size_key
 
 _BOTH = ("wheel", "sdist")
 

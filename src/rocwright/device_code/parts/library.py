@@ -1,4 +1,7 @@
-"""One library's device code out of all parts: for each wrapper one bundle, and in it each target once."""
+"""One library's device code out of all parts: for each wrapper one bundle, and in it each target once.
+
+A wrapper leads to the same unit in every part; that it does is told by the names of the kernels.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rocwright.binary import elf as fmt
 from rocwright.binary.elf import Elf, read_elf
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, View
 from rocwright.device_code import fatbin
-from rocwright.device_code.fatbin import Bundle, device_code, scan_bundles
-from rocwright.device_code.kernels import kernel_names
+from rocwright.device_code.fatbin import (
+    PAGE,
+    Bundle,
+    NewEntry,
+    device_code,
+    header_version,
+    packed_bundle,
+    raw_bundle,
+    scan_bundles,
+)
 from rocwright.device_code.parts.parts import AGAIN, ReadPart
-from rocwright.device_code.rebundle import PAGE, NewEntry, header_version, packed_bundle, raw_bundle
 from rocwright.device_code.refill import Refilled, plan_refill
 from rocwright.device_code.split import wrapped_bundles
 from rocwright.device_code.wrappers import Unsplittable, Wrapper, read_wrappers
-from rocwright.errors import IntegrityError, InvalidInput
+from rocwright.errors import IntegrityError, InvalidElf, InvalidInput
 from rocwright.system.files import CHUNK
 
+_DESCRIPTOR = b".kd"  # what the symbol of a kernel's descriptor ends with
 _MOST_NAMED = 3
 
 
@@ -252,3 +264,23 @@ def _digests(file: Mapped) -> dict[tuple[int, str], str]:
         for code, data in device_code(file, bundle):
             found[wrapper.index, code.id] = hashlib.sha256(data).hexdigest()
     return found
+
+
+def kernel_names(file: View) -> frozenset[str]:
+    """Mangled names of the kernels that a code object defines; none for one that is no AMD GPU's ELF file."""
+    try:
+        elf = read_elf(file)
+    except InvalidElf:
+        return frozenset()
+    table = next((s for s in elf.section_table if s.type == fmt.SHT_DYNSYM), None)
+    if elf.machine != fmt.EM_AMDGPU or table is None or table.link >= len(elf.section_table):
+        return frozenset()
+    strings = elf.section_table[table.link]
+    text = file.read_at(strings.offset, strings.size)
+    rows = file.read_at(table.offset, table.size - table.size % fmt.SYM.size)
+    names = set()
+    for name, _, _, section, _, _ in fmt.SYM.iter_unpack(rows):
+        word = text[name : text.find(b"\0", name)]
+        if section and word.endswith(_DESCRIPTOR):
+            names.add(word.removesuffix(_DESCRIPTOR).decode("utf-8", "replace"))
+    return frozenset(names)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
-from rocwright.binary.inside import spooled
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, spooled
 from rocwright.device_code.parts.library import Census, Joined, merge_library, prove_library, targets_of
 from rocwright.device_code.parts.parts import AGAIN, Part, ReadPart, missing_targets, open_parts, read_parts
 from rocwright.device_code.same_host import HostDifference, host_differences

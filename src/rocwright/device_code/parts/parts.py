@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.device_code.wheel.extras import offered
+from rocwright.device_code.wheel.device_wheel import offered
 from rocwright.device_code.wheel.scan import Scan, scan_wheel
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import parse_target

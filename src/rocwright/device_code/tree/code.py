@@ -15,7 +15,7 @@ from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import Bundle, scan_bundles
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import MAGIC, SUFFIX, Archive, Marker, parse_marker, read_archive
-from rocwright.device_code.tree.sources import Given, find_sources
+from rocwright.device_code.source import Given, find_sources
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.wrappers import FAT_MAGIC, SPLIT_MAGIC, Unsplittable, Wrapper, read_wrappers
 from rocwright.errors import InvalidArchive, InvalidElf, InvalidInput

@@ -15,9 +15,9 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped
 from rocwright.device_code.fatbin import device_code, scan_bundles
 from rocwright.device_code.kpack import code_object, read_archive
+from rocwright.device_code.source import Given, find_sources
 from rocwright.device_code.tree.code import FAT, Code, DeviceFile, archived, fat_range, kernel_of, look
 from rocwright.device_code.tree.names import printable
-from rocwright.device_code.tree.sources import Given, find_sources
 from rocwright.errors import InvalidInput
 from rocwright.system.files import atomic_write
 

@@ -16,12 +16,7 @@ from rocwright.binary.view import mapped
 from rocwright.device_code.archives import DEFAULT_LEVEL, Stored, store
 from rocwright.device_code.kpack import DIRECTORY, PLACEHOLDER, SUFFIX, Marker
 from rocwright.device_code.split import Kept, LibraryPlan, plan_library
-from rocwright.device_code.tree.names import (
-    GENERIC,
-    MANIFEST,
-    printable,
-    served,
-)
+from rocwright.device_code.tree.names import GENERIC, MANIFEST, printable, served
 from rocwright.device_code.tree.place import (
     Group,
     Input,

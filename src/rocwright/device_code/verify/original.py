@@ -1,19 +1,193 @@
-"""What was split: finds the original of each file, and compares whole trees with it."""
+"""Compare what was split with its original: single libraries, and whole trees.
+
+Of a split library, its device code is that of the fat one, and so is everything else in it. `Original` finds
+the file before the split for each one after it.
+"""
 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
+from rocwright.binary import elf as fmt
+from rocwright.binary.elf import Elf, Section, read_elf
 from rocwright.binary.view import Mapped
+from rocwright.device_code import fatbin
+from rocwright.device_code.fatbin import Bundle, scan_bundles
+from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.source import Source, on_disk
-from rocwright.device_code.verify.compare import same_bytes
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, directory_trees
 from rocwright.device_code.verify.wheels import ENDING, wheel_sources
-from rocwright.errors import InvalidInput
+from rocwright.device_code.wrappers import RESERVED_AT, SECTION, WRAPPER, Unsplittable, Wrapper, read_wrappers
+from rocwright.errors import InvalidBundle, InvalidInput
+from rocwright.model.gpu import is_target, less_specific, parse_target
 from rocwright.wheel.read import open_wheel
+
+_CHUNK = 1 << 20
+_RELA_SIZE = 24
+_SHT_NULL, _SHT_RELA = 0, 4
+_PT_TLS, _PT_GNU_EH_FRAME = 7, 0x6474E550
+# Sections that a split changes, or writes anew.
+_TOUCHED = frozenset({fatbin.SECTION, MARKER_SECTION, SECTION, ".shstrtab"})
+_KEPT_SEGMENTS = {
+    fmt.PT_DYNAMIC: "PT_DYNAMIC",
+    _PT_TLS: "PT_TLS",
+    _PT_GNU_EH_FRAME: "PT_GNU_EH_FRAME",
+    fmt.PT_GNU_STACK: "PT_GNU_STACK",
+}
+
+
+class Fat:
+    """An original library, opened: its wrappers and the bundles that they lead to."""
+
+    def __init__(self, file: Mapped) -> None:
+        """Raises `InvalidElf`, `InvalidBundle` or `Unsplittable` for one that cannot have been split."""
+        self.file = file
+        self.elf = read_elf(file)
+        self.wrappers = read_wrappers(self.elf, file)
+        section = fatbin.fat_section(self.elf)
+        if section is None:
+            raise Unsplittable("it holds no device code")
+        self.section = section
+        self.bundles = self._bundles(section)
+
+    def _bundles(self, section: Section) -> tuple[tuple[Bundle, tuple[int, ...]], ...]:
+        found = scan_bundles(self.file, section.offset, section.offset + section.size)
+        owners: dict[int, list[int]] = {bundle.offset: [] for bundle in found}
+        for wrapper in self.wrappers:
+            place = wrapper.pointer - section.addr + section.offset
+            if place not in owners:
+                raise InvalidBundle(
+                    f"{self.file.path.name}: wrapper {wrapper.index} leads to no start of a bundle",
+                    where=self.file.path,
+                )
+            owners[place].append(wrapper.index)
+        return tuple((bundle, tuple(owners[bundle.offset])) for bundle in found)
+
+
+def stand_ins(own: Sequence[str], archived: Iterable[str]) -> dict[str, list[str]]:
+    """Target of a bundle → more specific ones of archives, for which the bundle has nothing better.
+
+    Runtimes that open the archive for `gfx90a:xnack-` and then look nowhere else must find code for plain
+    `gfx90a` there (ROCm/TheRock 7081), so a split may repeat it.
+    """
+    found: dict[str, list[str]] = {}
+    for text in sorted(filter(is_target, set(archived) - set(own))):
+        fitting = less_specific(parse_target(text), map(parse_target, filter(is_target, own)))
+        if fitting:
+            found.setdefault(str(fitting[0]), []).append(text)
+    return found
+
+
+def host_differences(old: Fat, elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[str]:
+    """What a split library has that differs from its original and is none of what a split changes."""
+    yield from _headers(old.elf, elf)
+    yield from _wrappers(old, file, wrappers)
+    yield from _sections(old, elf, file, wrappers)
+
+
+def _headers(old: Elf, new: Elf) -> Iterator[str]:
+    for word, was, now in (
+        ("type", old.kind, new.kind),
+        ("machine", old.machine, new.machine),
+        ("entry point", old.entry, new.entry),
+        ("SONAME", old.soname, new.soname),
+        ("needed libraries", old.needed, new.needed),
+        ("RPATH", old.rpath, new.rpath),
+        ("RUNPATH", old.runpath, new.runpath),
+    ):
+        if was != now:
+            yield f"its {word} was {_short(was)} and is {_short(now)}"
+    for kind, name in _KEPT_SEGMENTS.items():
+        before, after = (
+            [(s.vaddr, s.filesz, s.memsz, s.flags) for s in elf.segments_of(kind)] for elf in (old, new)
+        )
+        if before != after:
+            yield f"its {name} is not the original's"
+
+
+def _short(value: object) -> str:
+    text = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _wrappers(old: Fat, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[str]:
+    if len(wrappers) != len(old.wrappers):
+        yield f"it has {len(wrappers)} wrappers, the original {len(old.wrappers)}"
+        return
+    for before, after in zip(old.wrappers, wrappers, strict=True):
+        if before.vaddr != after.vaddr:
+            yield f"wrapper {after.index} was at {before.vaddr:#x} and is at {after.vaddr:#x}"
+        if before.reserved >> 32 != after.reserved >> 32:
+            yield f"the upper half of word {RESERVED_AT} of wrapper {after.index} changed"
+    end = wrappers[-1].offset + WRAPPER.size if wrappers else 0
+    gaps = [(b.offset + WRAPPER.size, a.offset) for b, a in pairwise(wrappers)]
+    if any(file.read_at(a, b - a) for a, b in gaps) or end > file.size:
+        yield "its wrappers do not follow each other"
+
+
+def _sections(old: Fat, elf: Elf, file: Mapped, wrappers: tuple[Wrapper, ...]) -> Iterator[str]:
+    """Every other section must be there, at its address, with its bytes."""
+    there: dict[str, list[Section]] = {}
+    for section in elf.section_table:
+        there.setdefault(section.name, []).append(section)
+    for before in old.elf.section_table:
+        if before.type == _SHT_NULL or before.name in _TOUCHED:
+            continue
+        if not there.get(before.name):
+            yield f"section {before.name} is lost"
+            continue
+        after = there[before.name].pop(0)
+        yield from _section(old, before, after, file, wrappers)
+    for name in sorted(name for name, left in there.items() if left and name not in _TOUCHED and name):
+        yield f"section {name} is new"
+
+
+def _section(
+    old: Fat, before: Section, after: Section, file: Mapped, wrappers: tuple[Wrapper, ...]
+) -> Iterator[str]:
+    name = before.name
+    moved = before.addr != after.addr
+    if (before.type, before.flags, before.size) != (after.type, after.flags, after.size):
+        yield f"section {name} has another type, other flags or another size"
+        return
+    # Program headers alone refer to these: a split may move them where device code was.
+    if moved and not (before.type == fmt.SHT_NOTE or name == ".interp"):
+        yield f"section {name} was at {before.addr:#x} and is at {after.addr:#x}"
+    if before.type in (fmt.SHT_NOBITS, fmt.SHT_SYMTAB):
+        return
+    if before.type == _SHT_RELA and before.flags & fmt.SHF_ALLOC:
+        same = _relocations(old.file, before, old.wrappers) == _relocations(file, after, wrappers)
+    else:
+        same = _equal(old.file, before.offset, file, after.offset, before.size)
+    if not same:
+        yield f"the bytes of section {name} changed"
+
+
+def _relocations(file: Mapped, section: Section, wrappers: tuple[Wrapper, ...]) -> bytes:
+    """A relocation table without what fills the wrappers' pointers."""
+    data = bytearray(file.read_at(section.offset, section.size))
+    for wrapper in wrappers:
+        at = -1 if wrapper.rela is None else wrapper.rela - section.offset
+        if 0 <= at <= len(data) - _RELA_SIZE:
+            data[at + 16 : at + _RELA_SIZE] = bytes(8)
+    return bytes(data)
+
+
+def _equal(old: Mapped, old_at: int, new: Mapped, new_at: int, size: int) -> bool:
+    return all(
+        old.read_at(old_at + at, min(_CHUNK, size - at)) == new.read_at(new_at + at, min(_CHUNK, size - at))
+        for at in range(0, size, _CHUNK)
+    )
+
+
+def same_bytes(old: Mapped, new: Mapped) -> bool:
+    """Whether two files are equal."""
+    return old.size == new.size and _equal(old, 0, new, 0, old.size)
 
 
 class Original:

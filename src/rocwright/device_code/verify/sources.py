@@ -19,8 +19,7 @@ from packaging.utils import canonicalize_name
 from rocwright.binary.elf import read_elf
 from rocwright.device_code.host import MARKER_SECTION
 from rocwright.device_code.kpack import SUFFIX, Marker, parse_marker
-from rocwright.device_code.search import archives_on_disk
-from rocwright.device_code.source import Source, on_disk
+from rocwright.device_code.source import Source, archives_on_disk, on_disk
 from rocwright.device_code.tree.names import GENERIC, MANIFEST, tables
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.errors import InvalidInput

@@ -13,15 +13,22 @@ from pathlib import Path
 
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import Bundle, CodeObject, device_code
-from rocwright.device_code.verify.archive import Shelf, Unpacker, UnpackJob, UnpackOutcome, read_shelf
-from rocwright.device_code.verify.compare import Fat, host_differences, stand_ins
+from rocwright.device_code.verify.archive import (
+    Known,
+    Shelf,
+    Spots,
+    Unpacker,
+    UnpackJob,
+    UnpackOutcome,
+    check_together,
+    index_code,
+    read_shelf,
+)
 from rocwright.device_code.verify.library import SplitLibrary, check_library, is_host_elf
-from rocwright.device_code.verify.original import Original, compare_trees
+from rocwright.device_code.verify.original import Fat, Original, compare_trees, host_differences, stand_ins
 from rocwright.device_code.verify.report import FindingLog, KpackReport
 from rocwright.device_code.verify.sources import Tree, directory_trees, file_tree
-from rocwright.device_code.verify.together import Known, Spots, check_together, index_code
-from rocwright.device_code.verify.tree import check_parts
-from rocwright.device_code.verify.wheels import ENDING, wheel_trees, wheels_in
+from rocwright.device_code.verify.wheels import ENDING, check_parts, wheel_trees, wheels_in
 from rocwright.device_code.wrappers import Unsplittable
 from rocwright.errors import InvalidInput
 from rocwright.model.machines import Machines

@@ -10,11 +10,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocwright.device_code.wheel.device_wheel import DevicePackage
-from rocwright.device_code.wheel.extras import with_offers, with_requirements, without_offers
+from rocwright.device_code.wheel.device_wheel import (
+    DevicePackage,
+    with_offers,
+    with_requirements,
+    without_offers,
+)
 from rocwright.device_code.wheel.outputs import publish, workspace
-from rocwright.device_code.wheel.sets import SplitSet, family_members, served_by, serving, split_sets
-from rocwright.device_code.wheel.verified import VerifiedWheel, require_same, verified
+from rocwright.device_code.wheel.sets import (
+    SplitSet,
+    VerifiedWheel,
+    family_members,
+    require_same,
+    served_by,
+    serving,
+    split_sets,
+    verified,
+)
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.system.files import link_or_copy
 from rocwright.wheel.read import Wheel, open_wheel

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
-from rocwright.binary.inside import spooled
-from rocwright.binary.view import Mapped
+from rocwright.binary.view import Mapped, spooled
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import SECTION
 from rocwright.device_code.host import MARKER_SECTION
@@ -25,8 +24,8 @@ from rocwright.errors import InvalidElf, InvalidWheel
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
 from rocwright.model.gpu import Families
 from rocwright.system.parallel import in_order
+from rocwright.wheel.metadata import RecordRow
 from rocwright.wheel.read import Wheel, WheelMember
-from rocwright.wheel.record import RecordRow
 from rocwright.wheel.stream import WheelStream
 
 _IN_MEMORY = 32 << 20  # libraries with device code, all together; what is above lies in files

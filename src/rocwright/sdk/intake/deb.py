@@ -15,9 +15,8 @@ from pathlib import Path
 import msgspec
 
 from rocwright.binary.elf import is_loadable, read_elf
+from rocwright.binary.elf_edits import plan_rpath, plan_stack
 from rocwright.binary.patch import BytePatch
-from rocwright.binary.rpath import plan_rpath
-from rocwright.binary.stack import plan_stack
 from rocwright.errors import CommandFailed, InvalidInput, InvalidPrefix, NoSpace, RocwrightError
 from rocwright.sdk.intake.distribution import Distribution, Placement, place
 from rocwright.sdk.links import Providers, rpath_entries

@@ -15,8 +15,8 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 
 from rocwright.binary.elf import Elf
+from rocwright.binary.elf_edits import plan_rpath
 from rocwright.binary.patch import PatchedFile
-from rocwright.binary.rpath import plan_rpath
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile, same_content
 from rocwright.sdk.links import Providers, relative_link, rpath_entries

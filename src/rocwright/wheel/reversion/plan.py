@@ -10,18 +10,20 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rocwright.errors import ContractBroken, InvalidInput, UsageError
-from rocwright.wheel.reversion.requires import (
+from rocwright.wheel.reversion.members import reversion_table
+from rocwright.wheel.reversion.sdists import OpenSdist, open_sdist, plan_sdist
+from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, ReversionPlan
+from rocwright.wheel.reversion.versions import (
     Change,
+    Rule,
     accepts,
     edit_requirement,
     exact_versions,
+    new_version,
     parse_requirement,
     parsed_pin,
+    rocm_version,
 )
-from rocwright.wheel.reversion.sdists import OpenSdist, open_sdist, plan_sdist
-from rocwright.wheel.reversion.table import reversion_table
-from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, ReversionPlan
-from rocwright.wheel.reversion.versions import Rule, new_version, rocm_version
 from rocwright.wheel.reversion.wheels import OpenWheel, open_whole, plan_wheel
 from rocwright.wheel.tags import platform_of
 

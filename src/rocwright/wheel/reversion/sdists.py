@@ -18,8 +18,13 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import InvalidWheel
 from rocwright.model.patterns import fits
-from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_name
-from rocwright.wheel.reversion.table import ReversionTable, reversion_table
+from rocwright.wheel.reversion.members import (
+    MemberEdits,
+    ReversionTable,
+    editor,
+    require_new_name,
+    reversion_table,
+)
 from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, SdistEdits
 from rocwright.wheel.reversion.wheels import described
 

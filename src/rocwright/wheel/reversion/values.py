@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from rocwright.wheel.reversion.directory import WheelArchive
-from rocwright.wheel.reversion.requires import Change
 from rocwright.wheel.reversion.rewrite import Piece
+from rocwright.wheel.reversion.versions import Change
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -18,14 +18,12 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import IntegrityError, InvalidWheel
-from rocwright.wheel.metadata import header_fields, parse_metadata
-from rocwright.wheel.record import encode_digest
+from rocwright.wheel.metadata import encode_digest, header_fields, parse_metadata
 from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, read_archive
-from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_name
-from rocwright.wheel.reversion.requires import parse_requirement
+from rocwright.wheel.reversion.members import MemberEdits, editor, require_new_name, reversion_table
 from rocwright.wheel.reversion.rewrite import Edits, rewrite
-from rocwright.wheel.reversion.table import reversion_table
 from rocwright.wheel.reversion.values import Changes, FileChange, PlannedDistribution, WheelEdits
+from rocwright.wheel.reversion.versions import parse_requirement
 
 _DIGEST = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 _DIGEST_BYTES = b"\nABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"

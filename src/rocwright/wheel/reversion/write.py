@@ -26,11 +26,11 @@ from rocwright.system.files import (
     require_space,
     sha256_file,
 )
+from rocwright.wheel.metadata import RecordRow
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
-from rocwright.wheel.record import RecordRow
 from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, damaged
+from rocwright.wheel.reversion.members import mentions
 from rocwright.wheel.reversion.sdists import write_sdist
-from rocwright.wheel.reversion.texts import mentions
 from rocwright.wheel.reversion.values import FileChange, ReversionPlan, WheelEdits
 from rocwright.wheel.stream import WheelStream, opened
 from rocwright.wheel.zipformat import (

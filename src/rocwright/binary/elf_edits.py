@@ -1,7 +1,7 @@
-"""Decide the one edit that gives an ELF file its RPATH.
+"""Decide the edits of ELF files that packaging needs: an RPATH, and no executable stack.
 
-Strings in `.dynstr` share suffixes with symbol names, so nothing in it is overwritten: a copy with the new
-string at its end goes to the end of the memory image. Three ways, the first that fits:
+Strings in `.dynstr` share suffixes with symbol names, so nothing in it is overwritten for an RPATH: a copy
+with the new string at its end goes to the end of the memory image. Three ways, the first that fits:
 
 1. a new load segment in the program header slot of an entry that nobody needs,
 2. the end of the last load segment, made longer,
@@ -9,6 +9,10 @@ string at its end goes to the end of the memory image. Three ways, the first tha
 
 DT_RPATH rather than DT_RUNPATH: it also holds for libraries that a dependency opens or needs, and a RUNPATH
 in the same file would make the loader ignore it (ld.so(8)).
+
+One object file from assembly source without a `.note.GNU-stack` section makes the linker ask for an
+executable stack for the whole library. glibc from 2.41 on refuses to open such a library, and hardened
+systems always did. Code that really runs on the stack (nested functions of GCC) does not occur in C++ or HIP.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from rocwright.errors import InvalidElf, InvalidInput
 
 _ORIGIN = "$ORIGIN"
 _MOST_SEGMENTS = 0xFFF0  # near 0xFFFF, e_phnum changes its meaning
+_FLAGS_AT = 4  # of a program header: behind its type
 
 
 def plan_rpath(elf: Elf, entries: Sequence[str]) -> BytePatch | None:
@@ -74,3 +79,13 @@ def _is_so(elf: Elf, wanted: str | None) -> bool:
     tags = [entry.tag for entry in elf.dynamic]
     has_one_or_none = tags.count(fmt.DT_RPATH) == (wanted is not None)
     return elf.rpath == wanted and fmt.DT_RUNPATH not in tags and has_one_or_none
+
+
+def plan_stack(elf: Elf) -> BytePatch | None:
+    """The edit that takes the right to execute from PT_GNU_STACK; None when it is not asked for."""
+    edits = [
+        (elf.phoff + index * fmt.PHDR.size + _FLAGS_AT, (segment.flags & ~fmt.PF_X).to_bytes(4, "little"))
+        for index, segment in enumerate(elf.segments)
+        if segment.type == fmt.PT_GNU_STACK and segment.flags & fmt.PF_X
+    ]
+    return BytePatch(tuple(edits), elf.size) if edits else None
