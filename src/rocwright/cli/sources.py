@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.bring import Places, SourceRequest
+from rocwright.cli.family_help import names_family
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -28,6 +29,7 @@ Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.command
+@names_family
 def lock(
     *projects: str,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -49,7 +51,7 @@ def lock(
     Parameters
     ----------
     projects
-        torch, audio, vision, triton, apex, projects of rocwright.toml, or all (the default).
+        {short}, projects of rocwright.toml, or all (the default).
     output
         The lock (default: sources.lock.json in the directory of the checkouts).
     pytorch_version
