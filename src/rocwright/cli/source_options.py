@@ -14,10 +14,10 @@ from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.project import ProjectTable
-from rocwright.sources.decide.resolve import Request
-from rocwright.sources.fetch.mirror import Mirrors, default_root
+from rocwright.sources.aside import Work
 from rocwright.sources.lock import SourceLock
-from rocwright.sources.work.aside import Work
+from rocwright.sources.mirror import Mirrors, default_root
+from rocwright.sources.resolve import Request
 
 
 @Parameter(name="*")

@@ -19,7 +19,7 @@ from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
-from rocwright.sources.patch.files import save_patches
+from rocwright.sources.patch_files import save_patches
 from rocwright.system import console
 from rocwright.system.git import Git
 

@@ -11,9 +11,9 @@ from rocwright.builder.decide.recipe import load_recipes
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH, Project, ProjectTable
 from rocwright.pipeline.options import RunOptions
-from rocwright.sources.decide.resolve import Request, resolve
 from rocwright.sources.lock import LOCK_NAME, SCHEMA, LockedSource, SourceLock, write_lock
 from rocwright.sources.prepare import prepare_family
+from rocwright.sources.resolve import Request, resolve
 from rocwright.system import process
 from rocwright.system.files import content_digest, shipped_directory
 

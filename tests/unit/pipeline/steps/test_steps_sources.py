@@ -10,7 +10,7 @@ from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.sources import Origins, request_for
-from rocwright.sources.decide.resolve import Request
+from rocwright.sources.resolve import Request
 
 TABLE = load_table("projects", ProjectTable)
 
