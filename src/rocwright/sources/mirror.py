@@ -1,9 +1,9 @@
 """Keeps what was fetched, so that a second checkout anywhere on this machine fetches nothing again.
 
-A mirror is a bare repository for each host and path, whose name `mirror_key` makes of the address. It only grows, one pack a fetch, and every pack it was
-made of is on record, so that a lost or cut one is noticed. A checkout gets hard links of the packs: it costs
-no room, takes no time, and depends on nothing afterwards. Git's own way of sharing (alternates) breaks every
-checkout with the mirror.
+A mirror is a bare repository for each host and path; `mirror_key` names it. It only grows, one pack a fetch,
+and every pack it was made of is on record, so that a lost or cut one is noticed. A checkout gets hard links
+of the packs: it costs no room, takes no time, and depends on nothing afterwards. Git's own way of sharing
+(alternates) breaks every checkout with the mirror.
 """
 
 from __future__ import annotations
