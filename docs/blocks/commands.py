@@ -110,7 +110,7 @@ def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]
         shown = "`, `".join(names)
     else:
         shown = f"{names[0]} {_type_word(argument.hint)}"
-    meaning = helps.get(argument.field_info.name) or _SHARED_HELP.get(names[0], "")
+    meaning = helps.get(argument.field_info.name) or argument.parameter.help or _SHARED_HELP.get(names[0], "")
     if flag and default is True:
         meaning = f"Do not {meaning[:1].lower()}{meaning[1:]}"
     if argument.required:

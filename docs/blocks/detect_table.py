@@ -43,6 +43,8 @@ def render_table(gpus: GpuTable, families: Families, product: Product, device_co
             *published,
             "}\n\n# project that is installed, whether it has an extra for each target\nPROJECTS = (\n",
             *(f'    ("{name}", {int(name in device_code)}),\n' for name in (product.name, *product.together)),
+            ")\n\n# needed from the same index, under names that other indexes may use as well\nBESIDE = (\n",
+            *(f'    "{name}",\n' for name in product.beside),
             ")\n",
         ]
     )

@@ -18,7 +18,7 @@ from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
 from rocwright.sources.checkout import checkout
 from rocwright.sources.hipify import hipify
-from rocwright.sources.decide.resolve import Request, resolve
+from rocwright.sources.resolve import Request, resolve
 base, torch, audio = map(Path, sys.argv[1:])
 projects = load_table("projects", ProjectTable)
 def bring(request, **more):

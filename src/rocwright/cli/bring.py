@@ -12,12 +12,12 @@ from rocwright.cli.source_options import Head, How, What
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.platforms import Platform
 from rocwright.model.project import ProjectTable
-from rocwright.sources.bring.plan import plan_checkout
-from rocwright.sources.decide.resolve import Request, requests_for, resolve
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.sources.aside import Work
 from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, record_lock
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.plan import plan_checkout
 from rocwright.sources.prepare import FamilyFailed, prepare_family
-from rocwright.sources.work.aside import Work
+from rocwright.sources.resolve import Request, requests_for, resolve
 from rocwright.system import console
 
 

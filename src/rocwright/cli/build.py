@@ -15,6 +15,7 @@ from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
+from rocwright.cli.family_help import names_family
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import CommandFailed, UsageError
@@ -181,6 +182,7 @@ def passed_on(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
+@names_family
 def build(
     *,
     output_dir: OutputDir,
@@ -193,7 +195,7 @@ def build(
 ) -> None:
     """Build wheels of every project of the PyTorch family that is checked out, against one ROCm.
 
-    Order: triton, torch, torchaudio, torchvision, apex, then projects of rocwright.toml. ROCm comes from
+    Order: {order}, then projects of rocwright.toml. ROCm comes from
     --index-url or --find-links into an environment of the build's own, from an environment that has its
     packages (--rocm-environment), or from a plain installation (--rocm-prefix). In the end all wheels are
     installed together and imported in a fresh environment. Run it again to resume. When a compiler or

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 from cyclopts import Group, Parameter, Token
 
+from rocwright.builder.decide.recipe import Recipe, recipes
+from rocwright.cli.family_help import family_words
 from rocwright.cli.numbers import Count, OptionalCount
+from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
+from rocwright.model.project import TORCH, ProjectTable
 from rocwright.system import console
 
 
@@ -80,55 +84,78 @@ class Where:
     """Install the built wheels into --rocm-environment at the end."""
 
 
+_RECIPES = recipes().recipe
+_FOLDERS = {row.name: row.directory for row in load_table("projects", ProjectTable).projects}
+
+
+def _with_each_project(cls: type) -> type:
+    """`cls` with options for each project that has a recipe: its directory, and whether it is built."""
+    own = {
+        name: (name, hint, getattr(cls, name))
+        for name, hint in get_type_hints(cls, include_extras=True).items()
+    }
+    by_name = {row.project: row for row in _RECIPES}
+    directories = [
+        (_field(by_name[name], "dir"), Annotated[Place, _help(f"Checkout of {_title(name)}.")], None)
+        for name in _FOLDERS
+        if name in by_name
+    ]
+    switches = [
+        (
+            _field(row, "build"),
+            Annotated[bool | None, _help(f"Build {_title(row.project)} (default: where it is checked out).")],
+            None,
+        )
+        for row in _RECIPES
+        if row.switch
+    ]
+    root, projects, lock = own.values()
+    return make_dataclass(
+        cls.__name__,
+        [root, *directories, projects, *switches, lock],
+        bases=(cls,),
+        namespace={"__module__": cls.__module__, "__doc__": cls.__doc__},
+        frozen=True,
+    )
+
+
+def _field(row: Recipe, what: Literal["dir", "build"]) -> str:
+    word = row.word.replace("-", "_")
+    return f"{word}_dir" if what == "dir" else f"build_{word}"
+
+
+def _title(project: str) -> str:
+    return "PyTorch" if project == TORCH else project
+
+
+def _help(text: str) -> Parameter:
+    return Parameter(help=text)
+
+
 @Parameter(name="*", group=_SOURCES)
-@dataclass(frozen=True)
+@_with_each_project
 class Trees:
     """Where the sources are. What has no directory is not built."""
 
-    root_checkout_dir: Place = None
-    """Directory that holds pytorch, pytorch_audio, pytorch_vision, triton, apex."""
-
-    pytorch_dir: Place = None
-    """Checkout of PyTorch."""
-
-    pytorch_audio_dir: Place = None
-    """Checkout of torchaudio."""
-
-    pytorch_vision_dir: Place = None
-    """Checkout of torchvision."""
-
-    triton_dir: Place = None
-    """Checkout of triton."""
-
-    apex_dir: Place = None
-    """Checkout of apex."""
-
-    project_dir: _Several = ()
-    """NAME=DIR: checkout of any project that has a recipe, such as one of rocwright.toml; repeatable."""
-
-    build_triton: bool | None = None
-    """Build triton (default: where it is checked out)."""
-
-    build_pytorch_audio: bool | None = None
-    """Build torchaudio (default: where it is checked out)."""
-
-    build_pytorch_vision: bool | None = None
-    """Build torchvision (default: where it is checked out)."""
-
-    build_apex: bool | None = None
-    """Build apex (default: where it is checked out)."""
-
-    lock: Place = None
-    """A lock of the sources: exactly its projects are built, and only if every checkout is what it says."""
+    root_checkout_dir: Annotated[Place, _help(f"Directory that holds {', '.join(_FOLDERS.values())}.")] = None
+    project_dir: Annotated[
+        _Several,
+        _help(
+            "NAME=DIR: checkout of any project that has a recipe, such as one of rocwright.toml; repeatable."
+        ),
+    ] = ()
+    lock: Annotated[
+        Place,
+        _help(
+            "A lock of the sources: exactly its projects are built, and only if every checkout is what "
+            "it says."
+        ),
+    ] = None
 
     def given(self) -> dict[str, Path]:
         """Directories named by an option, by project; raises `UsageError` for one that names nothing."""
-        named = {
-            "torch": self.pytorch_dir,
-            "torchaudio": self.pytorch_audio_dir,
-            "torchvision": self.pytorch_vision_dir,
-            "triton": self.triton_dir,
-            "apex": self.apex_dir,
+        named: dict[str, Path | None] = {
+            row.project: getattr(self, _field(row, "dir"), None) for row in _RECIPES
         }
         found = {project: path for project, path in named.items() if path is not None}
         for text in self.project_dir:
@@ -145,11 +172,8 @@ class Trees:
 
     def wanted(self) -> dict[str, bool]:
         """Projects that are explicitly to be built, or not."""
-        said = {
-            "triton": self.build_triton,
-            "torchaudio": self.build_pytorch_audio,
-            "torchvision": self.build_pytorch_vision,
-            "apex": self.build_apex,
+        said: dict[str, bool | None] = {
+            row.project: getattr(self, _field(row, "build"), None) for row in _RECIPES
         }
         return {project: value for project, value in said.items() if value is not None}
 
@@ -194,8 +218,10 @@ class Product:
     enable_pytorch_fbgemm_genai_linux: Annotated[bool | None, Parameter(group=_OLDER)] = None
     """Refused: FBGEMM GenAI is not built for ROCm. With --no- it changes nothing; deprecated."""
 
-    split_device: bool = False
-    """Split torch and torchvision into a host wheel and one device wheel for each target."""
+    split_device: Annotated[
+        bool,
+        _help(f"Split {family_words()['split']} into a host wheel and one device wheel for each target."),
+    ] = False
 
     editable: _Words = ""
     """Projects to install in place instead of making wheels, separated by commas: torch."""

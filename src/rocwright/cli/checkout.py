@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.bring import Places, Run, SourceRequest
+from rocwright.cli.family_help import names_family
 from rocwright.cli.source_options import (
     Cache,
     Head,
@@ -24,6 +25,7 @@ from rocwright.sources.lock import read_lock
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
 
+@names_family
 def checkout(
     *projects: str,
     pytorch_version: str | None = None,
@@ -51,7 +53,7 @@ def checkout(
     Parameters
     ----------
     projects
-        torch, audio, vision, triton, apex, projects of rocwright.toml, or all (the default).
+        {short}, projects of rocwright.toml, or all (the default).
     pytorch_version
         A version of PyTorch, such as 2.9, nightly or main: decides torch's repository and branch.
     release

@@ -22,6 +22,7 @@ from rocwright.system.limits import available_cores
 class _Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...]
     torch_ref: str
+    projects: tuple[str, ...]
 
 
 def demo(
@@ -71,6 +72,7 @@ def demo(
         cache=(cache_dir or default_cache()).resolve(),
         targets=tuple(map(str, chosen)),
         torch_ref=defaults.torch_ref,
+        projects=defaults.projects,
         rocm_prefix=rocm_prefix.resolve() if rocm_prefix else None,
         rocm_version=rocm_version,
         family=family,

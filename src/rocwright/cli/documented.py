@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.cli import guarded, main
+from rocwright.data import load_table
+from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import Interrupted, UsageError
+from rocwright.model.project import ProjectTable
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,18 @@ class Documented:
 # Tests come from the checkout that the other scripts make beside themselves.
 _CHECKOUT = {"--pytorch-dir": "pytorch"}
 
+
+def _checkouts(overlay: Overlay | None = None) -> dict[str, Documented]:
+    """The scripts that check one project out, by path: a row of the projects' table names each."""
+    rows = load_table("projects", ProjectTable, overlay).projects
+    scripts = {
+        row.script: Documented(("checkout", row.alias or row.name), project=row.name)
+        for row in rows
+        if row.script
+    }
+    return dict(sorted(scripts.items()))
+
+
 # By path in the repository. Builds know the scripts by these names; people know the commands.
 DOCUMENTED: Mapping[str, Documented] = {
     "build_tools/artifact_manager.py": Documented(("store", "artifacts")),
@@ -59,13 +74,7 @@ DOCUMENTED: Mapping[str, Documented] = {
     "build_tools/github_actions/write_torch_versions.py": Documented(("wheel", "torch-versions")),
     "build_tools/setup_venv.py": Documented(("test", "setup-venv")),
     "external-builds/pytorch/build_prod_wheels.py": Documented(("build",), builder=True),
-    "external-builds/pytorch/pytorch_apex_repo.py": Documented(("checkout", "apex"), project="apex"),
-    "external-builds/pytorch/pytorch_audio_repo.py": Documented(("checkout", "audio"), project="torchaudio"),
-    "external-builds/pytorch/pytorch_torch_repo.py": Documented(("checkout", "torch"), project="torch"),
-    "external-builds/pytorch/pytorch_triton_repo.py": Documented(("checkout", "triton"), project="triton"),
-    "external-builds/pytorch/pytorch_vision_repo.py": Documented(
-        ("checkout", "vision"), project="torchvision"
-    ),
+    **_checkouts(),
     "external-builds/pytorch/run_pytorch_tests.py": Documented(("test", "units"), beside=_CHECKOUT),
     "external-builds/pytorch/run_pytorch_tests_full.py": Documented(("test", "full"), beside=_CHECKOUT),
     "external-builds/pytorch/run_pytorch_smoke_tests.py": Documented(("test", "smoke")),
@@ -87,8 +96,8 @@ def run(script: str, arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     documented = BY_FILE.get(path.name)
     if documented is None:
-        guarded(lambda: _refuse(path))
-        return
+        guarded(lambda: _run_own(path, given))
+        sys.exit(0)
     if documented.builder:
         guarded(lambda: _run_builder(path, given))
         sys.exit(0)
@@ -103,7 +112,12 @@ def run(script: str, arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(documented.failure if failed and documented.failure else ended.code) from None
 
 
-def _refuse(script: Path) -> None:
+def _run_own(script: Path, arguments: Sequence[str]) -> None:
+    """A script that only a `rocwright.toml` names, for a project of its own."""
+    for name, documented in _checkouts(read_overlay()).items():
+        if Path(name).name == script.name and documented.project is not None:
+            _run_project(documented.project, script, arguments)
+            return
     raise UsageError(
         f"{script.name} is the name of no documented script, so it stands for no command",
         where=script,

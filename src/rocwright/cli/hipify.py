@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from rocwright.cli.numbers import Count
 from rocwright.cli.show_sources import show_hipified
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
-from rocwright.sources.checkout import checked_out
-from rocwright.sources.found import found
+from rocwright.sources.checkout import checked_out, found
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.hipify import hipify as hipify_tree
 from rocwright.system import console

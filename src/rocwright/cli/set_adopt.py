@@ -17,9 +17,11 @@ from rocwright.cli.numbers import Amount, Count
 from rocwright.cli.show_adopt import show_adopted, show_sets
 from rocwright.cli.show_set import closed_next, promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
+from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.gpu import base_targets
+from rocwright.model.project import ProjectTable
 from rocwright.pipeline.adopt_set import How, adopt
 from rocwright.pipeline.find_sets import Finder
 from rocwright.pipeline.options import default_cache
@@ -155,7 +157,9 @@ def _finder(
     cache = None if reading.web is None else default_cache() / "metadata"
     whole = asked.download is not False
     fetcher = Fetcher(reading.web, scratch, cache, whole=whole, pool=options.opened(new=True))
-    return Finder(reading, fetcher, wanted, load_contract(read_overlay(options.config)), note=console.say)
+    overlay = read_overlay(options.config)
+    table = load_table("projects", ProjectTable, overlay)
+    return Finder(reading, fetcher, wanted, load_contract(overlay), note=console.say, projects=table)
 
 
 def _list(finder: Finder, options: StoreOptions, asked: AdoptOptions, *, json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.family_help import names_family
 from rocwright.cli.numbers import Count
 from rocwright.cli.show_set import show_diff
 from rocwright.cli.store_options import Several, StoreOptions
@@ -22,6 +23,7 @@ _DEFAULTS = StoreOptions()
 _SHORT = 16
 
 
+@names_family
 def set_bisect(
     channel: str,
     /,
@@ -62,7 +64,7 @@ def set_bisect(
     target
         The GPU target whose device packages to install, where a set has several.
     install
-        A requirement to install; may be repeated (default: torch, torchvision and torchaudio of the set).
+        A requirement to install; may be repeated (default: {installed} of the set).
     other_index
         Where packages come from that the set does not have, such as https://pypi.org/simple/. What the set
         has is taken from the set only.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rocwright.sources.bring.plan import CheckoutPlan
 from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.lock import LockedSource, SourceLock
+from rocwright.sources.plan import CheckoutPlan
 from rocwright.sources.prepare import Prepared
 from rocwright.system import console
 from rocwright.system.git import shown

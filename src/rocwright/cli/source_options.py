@@ -8,15 +8,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.family_help import family_words
 from rocwright.cli.numbers import Count, OptionalCount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.project import ProjectTable
-from rocwright.sources.decide.resolve import Request
-from rocwright.sources.fetch.mirror import Mirrors, default_root
+from rocwright.sources.aside import Work
 from rocwright.sources.lock import SourceLock
-from rocwright.sources.work.aside import Work
+from rocwright.sources.mirror import Mirrors, default_root
+from rocwright.sources.resolve import Request
 
 
 @Parameter(name="*")
@@ -33,8 +34,10 @@ class What:
     submodules: bool | None = None
     """Populate submodules (default: yes)."""
 
-    hipify: bool | None = None
-    """Run the project's own hipify script (default: for torch, torchaudio and torchvision)."""
+    hipify: Annotated[
+        bool | None,
+        Parameter(help=f"Run the project's own hipify script (default: for {family_words()['hipified']})."),
+    ] = None
 
     hip_clang: bool = False
     """Let the hipify script write kernel launches for hip-clang."""

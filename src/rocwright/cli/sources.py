@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.bring import Places, SourceRequest
+from rocwright.cli.family_help import names_family
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -18,7 +19,7 @@ from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
-from rocwright.sources.patch.files import save_patches
+from rocwright.sources.patch_files import save_patches
 from rocwright.system import console
 from rocwright.system.git import Git
 
@@ -28,6 +29,7 @@ Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.command
+@names_family
 def lock(
     *projects: str,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -49,7 +51,7 @@ def lock(
     Parameters
     ----------
     projects
-        torch, audio, vision, triton, apex, projects of rocwright.toml, or all (the default).
+        {short}, projects of rocwright.toml, or all (the default).
     output
         The lock (default: sources.lock.json in the directory of the checkouts).
     pytorch_version

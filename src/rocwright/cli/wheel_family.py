@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
+from rocwright.cli.family_help import names_family
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets
@@ -28,6 +29,7 @@ from rocwright.wheel.tags import family_versions
 Json = Annotated[bool, Parameter(name="--json")]
 
 
+@names_family
 def sanity_check(
     wheel_dir: Path,
     /,
@@ -41,7 +43,7 @@ def sanity_check(
 ) -> None:
     """Check the wheels that a build of the PyTorch family has just made.
 
-    All that `rocwright check` asks of each wheel, and: torch, torchaudio and torchvision are there, and fit
+    All that `rocwright check` asks of each wheel, and: {required} are there, and fit
     this Python and platform. A wheel of less than 100 KiB, or with a version that does not name ROCm, is a
     warning.
 
@@ -50,7 +52,7 @@ def sanity_check(
     wheel_dir
         The directory that the build wrote to.
     expect
-        A project that must be there, instead of torch, torchaudio and torchvision; may be repeated.
+        A project that must be there, instead of {required}; may be repeated.
     python_version
         The Python that the wheels are for, such as 3.12 (default: the one that runs this).
     platform
@@ -60,7 +62,7 @@ def sanity_check(
     jobs
         Threads (default: this machine's cores).
     """
-    projects = load_table("projects", ProjectTable).projects
+    projects = load_table("projects", ProjectTable, read_overlay()).projects
     chosen = platform or this_platform()
     report = check_folder(
         wheel_dir,
@@ -80,14 +82,15 @@ def sanity_check(
     verdict(report)
 
 
+@names_family
 def torch_versions(
     *, dist_dir: Path | None = None, platform: Platform | None = None, json: Json = False
 ) -> None:
     """Say which version of each project of the PyTorch family a directory holds.
 
-    Prints `torch_version=…`, `torchaudio_version=…`, `torchvision_version=…`, `triton_version=…` and
-    `apex_version=…`, and appends the same lines to the file `$GITHUB_OUTPUT`. A project that is not there, or
-    there in several versions, is an error; on Windows triton and apex may be missing.
+    Prints {versions},
+    and appends the same lines to the file `$GITHUB_OUTPUT`. A project that is not there, or there in several
+    versions, is an error; on Windows {optional} may be missing.
 
     Parameters
     ----------
@@ -104,7 +107,7 @@ def torch_versions(
         raise UsageError(f"{folder} is no directory", next_step="give the directory that holds the wheels")
     found = family_versions(
         (path.name for path in folder.iterdir() if path.suffix == ".whl"),
-        load_table("projects", ProjectTable).projects,
+        load_table("projects", ProjectTable, read_overlay()).projects,
         platform or this_platform(),
     )
     for name in found.missing:

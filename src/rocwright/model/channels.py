@@ -123,11 +123,15 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Product(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A project that people install: with these extras, and together with these projects of the same set."""
+    """A project that people install: with these extras, and together with these projects of the same set.
+
+    What is `beside` comes from the same index, and other indexes have other packages of these names.
+    """
 
     name: str
     together: tuple[str, ...] = msgspec.field(name="with", default=())
     extras: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 class LandingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -113,6 +113,7 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ref: str | None = None
     pin: RelatedCommitsPin | CommitFilePin | None = None
     build_env: dict[str, str] = {}
+    script: str | None = None
     windows: PlatformRow | None = None
 
     def __post_init__(self) -> None:

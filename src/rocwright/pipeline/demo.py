@@ -26,6 +26,7 @@ from rocwright.pipeline.define.kinds import Kind, kinds
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import Machine, Record, plan_key, write_record
 from rocwright.pipeline.steps.of_cell import steps_of_kind
+from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.state import find_run
 from rocwright.sdk.intake.distribution import distributions
@@ -88,14 +89,15 @@ def _require_place(path: Path, option: str) -> None:
         raise InvalidInput(f"{option} {path} cannot be written to", where=path, next_step=next_step)
 
 
-def _kinds() -> tuple[Kind, ...]:
-    family = [(recipe.project, recipe.after) for recipe in recipes().recipe]
+def _kinds(options: RunOptions) -> tuple[Kind, ...]:
+    wanted = family_projects(options)
+    family = [(recipe.project, recipe.after) for recipe in recipes().recipe if recipe.project in wanted]
     return kinds(family, split=False, parts=False, staged=True, promoted=True)
 
 
 def _steps(options: RunOptions) -> Mapping[str, list[Step]]:
     """The steps of each kind that needs no GPU; a step of several kinds stands with the first."""
-    wanted = [kind for kind in _kinds() if not kind.gpu]
+    wanted = [kind for kind in _kinds(options) if not kind.gpu]
     names = {kind.name for kind in wanted}
     seen: set[str] = set()
     found: dict[str, list[Step]] = {}
@@ -148,13 +150,13 @@ def record_demo(graph: Graph, report: RunReport, options: RunOptions) -> Path:
 def _plan(graph: Graph, options: RunOptions) -> Plan:
     """The demo as a plan: each step a cell, in the job of its kind; tests on GPUs are left out."""
     held = _steps(options)
-    kind_of = {step.id: kind for kind in _kinds() for step in held.get(kind.name, ())}
+    kind_of = {step.id: kind for kind in _kinds(options) for step in held.get(kind.name, ())}
     cells = [
         Cell(id=step.id, kind=step.id, job=kind_of[step.id].job, needs=step.needs) for step in graph.steps
     ]
     cells += [
         Cell(id=kind.name, kind=kind.name, job=kind.job, needs=kind.needs, skip=_NO_GPU)
-        for kind in _kinds()
+        for kind in _kinds(options)
         if kind.gpu
     ]
     return Plan(

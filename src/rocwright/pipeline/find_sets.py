@@ -58,6 +58,7 @@ class Finder:
     wanted: SetChoice
     contract: ContractTable
     note: Callable[[str], None] = lambda _: None
+    projects: ProjectTable = field(default_factory=lambda: load_table("projects", ProjectTable))
     _needs: dict[Node, Needs] = field(default_factory=dict)
 
     def sets(self, limit: int) -> tuple[Judged, ...]:
@@ -142,9 +143,8 @@ class Finder:
 
     def _grown(self, wanted: Sequence[Node]) -> list[OfferedSet]:
         """The sets that grow from these versions, all read together."""
-        table = load_table("projects", ProjectTable)
         # Those that are built against torch and may not say so in their versions.
-        companions = {row.name for row in table.projects} if wanted[0][0] == TORCH else set()
+        companions = {row.name for row in self.projects.projects} if wanted[0][0] == TORCH else set()
         for _ in range(_MOST_ROUNDS):
             catalogue = self.catalogue
             everywhere = environments(one for root in wanted for one in catalogue.versions(root[0])[root[1]])

@@ -1,7 +1,7 @@
 """Brings a project to its locked commit: fetches exactly it, populates submodules, tags; loses no work.
 
 Everything is fetched and looked at before the first file moves, so that a server that does not answer or a
-file in the way leaves the checkout as it was.
+file in the way leaves the checkout as it was. What a checkout of earlier days is at, `found` tells.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.sources.bring import populate
-from rocwright.sources.bring.plan import PLATFORM, decide, usable
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.errors import UsageError
+from rocwright.model.project import Project, ProjectTable
+from rocwright.sources import populate
+from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.plan import BUILD_ENV, PLATFORM, decide, usable
+from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
+from rocwright.sources.tree.state import UPSTREAM_TAG
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git
-from rocwright.system.git import Git
+from rocwright.system.git import Git, is_repository
 
 
 class PinnedSubmodule(msgspec.Struct, frozen=True):
@@ -126,3 +130,81 @@ def checked_out(
             kept=kept,
         )
         return CheckedOut(done, surveys if plan.action == "verify" and not kept else None)
+
+
+# -- a checkout that is there already
+
+
+def found(directory: Path, projects: ProjectTable) -> LockedSource:
+    """The upstream commit of the checkout in `directory`, with its submodules if any is populated.
+
+    Upstream is what an earlier checkout wrote down, then what `THEROCK_UPSTREAM_DIFFBASE` names where HEAD
+    is a descendant of it, then HEAD. Nothing is changed and nothing asked of a server.
+
+    Raises `UsageError` for a directory that is no checkout, or one without any commit.
+    """
+    place = directory.expanduser().resolve()
+    if (place / ".git").is_file():
+        raise UsageError(
+            f"{place} is a work tree or submodule of another repository",
+            where=place,
+            next_step="name the directory that holds the repository, or a clone",
+        )
+    if not is_repository(place / ".git"):
+        raise UsageError(
+            f"{place} is no git checkout",
+            where=place,
+            next_step="make one with `rocwright checkout`, or name the directory that holds its .git",
+        )
+    repository = Git(place / ".git", place)
+    commit = states.load(repository).upstream or _upstream(repository)
+    if commit is None:
+        raise UsageError(
+            f"{place} has no commit yet", where=place, next_step="run `rocwright checkout` for it first"
+        )
+    origin = repository.run("config", "--get", "remote.origin.url", ok=(0, 1)).strip() or str(place)
+    row = _row(place, origin, projects)
+    return LockedSource(
+        project=place.name if row is None else row.name,
+        origin=origin,
+        ref=commit,
+        commit=commit,
+        why="default",
+        directory=place.name,
+        hipify=True,
+        submodules=any((place / path / ".git").exists() for path in _submodules(repository, commit)),
+        build_env=_build_env(repository),
+    )
+
+
+def _submodules(repository: Git, commit: str) -> list[str]:
+    """The paths in the commit's `.gitmodules`; reading the whole tree for them would take far longer."""
+    words = ("config", "--blob", f"{commit}:.gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$")
+    listed = repository.run(*words, ok=(0, 1, 128)).split("\0")
+    return [path for record in listed if (path := record.partition("\n")[2])]
+
+
+def _upstream(repository: Git) -> str | None:
+    refs = repository.refs("HEAD", UPSTREAM_TAG)
+    head, tagged = refs.get("HEAD"), refs.get(UPSTREAM_TAG)
+    if head is None or tagged is None or head == tagged:
+        return head
+    # A tag that was left behind on another branch says nothing of this HEAD.
+    base = repository.run("merge-base", head, tagged, ok=(0, 1)).strip()
+    return tagged if base == tagged else head
+
+
+def _row(place: Path, origin: str, projects: ProjectTable) -> Project | None:
+    """The project that this is, by its repository, else by its folder's name."""
+    rows = projects.projects
+    by_origin = (row for row in rows if row.origin.removesuffix(".git") == origin.removesuffix(".git"))
+    return next(by_origin, None) or next((row for row in rows if row.directory == place.name), None)
+
+
+def _build_env(repository: Git) -> dict[str, str]:
+    """The variables that an earlier checkout wrote for the wheel build: they stay."""
+    try:
+        text = (repository.git_dir / "rocwright" / BUILD_ENV).read_bytes()
+    except FileNotFoundError:
+        return {}
+    return msgspec.json.decode(text, type=dict[str, str])

@@ -18,9 +18,10 @@ import msgspec
 
 from rocwright.errors import RocwrightError
 from rocwright.sources import script
-from rocwright.sources.bring.populate import show_submodules
+from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.sources.checkout import Checkout
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.populate import show_submodules
 from rocwright.sources.script import SCRIPT
 from rocwright.sources.tree import repos, whole
 from rocwright.sources.tree import state as states
@@ -29,7 +30,6 @@ from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, Head, State, Survey
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git, process
 from rocwright.system.git import Git
 

@@ -13,7 +13,7 @@ import msgspec
 from rocwright.errors import InvalidData, UsageError
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import TORCH, folder_problem, origin_problem, ref_problem
-from rocwright.sources.decide.pins import is_commit_id
+from rocwright.sources.pins import is_commit_id
 from rocwright.system import files, locks
 
 SCHEMA = 1

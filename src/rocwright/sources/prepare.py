@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import IntegrityError, Interrupted, RocwrightError, UsageError
-from rocwright.sources.bring.plan import PLATFORM
+from rocwright.sources.apply_patches import PatchedTree, apply_patches, has_patches
+from rocwright.sources.aside import REFUSE, KeptWork, Work
 from rocwright.sources.checkout import Checkout, checked_out
-from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import HipifiedTree, hipify
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
-from rocwright.sources.patch.apply import PatchedTree, apply_patches, has_patches
-from rocwright.sources.patch.files import Patch, read_patches
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.patch_files import Patch, read_patches
+from rocwright.sources.plan import PLATFORM
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.state import Head
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, KeptWork, Work
 from rocwright.system.git import Git
 from rocwright.system.parallel import ready_for_threads
 

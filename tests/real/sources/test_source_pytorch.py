@@ -18,7 +18,7 @@ from rocwright.data import load_table
 from rocwright.model.project import ProjectTable
 from rocwright.sources import checkout as checkouts
 from rocwright.sources import hipify as hipifying
-from rocwright.sources.decide.resolve import Request, resolve
+from rocwright.sources.resolve import Request, resolve
 
 EDITED = "aten/src/ATen/native/hip/Copy.hip"  # made from aten/src/ATen/native/cuda/Copy.cu
 

@@ -15,11 +15,11 @@ import pytest
 from git_repos import Family, commit, git
 
 from rocwright.errors import RocwrightError, Unreachable, UnsavedWork, UsageError
-from rocwright.sources.bring.plan import plan_checkout
+from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
-from rocwright.sources.work.aside import Work
+from rocwright.sources.plan import plan_checkout
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow

@@ -12,12 +12,12 @@ from git_repos import Family, commit, git
 from test_source_checkout import HIPIFY, REPOSITORIES, UPSTREAM, heads, listing
 
 from rocwright.errors import InvalidData, Unreachable, UnsavedWork, UsageError
-from rocwright.sources.bring.plan import plan_checkout
+from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.plan import plan_checkout
 from rocwright.sources.tree.whole import long_paths
-from rocwright.sources.work.aside import Work
 
 # Many processes of git, pip or compilers: seconds each.
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from git_repos import git as plain
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, NotOffered, Unreachable
 from rocwright.sources.checkout import checkout
-from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.mirror import Mirrors
 from rocwright.sources.tree import repos
 from rocwright.system import git, remote
 from rocwright.system.git import Git

@@ -18,9 +18,9 @@ from test_source_checkout import DEADLY_GIT, HIPIFY, REPOSITORIES, UPSTREAM, hea
 from git_server import serving
 from rocwright.sources import script
 from rocwright.sources.checkout import Checkout
-from rocwright.sources.fetch.mirror import Mirrors
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock, write_lock
+from rocwright.sources.mirror import Mirrors
 
 # Many processes of git, pip or compilers: seconds each.
 pytestmark = pytest.mark.slow

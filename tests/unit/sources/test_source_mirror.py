@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.sources.fetch import packs
-from rocwright.sources.fetch.mirror import Mirrors, default_root, read_files
+from rocwright.sources import packs
+from rocwright.sources.mirror import Mirrors, default_root, read_files
 from rocwright.sources.tree import repos
 from rocwright.system import git, locks
 from rocwright.system.git import Git
@@ -249,7 +249,7 @@ FETCH = """
 import sys
 from pathlib import Path
 from rocwright.sources.tree import repos
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.sources.mirror import Mirrors
 from rocwright.system import git
 
 place, root, url, commit = sys.argv[1:]

@@ -9,10 +9,10 @@ import pytest
 from git_repos import Family, commit, git
 
 from rocwright.errors import InvalidPatch, RocwrightError, UnsavedWork, UsageError
+from rocwright.sources.aside import Work
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.patch.files import read_patches, save_patches
+from rocwright.sources.patch_files import read_patches, save_patches
 from rocwright.sources.prepare import Prepared, prepare
-from rocwright.sources.work.aside import Work
 
 # Every test has a hipified checkout at `place`.
 # Many processes of git: seconds each.

@@ -10,7 +10,7 @@ import pytest
 from git_repos import commit, git
 
 from rocwright.errors import InvalidPin
-from rocwright.sources.decide.pin_files import CommitPins, TreePins, read_checkout
+from rocwright.sources.pins import CommitPins, TreePins, read_checkout
 from rocwright.sources.tree import state as states
 from rocwright.system.git import Git
 

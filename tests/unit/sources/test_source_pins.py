@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidPin
-from rocwright.sources.decide.pins import (
+from rocwright.sources.pins import (
     is_commit_id,
     parse_commit,
     parse_related_commits,

@@ -18,9 +18,9 @@ from rocwright.errors import (
     UsageError,
 )
 from rocwright.sources import prepare as whole_way
+from rocwright.sources.aside import Work
 from rocwright.sources.lock import LockedSource, Outcome, SourceLock
 from rocwright.sources.prepare import FamilyFailed, Prepared, prepare, prepare_family
-from rocwright.sources.work.aside import Work
 
 # Many processes of git, pip or compilers: seconds each.
 pytestmark = pytest.mark.slow

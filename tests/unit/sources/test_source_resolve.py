@@ -12,8 +12,8 @@ from git_repos import PROJECTS, commit, git
 
 from rocwright.errors import InvalidPin, RocwrightError, Unreachable, UsageError
 from rocwright.model.project import Line, ProjectTable
-from rocwright.sources.decide.resolve import Request, requests_for, resolve
 from rocwright.sources.lock import LockedSource, SourceLock
+from rocwright.sources.resolve import Request, requests_for, resolve
 from rocwright.sources.tree import state as states
 from rocwright.system.git import Git
 

@@ -12,10 +12,10 @@ from git_repos import Family, commit, git
 from test_source_checkout import UPSTREAM, heads
 
 from rocwright.errors import RocwrightError, UnsavedWork
+from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.work.aside import Work
 from rocwright.system import process
 
 pytestmark = pytest.mark.slow

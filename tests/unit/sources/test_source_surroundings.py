@@ -12,8 +12,7 @@ import pytest
 from git_repos import PROJECTS, Family, git
 
 from rocwright.errors import MissingTool, UnsavedWork, UsageError
-from rocwright.sources.checkout import Checkout
-from rocwright.sources.found import found
+from rocwright.sources.checkout import Checkout, found
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.system.git import Git

@@ -10,13 +10,13 @@ import pytest
 from git_repos import Family, commit, git
 
 from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
+from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Head
-from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system.git import Git
 
 # Many processes, or many megabytes: `make real` and CI run them.

@@ -4,12 +4,10 @@ import os
 import re
 
 from . import _known
-from ._table import PROJECTS
+from ._table import BESIDE, PROJECTS
 
 KINDS = ("multi-arch", "family")
 TORCH = PROJECTS[0][0]
-# What these need from the same index, under names that other indexes may use as well.
-BESIDE = ("rocm", "rocm-sdk-core", "triton")
 # What goes into a command line unquoted, in any shell.
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9._~:/@%+-]+")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)+((a|b|rc)[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+([._-][a-z0-9]+)*)?")

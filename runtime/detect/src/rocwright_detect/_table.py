@@ -343,3 +343,10 @@ PROJECTS = (
     ("torchvision", 1),
     ("torchaudio", 0),
 )
+
+# needed from the same index, under names that other indexes may use as well
+BESIDE = (
+    "rocm",
+    "rocm-sdk-core",
+    "triton",
+)

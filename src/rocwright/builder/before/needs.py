@@ -59,6 +59,7 @@ class Needs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pythons: Pythons
     space: SpaceRow
     ninja: NinjaRow
+    no_spaces: dict[str, str]
     headers: dict[str, str]
     program: tuple[ProgramRow, ...]
 

@@ -129,10 +129,11 @@ def _windows(plan: FamilyPlan, host: HostFacts, table: Needs) -> Iterator[Proble
         return
     projects = {build.project for build in plan.builds}
     for python in host.pythons.values():
-        if " " in python.interpreter.path and "torchvision" in projects:
+        for project in table.no_spaces if " " in python.interpreter.path else ():
+            if project not in projects:
+                continue
             yield Problem(
-                "torchvision cannot be built with a Python whose path has spaces "
-                "(https://github.com/pytorch/vision/issues/9165)",
+                f"{project} cannot be built with a Python whose path has spaces ({table.no_spaces[project]})",
                 "install Python for the current user only, in a path without spaces",
                 python.interpreter.path,
             )

@@ -141,9 +141,10 @@ def _choose(
     left_out = {row.project: why for row in table.recipe if (why := _why_not(row, wanted, trees))}
     for project, asked in wanted.build.items():
         if asked and project in left_out:
+            word = table.get(project).word
             raise UsageError(
-                f"--build-{_flag(project)}: {left_out[project]}",
-                next_step=f"check it out and give its directory, or give --no-build-{_flag(project)}",
+                f"--build-{word}: {left_out[project]}",
+                next_step=f"check it out and give its directory, or give --no-build-{word}",
             )
     if missing := [project for project in wanted.editable if project in left_out]:
         raise UsageError(
@@ -161,21 +162,14 @@ def _choose(
 def _why_not(row: Recipe, wanted: BuildRequest, trees: Mapping[str, SourceFacts]) -> str:
     asked = wanted.build.get(row.project)
     if asked is False:
-        return f"not wanted (--no-build-{_flag(row.project)})"
+        return f"not wanted (--no-build-{row.word})"
     if wanted.platform not in row.platforms:
         return f"is not built on {wanted.platform}"
     if row.project not in trees:
         return "its directory is not known"
     if wanted.platform in row.opt_in and not asked:
-        return f"is built on {wanted.platform} only when asked for (--build-{_flag(row.project)})"
+        return f"is built on {wanted.platform} only when asked for (--build-{row.word})"
     return ""
-
-
-def _flag(project: str) -> str:
-    """The documented spelling of the switches that build a project or not."""
-    return {"torchaudio": "pytorch-audio", "torchvision": "pytorch-vision", "torch": "pytorch"}.get(
-        project, project
-    )
 
 
 def _require_foundations(recipes: Sequence[Recipe], built: Sequence[str]) -> None:

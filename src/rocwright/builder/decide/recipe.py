@@ -20,6 +20,7 @@ Backend = Literal["setup.py", "build"]
 
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
+_OPTION = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def _require_requirement(text: str) -> Requirement:
@@ -40,6 +41,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One row of `data/recipes.toml`; the file's head explains the fields."""
 
     project: str
+    option: str = ""
+    switch: bool = True
     import_name: str = ""
     platforms: tuple[str, ...] = PLATFORMS
     opt_in: tuple[str, ...] = ()
@@ -80,6 +83,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.project):
             raise ValueError(f"project {self.project!r} is no name of a distribution")
+        if self.option and not _OPTION.fullmatch(self.option):
+            raise ValueError(f"option {self.option!r} is no word of an option, such as pytorch-audio")
         for name, given in (("platforms", self.platforms), ("opt_in", self.opt_in)):
             if unknown := [word for word in given if word not in PLATFORMS]:
                 raise ValueError(f"{name} has {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
@@ -101,6 +106,11 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             _require_below("rocm_init", self.rocm_init)
         if set(re.findall(r"\{number\}|[{}]", self.number_suffix)) - {"{number}"}:
             raise ValueError(f"number_suffix {self.number_suffix!r} has a brace that is not of {{number}}")
+
+    @property
+    def word(self) -> str:
+        """What its options are called after: `pytorch-audio` in `--pytorch-audio-dir`."""
+        return self.option or re.sub(r"[._]", "-", self.project.lower())
 
     @property
     def module(self) -> str:

@@ -48,6 +48,7 @@ class DoctorTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     family: tuple[str, ...]
     rocm: tuple[str, ...]
     frameworks: tuple[str, ...]
+    extensions: tuple[str, ...]
     libraries: tuple[str, ...]
     hip: str
     packages: tuple[LibraryRow, ...]

@@ -32,7 +32,7 @@ class Known:
     `families` are targets by family, `runners` say which of them are built and tested where. `projects` are
     those of the family by platform, `opt_in` the ones among them that are built only when asked for.
     `miniature` is the group that stands for all where the miniature family is built, `python` the interpreter
-    that it is built with, `ref` its branch.
+    that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all).
     """
 
     families: Mapping[str, tuple[str, ...]]
@@ -42,11 +42,13 @@ class Known:
     python: str
     ref: str
     opt_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    miniature_projects: frozenset[str] | None = None
 
 
 class _Demo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...]
     torch_ref: str
+    projects: tuple[str, ...]
 
 
 def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.environ) -> Known:
@@ -72,6 +74,7 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
         miniature=Group(family, base_targets(demo.targets), (family,)),
         python=".".join(map(str, sys.version_info[:2])),
         ref=demo.torch_ref,
+        miniature_projects=frozenset(demo.projects),
     )
 
 

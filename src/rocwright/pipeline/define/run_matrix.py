@@ -79,7 +79,7 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         groups=left,
         pythons=choice.pythons or ((known.python,) if mini else profile.pythons),
         refs=refs,
-        projects={platform: _projects(platform, choice, profile, known, notes) for platform in groups},
+        projects={platform: _projects(platform, choice, profile, known, mini, notes) for platform in groups},
         split=profile.split if choice.split is None else choice.split,
         device_groups=profile.device_groups if choice.device_groups is None else choice.device_groups,
         build_pytorch=choice.build_pytorch,
@@ -245,7 +245,9 @@ def _refs(
     return there
 
 
-def _projects(platform: str, choice: Choice, profile: Profile, known: Known, notes: list[str]) -> Projects:
+def _projects(
+    platform: str, choice: Choice, profile: Profile, known: Known, mini: bool, notes: list[str]
+) -> Projects:
     wanted: Sequence[str] = choice.projects or profile.projects
     there = known.projects[platform]
     every = dict.fromkeys(name for held in known.projects.values() for name, _ in held)
@@ -264,4 +266,12 @@ def _projects(platform: str, choice: Choice, profile: Profile, known: Known, not
             next_step="add torch to --projects",
         )
     off = known.opt_in.get(platform, frozenset())
-    return [(name, after) for name, after in there if (name in wanted if wanted else name not in off)]
+    chosen = [(name, after) for name, after in there if (name in wanted if wanted else name not in off)]
+    if not mini or known.miniature_projects is None:
+        return chosen
+    notes += [
+        f"{name} is left out: the miniature family has none"
+        for name, _ in chosen
+        if name not in known.miniature_projects
+    ]
+    return [(name, after) for name, after in chosen if name in known.miniature_projects]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from rocwright.builder.decide.recipe import recipes
-from rocwright.data import load_table
+from rocwright.builder.decide.recipe import load_recipes
 from rocwright.engine.graph import Inputs, Note, Step
-from rocwright.model.project import ProjectTable
+from rocwright.model.project import TORCH, Project, ProjectTable
 from rocwright.pipeline.options import RunOptions
-from rocwright.sources.decide.resolve import Request, resolve
 from rocwright.sources.lock import LOCK_NAME, SCHEMA, LockedSource, SourceLock, write_lock
 from rocwright.sources.prepare import prepare_family
+from rocwright.sources.resolve import Request, resolve
 from rocwright.system import process
 from rocwright.system.files import content_digest, shipped_directory
 
@@ -43,14 +42,15 @@ class SourceTree(msgspec.Struct, frozen=True):
     committed: int
 
 
-def projects() -> tuple[str, ...]:
-    """The projects of the family, in build order."""
-    return tuple(recipe.project for recipe in recipes().recipe)
-
-
 def family_projects(options: RunOptions) -> tuple[str, ...]:
-    """Those that the run builds, in build order."""
-    return tuple(name for name in projects() if name in (options.projects or projects()))
+    """The projects that the run builds, in build order; those of a rocwright.toml count, too."""
+    known = tuple(recipe.project for recipe in load_recipes(options.overlay).recipe)
+    return tuple(name for name in known if name in (options.projects or known))
+
+
+def own_facts(options: RunOptions, *tables: str) -> dict[str, object]:
+    """Facts of a rocwright.toml that a step depends on; none where it adds nothing."""
+    return {"own": own} if (own := options.overlaid(*tables)) else {}
 
 
 def origin_steps(options: RunOptions) -> list[Step]:
@@ -82,15 +82,13 @@ def _origins(options: RunOptions) -> Step:
 
 
 _ADDRESS = "https://miniature.example.invalid"
-# Repository names of the miniature that differ from the project's.
-_REPOSITORY = {"torch": "pytorch", "torchaudio": "audio", "torchvision": "vision"}
 
 
 def lock_sources_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
     """`lock-sources`: which commit of each project is meant."""
     workspace = options.workspace
-    table = load_table("projects", ProjectTable)
-    names = ("torch", *(name for name in family_projects(options) if name != "torch"))
+    table = options.table("projects", ProjectTable)
+    names = (TORCH, *(name for name in family_projects(options) if name != TORCH))
     mini = options.sources == "miniature"
 
     def act(inputs: Inputs, note: Note) -> LockedSources:
@@ -117,7 +115,10 @@ def lock_sources_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
         act=act,
         needs=(*needs, "origins") if mini else needs,
         rooms=("sources", "data/projects.toml"),
-        facts=lambda: {"torch": options.torch_ref, "platform": options.platform, "projects": names},
+        facts=lambda: (
+            {"torch": options.torch_ref, "platform": options.platform, "projects": names}
+            | own_facts(options, "projects", "recipes")
+        ),
         outputs=lambda value: (Path(value.path),),
         summary=summary,
     )
@@ -132,15 +133,16 @@ def request_for(
     """
     ref = options.torch_ref
     if origins is not None:
-        return Request(project, _origin_of(project, origins), ref if project == "torch" else None)
+        return Request(project, _origin_of(table.get(project), origins), ref if project == TORCH else None)
     line = next((each.name for each in table.lines if each.ref == ref), None)
     if line is not None:
         return Request(project, line=line)
-    return Request(project, ref=ref if project == "torch" else None)
+    return Request(project, ref=ref if project == TORCH else None)
 
 
-def _origin_of(project: str, origins: Origins) -> str:
-    return (Path(origins.directory) / _REPOSITORY.get(project, project)).as_uri()
+def _origin_of(project: Project, origins: Origins) -> str:
+    """The miniature's repository: it has the name of the one that it stands for."""
+    return (Path(origins.directory) / PurePosixPath(project.origin).name.removesuffix(".git")).as_uri()
 
 
 def checkout_step(options: RunOptions, project: str) -> Step:
@@ -152,7 +154,8 @@ def checkout_step(options: RunOptions, project: str) -> Step:
         locked = inputs.get("lock-sources", LockedSources).lock.get(project)
         if mini:
             # The lock may be another machine's; the same commits are here.
-            origin = _origin_of(project, inputs.get("origins", Origins))
+            row = options.table("projects", ProjectTable).get(project)
+            origin = _origin_of(row, inputs.get("origins", Origins))
             locked = msgspec.structs.replace(locked, origin=origin)
         lock = SourceLock(SCHEMA, options.platform, (locked,))
         done, prepared = prepare_family(
@@ -183,6 +186,7 @@ def checkout_step(options: RunOptions, project: str) -> Step:
         act=act,
         needs=("lock-sources", "origins") if mini else ("lock-sources",),
         rooms=("sources", "data/projects.toml"),
+        facts=lambda: own_facts(options, "projects"),
         outputs=lambda value: (Path(value.directory) / ".git" / "HEAD",),
         summary=summary,
     )

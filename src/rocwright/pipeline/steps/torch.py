@@ -9,7 +9,7 @@ import msgspec
 
 from rocwright.builder.before import tools
 from rocwright.builder.decide.plan import BuildRequest
-from rocwright.builder.decide.recipe import recipes
+from rocwright.builder.decide.recipe import load_recipes
 from rocwright.builder.family import build_family
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.install import install_rocm
@@ -21,7 +21,7 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.publish import UploadedRun
-from rocwright.pipeline.steps.sources import SourceTree
+from rocwright.pipeline.steps.sources import SourceTree, own_facts
 from rocwright.pipeline.steps.wheels import built_wheels, wheel_paths
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sdk.intake.fetch import fetch_packages, unpack_packages
@@ -135,7 +135,9 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
             # The set is installed and imported as a whole by later steps, also on other machines.
             proof=False,
         )
-        result = build_family(order, recipes(), note=note, rocm=inputs.get("build-env", Rocm))
+        result = build_family(
+            order, load_recipes(options.overlay), note=note, rocm=inputs.get("build-env", Rocm)
+        )
         return result.wheels[-1]
 
     return Step(
@@ -144,12 +146,15 @@ def build_step(options: RunOptions, project: str, needs: tuple[str, ...]) -> Ste
         act=act,
         needs=(*needs, f"checkout-{project}", "python-headers", "build-env"),
         rooms=("builder", "device_code", "data/recipes.toml"),
-        facts=lambda: {
-            "targets": options.targets,
-            "part": part,
-            "python": options.interpreter.name,
-            "environment": outcome_environment(os.environ, {}),
-        },
+        facts=lambda: (
+            {
+                "targets": options.targets,
+                "part": part,
+                "python": options.interpreter.name,
+                "environment": outcome_environment(os.environ, {}),
+            }
+            | own_facts(options, "recipes")
+        ),
         outputs=wheel_paths,
         summary=lambda value: f"{Path(value.path).name}, {human_bytes(value.size)}, {value.cpu_s:.1f} CPU s",
     )

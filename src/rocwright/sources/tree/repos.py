@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from rocwright.errors import CommandFailed, Interrupted, InvalidInput, NoSpace, RocwrightError
-from rocwright.sources.fetch.commit import COMMITS, fetch_from, is_complete, noting
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, noting
+from rocwright.sources.mirror import Mirrors
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.survey import behind_a_link
 from rocwright.sources.watch import NOBODY, Watch

@@ -19,7 +19,7 @@ from rocwright.pipeline.steps.sources import (
     request_for,
 )
 from rocwright.pipeline.steps.testing import installation_step
-from rocwright.sources.decide.resolve import Request
+from rocwright.sources.resolve import Request
 from rocwright.system.files import content_digest, shipped_directory
 
 TABLE = load_table("projects", ProjectTable)

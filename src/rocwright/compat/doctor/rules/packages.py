@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
@@ -180,19 +180,24 @@ def mixed(case: Case) -> Iterator[Finding]:
         step = mend.install(case, *(f"{one.name}=={version}" for one in others))
         yield Finding("mixed", "wrong", f"{named}: {whose} ROCm {expected}", step, "rocm", "environment")
     for one in frameworks:
-        cause = _other_build(one, expected, torch)
+        cause = _other_build(one, expected, torch, case.table.extensions)
         if cause:
             yield Finding("mixed", "wrong", cause, _again(case, one, torch), one.name, "environment")
 
 
-def _other_build(one: Distribution, expected: str, torch: Distribution | None) -> str:
-    """Why a framework is of another build than the rest; empty where it is not."""
+def _other_build(
+    one: Distribution, expected: str, torch: Distribution | None, extensions: Sequence[str]
+) -> str:
+    """Why a framework is of another build than the rest; empty where it is not.
+
+    `extensions` are those that PyPI has, too, under versions without a word about ROCm.
+    """
     own = rocm_of(one.version)
     if own and expected and _local(own) != _local(expected):
         return f"{one.name} {one.version} is built for ROCm {own}, the rest here for {expected}"
     local = one.version.partition("+")[2]
     for_rocm = torch is not None and rocm_of(torch.version)
-    plain = one.name in ("torchvision", "torchaudio") and (not local or _FOREIGN_LOCAL.fullmatch(local))
+    plain = fits(one.name, extensions) and (not local or _FOREIGN_LOCAL.fullmatch(local))
     if for_rocm and plain and torch is not None:
         return f"{one.name} {one.version} names no ROCm: it is PyPI's, torch {torch.version} is not"
     return ""

@@ -22,10 +22,17 @@ from rocwright.model.project import (
     is_path,
     origin_problem,
 )
-from rocwright.sources.decide.pin_files import CommitPins, Pins, TreePins, read_checkout
-from rocwright.sources.decide.pinned import TORCH_FIRST, Pinned, read_pin
-from rocwright.sources.fetch import mirror
+from rocwright.sources import mirror
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock
+from rocwright.sources.pins import (
+    TORCH_FIRST,
+    CommitPins,
+    Pinned,
+    Pins,
+    TreePins,
+    read_checkout,
+    read_pin,
+)
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import git
 

@@ -10,17 +10,16 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import InvalidPatch, RocwrightError
+from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import quieten
-from rocwright.sources.patch.files import Patch
-from rocwright.sources.patch.replay import replay
+from rocwright.sources.patch_files import Patch, replay
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.move import look_ahead, move
 from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Head, State, Survey
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.system import git
 from rocwright.system.git import Git
 

@@ -8,12 +8,12 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from rocwright.errors import InvalidInput, UnsavedWork
-from rocwright.sources.bring import build_env
-from rocwright.sources.bring.plan import CheckoutPlan, address
-from rocwright.sources.fetch.commit import COMMITS
-from rocwright.sources.fetch.mirror import Mirrors
+from rocwright.errors import InvalidInput, RocwrightError, UnsavedWork
+from rocwright.sources.aside import KeptWork, Work, set_aside
+from rocwright.sources.fetch import COMMITS
 from rocwright.sources.lock import LockedSource
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.plan import BUILD_ENV, CheckoutPlan, address, build_env_text
 from rocwright.sources.tree import repos, whole
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree.move import blocked, in_the_way, look_ahead, move
@@ -22,8 +22,7 @@ from rocwright.sources.tree.state import HIPIFY_TAG, UPSTREAM_TAG, State, Survey
 from rocwright.sources.tree.survey import own_commits
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import Watch
-from rocwright.sources.work.aside import KeptWork, Work, set_aside
-from rocwright.system import git
+from rocwright.system import files, git
 from rocwright.system.git import Git
 
 
@@ -215,7 +214,7 @@ def apply(targets: list[Target], plan: CheckoutPlan, locked: LockedSource) -> li
         waiting = [target for target in waiting if target.node.path not in nodes]
     if locked.ref.startswith("refs/heads/") and locked.why != "pin":
         main.git.set_ref("refs/remotes/origin/" + locked.ref.removeprefix("refs/heads/"), locked.commit)
-    build_env.write(main.git, locked)
+    _write_build_env(main.git, locked)
     return [nodes[target.node.path] for target in targets]
 
 
@@ -278,3 +277,22 @@ def show_submodules(repository: Git, but: frozenset[str] = frozenset()) -> None:
     for key in sorted(wanted):
         if found.get(key) != "dirty":
             repository.run("config", "--local", key, "dirty")
+
+
+def _write_build_env(repository: Git, locked: LockedSource) -> None:
+    """Write or remove `build_env.json`; raises when the project has one of its own."""
+    path, mark = repository.work_tree / BUILD_ENV, repository.git_dir / "rocwright" / BUILD_ENV
+    text = build_env_text(locked.build_env)
+    if text is None:
+        if mark.is_file():
+            path.unlink(missing_ok=True)
+            mark.unlink()
+        return
+    if BUILD_ENV in states.tree(repository, locked.commit):
+        raise RocwrightError(f"{locked.project} has a {BUILD_ENV} of its own", where=path)
+    exclude = repository.git_dir / "info" / "exclude"
+    lines = exclude.read_text(encoding="utf-8").splitlines() if exclude.is_file() else []
+    if f"/{BUILD_ENV}" not in lines:
+        files.write_text(exclude, "\n".join([*lines, f"/{BUILD_ENV}"]) + "\n")
+    files.write_text(mark, text)
+    files.write_text(path, text)

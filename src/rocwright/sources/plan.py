@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from rocwright.errors import UsageError
 from rocwright.model.platforms import this_platform
-from rocwright.sources.bring import build_env
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
@@ -19,6 +21,7 @@ from rocwright.system import git
 from rocwright.system.git import Git
 
 PLATFORM = this_platform()
+BUILD_ENV = "build_env.json"
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ def in_place(main: Node, locked: LockedSource, surveys: Surveys) -> bool:
     top = surveys[""][1]
     if any(not seen.settled or seen.foreign for _, seen in surveys.values()):
         return False
-    if top.state.upstream != locked.commit or not build_env.in_place(main.git, locked.build_env):
+    if top.state.upstream != locked.commit or not build_env_in_place(main.git, locked.build_env):
         return False
     if main.git.run("config", "--get", "remote.origin.url", ok=(0, 1)).strip() != address(locked):
         return False
@@ -152,3 +155,24 @@ def _is_at(seen: Survey, commit: str, *, hipified: bool) -> bool:
 def address(locked: LockedSource) -> str:
     """The origin as the checkout remembers it, without a login."""
     return git.without_login(locked.origin)
+
+
+# -- `build_env.json`: variables that the wheel build merges into its environment
+
+
+def build_env_in_place(repository: Git, wanted: Mapping[str, str]) -> bool:
+    """Whether the file says what is wanted, or is absent where nothing is."""
+    return _build_env(repository) == build_env_text(wanted)
+
+
+def build_env_text(variables: Mapping[str, str]) -> str | None:
+    """The file's text; None where nothing is wanted, so that there is no file."""
+    return msgspec.json.encode(dict(variables)).decode() + "\n" if variables else None
+
+
+def _build_env(repository: Git) -> str | None:
+    """Our file; a project's own one of that name is not ours."""
+    if not (repository.git_dir / "rocwright" / BUILD_ENV).is_file():
+        return None
+    path = repository.work_tree / BUILD_ENV
+    return path.read_text(encoding="utf-8") if path.is_file() else None

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import UnsavedWork, UsageError
+from rocwright.sources.keeping import is_file, keep
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.move import blocked, in_the_way, remove_locks
@@ -22,7 +23,6 @@ from rocwright.sources.tree.state import Survey
 from rocwright.sources.tree.survey import HELD, behind_a_link
 from rocwright.sources.tree.whole import Surveys
 from rocwright.sources.watch import NOBODY, Watch
-from rocwright.sources.work.keeping import is_file, keep
 
 _COMMITS_SHOWN = 20
 _SHOWN = 10

@@ -1,1 +1,0 @@
-"""How a checkout gets to its commit."""

@@ -1,1 +1,0 @@
-"""Decides which commit of which repository is meant."""

@@ -1,1 +1,0 @@
-"""Brings commits from servers and keeps them in mirrors."""

@@ -1,1 +1,0 @@
-"""Patches on top of a checkout."""

@@ -1,1 +1,0 @@
-"""What becomes of the user's own work."""
