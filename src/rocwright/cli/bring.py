@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.cli import show_sources
+from rocwright.cli.answer import Answer
 from rocwright.cli.source_options import Head, How, What
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.platforms import Platform
@@ -114,21 +115,20 @@ def _record_what_came(lock: SourceLock, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a door: what `prepare_family` takes, and how the result is shown."""
+    """One run of a door: what `prepare_family` takes."""
 
     places: Places
     how: How
     head: Head
     work: Work
     mirrors: Mirrors | None
-    json: bool
 
     def directories(self, lock: SourceLock) -> Mapping[str, Path]:
         """Where each project of the lock goes."""
         return {source.project: self.places.of(source) for source in lock.sources}
 
-    def plan(self, lock: SourceLock) -> None:
-        """Say what would be done."""
+    def plan(self, lock: SourceLock) -> Answer:
+        """What would be done."""
         plans = [
             plan_checkout(
                 source,
@@ -139,9 +139,9 @@ class Run:
             )
             for source in lock.sources
         ]
-        show_sources.show_plans(lock, plans, patches=self.how.patches, json=self.json)
+        return show_sources.plans_answer(lock, plans, patches=self.how.patches)
 
-    def act(self, lock: SourceLock, *, record: bool) -> None:
+    def act(self, lock: SourceLock, *, record: bool) -> Answer:
         """Bring every project to its commit; with `record` the lock file gets commits and outcomes."""
         path = self.places.lock
         if record:
@@ -170,4 +170,4 @@ class Run:
             raise problem from None
         if record:
             record_lock(done, path)
-        show_sources.show_prepared(done, prepared, path, json=self.json)
+        return show_sources.prepared_answer(done, prepared, path)

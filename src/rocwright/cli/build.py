@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rocwright.builder.decide.recipe import load_recipes
 from rocwright.builder.decide.request import BuildRequest
@@ -14,6 +11,7 @@ from rocwright.builder.family import build_family, last_report
 from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
@@ -52,7 +50,6 @@ class Asked:
     trees: Trees
     product: Product
     work: Work
-    json: bool
 
     def place(self, door: Door) -> RocmPlace:
         """Which ROCm; raises `UsageError` for several."""
@@ -150,18 +147,14 @@ def _work_dir(output: Path) -> Path:
     return output.with_name(output.name + "-work")
 
 
-def run(asked: Asked, door: Door) -> None:
+def run(asked: Asked, door: Door) -> Answer:
     """Do what a door was asked for; a command that fails hands its exit code on."""
     overlay = read_overlay()
     table = load_recipes(overlay)
     order = asked.order(door, overlay)
     if asked.work.dry_run:
         plan = plan_only(order, table)
-        if asked.json:
-            console.out_json(plan)
-        else:
-            show_build.show_plan(plan)
-        return
+        return Answer(plan, lambda: show_build.show_plan(plan))
     try:
         result = build_family(order, table, note=console.say)
     except CommandFailed as problem:
@@ -170,10 +163,7 @@ def run(asked: Asked, door: Door) -> None:
             console.say(show_build.cache_line(report.cache))
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
-    if asked.json:
-        console.out_json(result)
-    else:
-        show_build.show_result(result, order)
+    return Answer(result, lambda: show_build.show_result(result, order))
 
 
 def passed_on(status: int) -> int:
@@ -181,6 +171,7 @@ def passed_on(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
+@answers
 def build(
     *,
     output_dir: OutputDir,
@@ -189,8 +180,7 @@ def build(
     trees: Trees = TREES,
     product: Product = PRODUCT,
     work: Work = WORK,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Build wheels of every project of the PyTorch family that is checked out, against one ROCm.
 
     Order: triton, torch, torchaudio, torchvision, apex, then projects of rocwright.toml. ROCm comes from
@@ -206,4 +196,4 @@ def build(
     json
         Print the result as JSON.
     """
-    run(Asked(output_dir, packages, where, trees, product, work, json), Door(beside=Path()))
+    return run(Asked(output_dir, packages, where, trees, product, work), Door(beside=Path()))

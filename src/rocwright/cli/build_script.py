@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build import PACKAGES, PRODUCT, TREES, WHERE, WORK, Asked, Door, run
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work
 from rocwright.cli.install_rocm import install_rocm
@@ -17,6 +17,7 @@ from rocwright.errors import UsageError
 
 
 def _build(door: Door) -> Callable[..., None]:
+    @answers
     def build(
         *,
         output_dir: OutputDir,
@@ -25,8 +26,7 @@ def _build(door: Door) -> Callable[..., None]:
         trees: Trees = TREES,
         product: Product = PRODUCT,
         work: Work = WORK,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Build wheels of what is checked out beside this script, against the ROCm of this environment.
 
         The environment is $VIRTUAL_ENV, else the one that runs the script; the built wheels are installed
@@ -41,7 +41,7 @@ def _build(door: Door) -> Callable[..., None]:
         json
             Print the result as JSON.
         """
-        run(Asked(output_dir, packages, where, trees, product, work, json), door)
+        return run(Asked(output_dir, packages, where, trees, product, work), door)
 
     return build
 

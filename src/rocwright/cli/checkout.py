@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rocwright.cli import show_sources
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.bring import Places, Run, SourceRequest
 from rocwright.cli.source_options import (
     Cache,
@@ -24,6 +22,7 @@ from rocwright.sources.lock import read_lock
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
 
+@answers
 def checkout(
     *projects: str,
     pytorch_version: str | None = None,
@@ -41,8 +40,7 @@ def checkout(
     cache: Cache = _CACHE,
     platform: Platform | None = None,
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Check projects out at exact commits, submodules included, and hipify them.
 
     Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
@@ -80,7 +78,7 @@ def checkout(
     names = projects or ("all",)
     if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
         raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
-    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors(), json)
+    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors())
     run.places.require_outside()
     table = project_table(config)
     if locked:
@@ -108,10 +106,9 @@ def checkout(
         )
         lock = asked.resolved(table, run.places, None if how.dry_run else run.mirrors)
     if how.dry_run:
-        run.plan(lock)
-        return
+        return run.plan(lock)
     show_sources.say_lock(lock)
-    run.act(lock, record=not locked)
+    return run.act(lock, record=not locked)
 
 
 def _require_locked(given: dict[str, bool]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import Place
 from rocwright.cli.numbers import OptionalAmount
 from rocwright.cli.show_probe import show_probe
@@ -20,6 +22,7 @@ from rocwright.system import console, files
 from rocwright.system.interpreters import find_python
 
 
+@answers
 def compat_probe(
     *,
     python: Place = None,
@@ -27,8 +30,7 @@ def compat_probe(
     timeout: OptionalAmount = None,
     answers: Annotated[Path | None, Parameter(show_default=False)] = None,
     html: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Try what an installed torch can do, and hold it against what is claimed: data types, libraries, flags.
 
     Each exercise runs beside torch in a process that may crash or hang, which costs its own row. On a torch
@@ -63,10 +65,7 @@ def compat_probe(
         report = probe(interpreter, table, device=device, limit_s=timeout, note=console.say)
     if html is not None:
         files.write_text(html, html_page(report))
-    if json:
-        console.out_json(report)
-    else:
-        show_probe(report)
+    yield Answer(report, lambda: show_probe(report))
     if html is not None:
         console.say(f"written: {html}")
     require_claims(report)

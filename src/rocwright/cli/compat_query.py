@@ -7,15 +7,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.show_compat import show_answer, show_words
 from rocwright.compat.claimed.answer import answer
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.question import parse_question, with_options
 from rocwright.compat.claimed.vocabulary import known_words
 from rocwright.data.overlay import read_overlay
-from rocwright.system import console
 
 
+@answers(before="config")
 def compat_query(
     *question: str,
     gpu: Annotated[str, Parameter(name=["--gpu", "--target"])] = "",
@@ -24,9 +25,8 @@ def compat_query(
     python: str = "",
     platform: Literal["", "linux", "windows", "wsl"] = "",
     about: Annotated[str, Parameter(name=["--about", "--feature"])] = "",
-    json: Annotated[bool, Parameter(name="--json")] = False,
     config: Path | None = None,
-) -> None:
+) -> Answer:
     """Answer a question about what PyTorch on ROCm supports: yes, partly, no, unknown, list; and who says so.
 
     A combination is as supported as its weakest part, which the answer names. Whatever a question names is
@@ -67,7 +67,6 @@ def compat_query(
     }
     if not question and not any(options.values()):
         known = known_words(facts)
-        console.out_json(known) if json else show_words(known)
-        return
+        return Answer(known, lambda: show_words(known))
     found = answer(with_options(parse_question(" ".join(question), facts), facts, **options), facts)
-    console.out_json(found) if json else show_answer(found)
+    return Answer(found, lambda: show_answer(found))

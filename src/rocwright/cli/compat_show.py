@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.show_compat import show_section
 from rocwright.compat.claimed.export import exported
 from rocwright.compat.claimed.facts import load_facts
@@ -17,15 +19,20 @@ from rocwright.errors import UsageError
 from rocwright.system import console
 
 
+def _refuse_other_form(given: Mapping[str, object]) -> None:
+    if given["form"] != "table":
+        raise UsageError(f"--json and --format {given['form']} are two forms", next_step="give one of them")
+
+
+@answers(before="config", refuse=_refuse_other_form)
 def compat_show(
     name: Annotated[str, Parameter(name="SECTION")] = "",
     /,
     *,
     rocm: str = "latest",
     form: Annotated[Literal["table", "markdown", "rst"], Parameter(name="--format")] = "table",
-    json: Annotated[bool, Parameter(name="--json")] = False,
     config: Path | None = None,
-) -> None:
+) -> Answer:
     """Show what PyTorch on ROCm supports: all of it, or one section.
 
     Sections: overview, use-cases, docker, libraries, supported, data-types, modules, domain-libraries,
@@ -47,18 +54,17 @@ def compat_show(
     config
         A rocwright.toml with rows of your own (default: the one here).
     """
-    if json and form != "table":
-        raise UsageError(f"--json and --format {form} are two forms", next_step="give one of them")
     facts = load_facts(read_overlay(config))
     markup = markup_of(facts, rocm)
-    if json:
-        console.out_json(exported(facts, name, rocm))
-        return
-    if not name and form != "table":
-        console.out((page_rst(facts) if form == "rst" else page_markdown(facts, markup)).rstrip("\n"))
-        return
-    for one in [section(facts, name)] if name else [build(facts) for build in SECTIONS.values()]:
-        if form == "table":
-            show_section(one, markup)
-        else:
-            console.out((as_rst if form == "rst" else as_markdown)(one, markup).rstrip("\n"))
+
+    def show() -> None:
+        if not name and form != "table":
+            console.out((page_rst(facts) if form == "rst" else page_markdown(facts, markup)).rstrip("\n"))
+            return
+        for one in [section(facts, name)] if name else [build(facts) for build in SECTIONS.values()]:
+            if form == "table":
+                show_section(one, markup)
+            else:
+                console.out((as_rst if form == "rst" else as_markdown)(one, markup).rstrip("\n"))
+
+    return Answer(exported(facts, name, rocm), show)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.data.explain import explain
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
 
 
+@answers(before="config")
 def data_explain(
     key: str,
     /,
     *,
-    json: Annotated[bool, Parameter(name="--json")] = False,
     config: Path | None = None,
-) -> None:
+) -> Answer:
     """Say where a fact comes from: built in or your rocwright.toml, in which file and line, and its source.
 
     A key is the name of a table and the names below it, with dots; a row of a list is named by its number, or
@@ -36,11 +34,18 @@ def data_explain(
         A rocwright.toml (default: the one here).
     """
     found = explain(key, read_overlay(config))
-    if json:
-        console.out_json(found)
-        return
-    console.out(f"{found.key} = {found.shown}")
-    console.out(f"from      {found.origin}: {found.where}" + (f", line {found.line}" if found.line else ""))
-    for word, text in (("source", found.source), ("comment", found.comment), ("replaces", found.replaces)):
-        if text:
-            console.out(f"{word:<9} {text}")
+
+    def show() -> None:
+        console.out(f"{found.key} = {found.shown}")
+        console.out(
+            f"from      {found.origin}: {found.where}" + (f", line {found.line}" if found.line else "")
+        )
+        for word, text in (
+            ("source", found.source),
+            ("comment", found.comment),
+            ("replaces", found.replaces),
+        ):
+            if text:
+                console.out(f"{word:<9} {text}")
+
+    return Answer(found, show)

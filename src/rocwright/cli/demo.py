@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_demo import finished, say_beginning, show
 from rocwright.data import load_table
@@ -24,6 +24,7 @@ class _Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     torch_ref: str
 
 
+@answers(before="list_steps")
 def demo(
     *,
     work_dir: Path = Path("demo"),
@@ -34,9 +35,8 @@ def demo(
     targets: str | None = None,
     jobs: OptionalCount = None,
     refresh: bool = False,
-    json: Annotated[bool, Parameter(name="--json")] = False,
     list_steps: bool = False,
-) -> None:
+) -> Iterator[Answer]:
     """Take real ROCm to a tested release of a miniature PyTorch family, on this machine, as any user.
 
     Needs no root, GPU, ROCm or Docker. Run it again to resume; what has not changed is not done again.
@@ -81,13 +81,10 @@ def demo(
     graph = demo_graph(options)
     if list_steps:
         console.table("Steps", ("step", "needs"), [(step.id, " ".join(step.needs)) for step in graph.steps])
-        return
+        return None
     preflight(options)
     say_beginning(options, len(graph.steps))
     progress = console.Progress(total=len(graph.steps), cached=False, beats=True, every_s=10)
     report = run(graph, options.workspace.state, jobs=options.jobs, progress=progress)
     ended = finished(report, options, record_demo(graph, report, options))
-    if json:
-        console.out_json(ended)
-    else:
-        show(ended, options)
+    yield Answer(ended, lambda: show(ended, options))

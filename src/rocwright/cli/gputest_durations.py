@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -28,6 +29,7 @@ from rocwright.system import console
 Text = Annotated[str, Parameter(show_default=False)]
 
 
+@answers
 def gputest_durations(
     *reports: Path,
     output: Path | None = None,
@@ -38,8 +40,7 @@ def gputest_durations(
     platform: Platform = "linux",
     upstream: Path | None = None,
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Record how long each test takes, by GPU and version of torch; shards are made by it.
 
     Of each test the median of its newest times counts. A run that was taken before is not taken twice.
@@ -88,12 +89,13 @@ def gputest_durations(
         for path in write_upstream(times, upstream):
             console.say(f"written: {path}")
     found = summaries(held)
-    if json:
-        console.out_json(found)
-        return
-    rows = [_row(one) for one in found]
-    columns = ("place", "files", "tests", "all", "longest test", "takes")
-    console.table("", columns, rows, right=(1, 2, 3, 5))
+
+    def show() -> None:
+        rows = [_row(one) for one in found]
+        columns = ("place", "files", "tests", "all", "longest test", "takes")
+        console.table("", columns, rows, right=(1, 2, 3, 5))
+
+    return Answer(found, show)
 
 
 def _row(one: Summary) -> tuple[str, ...]:

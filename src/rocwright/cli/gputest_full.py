@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import (
     CHOICE,
     GPUS_OF_CONFIG,
@@ -24,7 +26,7 @@ from rocwright.cli.gputest_options import (
     skip_entries,
     wanted,
 )
-from rocwright.cli.show_gputest import end, show_plan, show_records
+from rocwright.cli.show_gputest import end, records_answer, runs_answer
 from rocwright.errors import Interrupted
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.record import write_record, writing_alone
@@ -44,6 +46,7 @@ _Included = Annotated[
 ]
 
 
+@answers(within="output")
 def gputest_full(
     *pytest_args: str,
     tested: TestedTorch = SOURCE,
@@ -59,7 +62,7 @@ def gputest_full(
     exclude_quantization: bool = True,
     list_only: Annotated[bool, Parameter(name="--list", negative=())] = False,
     output: Output = OUTPUT,
-) -> None:
+) -> Iterator[Answer]:
     """Run PyTorch's own suite, test/run_test.py of the checkout, and judge it by its reports.
 
     Where it does not end by itself with its tests over, or does nothing for long, it is ended. A module
@@ -126,7 +129,7 @@ def gputest_full(
             today=today(),
         )
         if output.dry_run:
-            show_plan([shown_full(run) for run in runs], json=output.json)
+            yield runs_answer([shown_full(run) for run in runs])
             return
         require_packages(want.python, table)
         records = []
@@ -142,7 +145,7 @@ def gputest_full(
                 raise Interrupted("stopped; what was seen until then is in the record", where=run.directory)
     if list_only and not any(record.bad for record in records):
         return
-    show_records(records, output.reports_dir, json=output.json)
+    yield records_answer(records, output.reports_dir)
     end(records, output.reports_dir)
 
 

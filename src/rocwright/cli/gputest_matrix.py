@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.shards.matrix import (
@@ -24,6 +25,7 @@ Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_defaul
 Text = Annotated[str, Parameter(show_default=False)]
 
 
+@answers
 def gputest_matrix(
     *,
     test_configs: Annotated[
@@ -33,8 +35,7 @@ def gputest_matrix(
     multi_gpu_runner: Text = "",
     shards: Several = (),
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Write the matrix of a workflow: a job for each shard of each configuration, and its machine.
 
     The line matrix={"include": […]} is appended to $GITHUB_OUTPUT, or printed where that is not set.
@@ -65,9 +66,11 @@ def gputest_matrix(
     )
     line = matrix_line(rows)
     told = tell_workflow([line])
-    if json:
-        console.out_json({"include": rows})
-    elif told:
-        console.say(f"{len(rows)} jobs written to $GITHUB_OUTPUT")
-    else:
-        console.out(line)
+
+    def show() -> None:
+        if told:
+            console.say(f"{len(rows)} jobs written to $GITHUB_OUTPUT")
+        else:
+            console.out(line)
+
+    return Answer({"include": rows}, show)

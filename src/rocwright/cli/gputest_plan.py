@@ -9,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import Several
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -28,6 +29,7 @@ Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default
 Text = Annotated[str, Parameter(show_default=False)]
 
 
+@answers
 def gputest_plan(
     *,
     targets: Words,
@@ -43,8 +45,7 @@ def gputest_plan(
     rocm: Text = "",
     skips: Files = (),
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """List the jobs that test a set of wheels: their shards, skip entries, variables and commands.
 
     Neither torch nor a GPU is needed. The JSON is what `rocwright test report --expect` takes.
@@ -104,13 +105,14 @@ def gputest_plan(
     entries = load_entries(skips, overlay)
     recorded = load_durations(durations) if durations else None
     plan = plan_jobs(asked, table, families, entries, recorded, today())
-    if json:
-        console.out_json(plan)
-        return
-    rows = [_row(job) for job in plan.jobs]
-    console.table("", ("job", "GPUs", "runs", "entries", "expected", "command"), rows, right=(3, 4))
-    for note in plan.notes:
-        console.say(note)
+
+    def show() -> None:
+        rows = [_row(job) for job in plan.jobs]
+        console.table("", ("job", "GPUs", "runs", "entries", "expected", "command"), rows, right=(3, 4))
+        for note in plan.notes:
+            console.say(note)
+
+    return Answer(plan, show)
 
 
 def _words(texts: tuple[str, ...]) -> tuple[str, ...]:

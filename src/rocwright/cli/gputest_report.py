@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import of_environment
 from rocwright.cli.report_options import ABOUT, AboutRuns, Flag, Paths
 from rocwright.cli.show_report import show_report
@@ -28,6 +30,7 @@ _USUAL = Path("test-reports")
 _WHERE = "name the directory that the tests wrote to: --reports-dir DIR"
 
 
+@answers
 def gputest_report(
     *,
     reports_dir: Paths = (),
@@ -43,8 +46,7 @@ def gputest_report(
     exit_status: Flag = False,
     about: AboutRuns = ABOUT,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Say what test runs came to: each expected run passed, failed or gave no report; failures by cause.
 
     Reads what `rocwright test units`, `full` and `smoke` wrote, and JUnit files of pytest, unittest and
@@ -112,12 +114,13 @@ def gputest_report(
         stated = state_tested(
             options.opened(), channels, digest, found, judged, suite=about.suite, attempt=attempt, today=today
         )
-    if json:
-        console.out_json({"state": judged.state, "report": judged, "stated": stated})
-    else:
+
+    def show() -> None:
         show_report(judged)
         for key in stated.statements if stated else ():
             console.say(f"stated: {key}")
+
+    yield Answer({"state": judged.state, "report": judged, "stated": stated}, show)
     for path in (markdown_file, html):
         if path is not None:
             console.say(f"written: {path}")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import OutputDir
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -30,6 +31,7 @@ _Text = Annotated[str, Parameter(show_default=False)]
 _Flag = Annotated[bool, Parameter(negative=())]
 
 
+@answers
 def gputest_setup_venv(
     venv_dir: Annotated[OutputDir, Parameter(name="VENV_DIR")],
     /,
@@ -48,8 +50,7 @@ def gputest_setup_venv(
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
     activate_in_future_github_actions_steps: _Flag = False,
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Make a virtual environment with the wheels under test, or install into the one that is there.
 
     An index that shows an upload late is asked again. Nothing but the given places is asked where an index
@@ -122,7 +123,7 @@ def gputest_setup_venv(
     if activate_in_future_github_actions_steps:
         for name in activate_in_steps(wanted.root):
             console.say(f"warning: ${name} is not set, so no later step was told")
-    _show(made, json)
+    return _made_answer(made)
 
 
 def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
@@ -141,12 +142,17 @@ def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
         )
 
 
-def _show(made: Made, json: bool) -> None:
-    if json:
-        console.out_json(made)
-        return
-    rows = [("environment", f"{made.environment} ({'new' if made.created else 'was there'})")]
-    rows += [("python", made.version), ("activate", f". {made.environment}/bin/activate"), ("log", made.log)]
-    console.table("Environment", ("what", "is"), rows)
-    if made.installed:
-        console.table("Installed", ("project", "version"), list(made.installed.items()))
+def _made_answer(made: Made) -> Answer:
+
+    def show() -> None:
+        rows = [("environment", f"{made.environment} ({'new' if made.created else 'was there'})")]
+        rows += [
+            ("python", made.version),
+            ("activate", f". {made.environment}/bin/activate"),
+            ("log", made.log),
+        ]
+        console.table("Environment", ("what", "is"), rows)
+        if made.installed:
+            console.table("Installed", ("project", "version"), list(made.installed.items()))
+
+    return Answer(made, show)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
@@ -21,6 +23,7 @@ from rocwright.system.files import write_text
 _ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), TestedTorch(), Gpus()
 
 
+@answers
 def gputest_skips_audit(
     *,
     tested: TestedTorch = _TESTED,
@@ -29,8 +32,7 @@ def gputest_skips_audit(
     rerun: RerunOptions = _RERUN,
     report: Path | None = None,
     write: Annotated[bool, Parameter(negative=())] = False,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Run the tests of the entries that hold here, isolated and without the entries, and advise.
 
     An entry may go when all of its tests pass, or are no more. Flaky ones are not judged.
@@ -51,10 +53,7 @@ def gputest_skips_audit(
         found = audit(bench, chosen, today(), tell=console.say)
     if report is not None:
         write_text(report, as_markdown(found))
-    if json:
-        console.out_json(found)
-    else:
-        _show(found)
+    yield Answer(found, lambda: _show(found))
     if write:
         for path, gone in remove_entries(entries.skips, found.removable).items():
             console.say(f"took out of {path}: {', '.join(gone)}")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
 from rocwright.errors import UsageError
 from rocwright.gputest.skips.export import exported
@@ -21,6 +22,7 @@ _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
 _SHOWN = 10
 
 
+@answers
 def gputest_skips_export(
     *,
     entries: EntryOptions = _ENTRIES,
@@ -29,8 +31,7 @@ def gputest_skips_export(
     include: Annotated[bool, Parameter(name=["--include", "--include-tests"])] = False,
     collected: Path | None = None,
     output: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Print the entries that hold at a place as an expression for pytest's -k, or write skip lists.
 
     An expression means more tests than the entries do: -k looks for each word in names of tests, classes and
@@ -58,12 +59,12 @@ def gputest_skips_export(
         lists = exported(fitting, families, asked.torch)
         _say_left_out(lists.left_out)
         written = write_all_new(output, lists.files)
-        if json:
-            console.out_json(lists)
-        else:
+
+        def show_written() -> None:
             for path in written:
                 console.out(str(path))
-        return
+
+        return Answer(lists, show_written)
     here = closed(asked, place.target, place.torch, this_platform())
     found = expression(
         [entry for entry in chosen if where_fits(entry.where, here, families)],
@@ -75,12 +76,14 @@ def gputest_skips_export(
         shown = ", ".join(found.also_hit[:_SHOWN])
         more = f" and {len(found.also_hit) - _SHOWN} more" if len(found.also_hit) > _SHOWN else ""
         console.say(f"warning: the expression also hits {len(found.also_hit)} other tests: {shown}{more}")
-    if json:
-        console.out_json(found)
-    elif found.expression:
-        console.out(found.expression)
-    else:
-        console.say("no entry holds there, so there is no expression; leave -k out")
+
+    def show() -> None:
+        if found.expression:
+            console.out(found.expression)
+        else:
+            console.say("no entry holds there, so there is no expression; leave -k out")
+
+    return Answer(found, show)
 
 
 def _say_left_out(left_out: dict[str, str]) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.skips_options import Kind, collected_list, day_of
 from rocwright.data.overlay import read_overlay
 from rocwright.gputest.skips.bring import imported
@@ -16,6 +14,7 @@ from rocwright.gputest.skips.toml_text import rendered, write_new
 from rocwright.system import console
 
 
+@answers
 def gputest_skips_import(
     path: Path,
     /,
@@ -24,8 +23,7 @@ def gputest_skips_import(
     kind: Kind = "skip",
     added: str | None = None,
     output: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Read skip lists (generic.py, pytorch_2.9.py: skip_tests = {section: {module: [names]}}) as entries.
 
     The files are parsed, never run. Prints a file of entries for --skips.
@@ -64,7 +62,9 @@ def gputest_skips_import(
     if output is not None:
         write_new(output, text)
         console.say(f"wrote {len(found.entries)} entries to {output}")
-    if json:
-        console.out_json(found)
-    elif output is None:
-        console.out(text.rstrip("\n"))
+
+    def show() -> None:
+        if output is None:
+            console.out(text.rstrip("\n"))
+
+    return Answer(found, show)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list, require_one_source
 from rocwright.errors import ContractBroken
 from rocwright.gputest.skips.hold import where_fits
@@ -18,6 +17,7 @@ from rocwright.system.days import today
 _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
 
 
+@answers
 def gputest_skips_lint(
     *,
     entries: EntryOptions = _ENTRIES,
@@ -25,8 +25,7 @@ def gputest_skips_lint(
     collected: Path | None = None,
     pytorch_dir: Path | None = None,
     python: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Judge the entries against the tests that there are; exit code 9 when one is wrong.
 
     Wrong is an entry that matches no test, more tests than it declares or tests of several files, one that
@@ -51,11 +50,13 @@ def gputest_skips_lint(
     if pytorch_dir is not None:
         tests = TestTree.opened(pytorch_dir, python).collected(judged)
     found = lint(chosen, families, today(), place=asked, collected=tests)
-    if json:
-        console.out_json(found)
-    elif found.findings:
-        rows = [(one.entry, one.severity, one.rule, one.test, one.what) for one in found.findings]
-        console.table("", ("entry", "severity", "rule", "pattern", "what"), rows)
+
+    def show() -> None:
+        if found.findings:
+            rows = [(one.entry, one.severity, one.rule, one.test, one.what) for one in found.findings]
+            console.table("", ("entry", "severity", "rule", "pattern", "what"), rows)
+
+    yield Answer(found, show)
     against = f"against {len(tests.ids)} tests" if tests else "without a list of tests"
     console.say(
         f"entries judged {against}: {len(judged)}; "

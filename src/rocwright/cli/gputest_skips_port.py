@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import Gpus, TestedTorch
 from rocwright.cli.skips_bench import RerunOptions, opened_bench
 from rocwright.cli.skips_options import EntryOptions
@@ -18,6 +19,7 @@ from rocwright.system.days import today
 _ENTRIES, _RERUN, _TESTED, _GPUS = EntryOptions(), RerunOptions(), TestedTorch(), Gpus()
 
 
+@answers
 def gputest_skips_port(
     old: str,
     new: str,
@@ -29,8 +31,7 @@ def gputest_skips_port(
     rerun: RerunOptions = _RERUN,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     output: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Run the tests of the entries for one version of torch with another one; keep what still fails.
 
     Prints a file of new entries for --skips, each with exactly the tests that fail. What passes is named, and
@@ -53,12 +54,9 @@ def gputest_skips_port(
     with opened_bench(tested, gpus, rerun) as bench:
         if dry_run:
             plan = port_plan(bench, chosen, old, new, today())
-            if json:
-                console.out_json(plan)
-            else:
-                rows = [(name, str(len(tests))) for name, tests in plan.items()]
-                console.table(f"Entries for torch {old}", ("entry", f"tests in {new}"), rows, right=(1,))
-            return
+            rows = [(name, str(len(tests))) for name, tests in plan.items()]
+            head = ("entry", f"tests in {new}")
+            return Answer(plan, lambda: console.table(f"Entries for torch {old}", head, rows, right=(1,)))
         found = port(bench, chosen, old, new, today(), tell=console.say)
     for one in found:
         console.say(f"{one.fate:6}{one.entry}: {one.why}")
@@ -66,7 +64,9 @@ def gputest_skips_port(
     text = rendered(kept)
     if output is not None:
         write_new(output, text)
-    if json:
-        console.out_json(found)
-    elif output is None and kept:
-        console.out(text.rstrip("\n"))
+
+    def show() -> None:
+        if output is None and kept:
+            console.out(text.rstrip("\n"))
+
+    return Answer(found, show)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.skips_options import EntryOptions, PlaceOptions, collected_list
 from rocwright.gputest.skips.listing import list_entries
 from rocwright.system import console
@@ -15,13 +13,13 @@ from rocwright.system.days import today
 _ENTRIES, _PLACE = EntryOptions(), PlaceOptions()
 
 
+@answers
 def gputest_skips_show(
     *,
     entries: EntryOptions = _ENTRIES,
     place: PlaceOptions = _PLACE,
     collected: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Show the entries, and whether they hold at a place today.
 
     Parameters
@@ -34,24 +32,25 @@ def gputest_skips_show(
     found = list_entries(
         entries.entries(), entries.families(), today(), place.place(), collected_list(collected)
     )
-    if json:
-        console.out_json(found)
-        return
-    if not found:
-        console.say("there are no entries; --skips FILE names some of yours")
-        return
-    rows = [
-        (
-            one.entry.id,
-            one.entry.kind,
-            one.state,
-            one.where or "everywhere",
-            str(one.entry.expires or ""),
-            one.entry.issue,
-            str(len(one.matched)) if collected else str(len(one.entry.tests)),
-        )
-        for one in found
-    ]
-    last = "tests" if collected else "patterns"
-    columns = ("entry", "kind", "state", "where", "expires", "issue", last)
-    console.table("Skip entries", columns, rows, right=(6,))
+
+    def show() -> None:
+        if not found:
+            console.say("there are no entries; --skips FILE names some of yours")
+            return
+        rows = [
+            (
+                one.entry.id,
+                one.entry.kind,
+                one.state,
+                one.where or "everywhere",
+                str(one.entry.expires or ""),
+                one.entry.issue,
+                str(len(one.matched)) if collected else str(len(one.entry.tests)),
+            )
+            for one in found
+        ]
+        last = "tests" if collected else "patterns"
+        columns = ("entry", "kind", "state", "where", "expires", "issue", last)
+        console.table("Skip entries", columns, rows, right=(6,))
+
+    return Answer(found, show)

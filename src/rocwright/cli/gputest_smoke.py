@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import Place
 from rocwright.cli.gputest_options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.numbers import OptionalAmount
-from rocwright.cli.show_gputest import end, show_plan, show_records
+from rocwright.cli.show_gputest import end, records_answer, runs_answer
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.devices.probe import probe
@@ -36,6 +38,7 @@ from rocwright.system.days import today
 from rocwright.system.interpreters import find_python
 
 
+@answers(within="output")
 def gputest_smoke(
     *pytest_args: str,
     python: Place = None,
@@ -43,7 +46,7 @@ def gputest_smoke(
     skips: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),
     test_timeout: OptionalAmount = None,
     output: Output = OUTPUT,
-) -> None:
+) -> Iterator[Answer]:
     """Run the smoke tests against the installed torch: on the host, then on each architecture's first GPU.
 
     They need nothing but torch and pytest, and run alone, too: `pytest -v smoke-tests`. Without a GPU nothing
@@ -98,7 +101,7 @@ def gputest_smoke(
         )
         runs = plan_smoke(smoke_tests(), setting, groups, table, output.families())
         if output.dry_run:
-            show_plan([shown_smoke(run) for run in runs], json=output.json)
+            yield runs_answer([shown_smoke(run) for run in runs])
             return
         records = []
         for run in runs:
@@ -106,5 +109,5 @@ def gputest_smoke(
             teller = Teller.of(console.say, pytest_args)
             records.append(run_recorded(run.ran, run.isolation, run.directory, teller))
     kept = chosen(records)
-    show_records(kept, output.reports_dir, json=output.json)
+    yield records_answer(kept, output.reports_dir)
     end(kept, output.reports_dir)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.gputest_options import (
     CHOICE,
     GPUS,
@@ -25,7 +27,7 @@ from rocwright.cli.gputest_options import (
     wanted,
 )
 from rocwright.cli.numbers import Count, OptionalAmount
-from rocwright.cli.show_gputest import end, show_plan, show_records
+from rocwright.cli.show_gputest import end, records_answer, runs_answer
 from rocwright.gputest.fresh import fresh_cache
 from rocwright.gputest.run import run_recorded
 from rocwright.gputest.shards.durations import load_durations
@@ -42,6 +44,7 @@ from rocwright.system import console
 from rocwright.system.days import today
 
 
+@answers(within="output")
 def gputest_units(
     *pytest_args: str,
     tested: TestedTorch = SOURCE,
@@ -56,7 +59,7 @@ def gputest_units(
     num_shards: Number = None,
     durations: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),
     output: Output = OUTPUT,
-) -> None:
+) -> Iterator[Answer]:
     """Run the quick selection of PyTorch's own tests against the installed torch, each test at its own risk.
 
     Tests run in worker processes: a crash or a hang costs the test in which it happens. Ends as pytest does:
@@ -116,7 +119,7 @@ def gputest_units(
             today=today(),
         )
         if output.dry_run:
-            show_plan([shown_run(run) for run in runs], json=output.json)
+            yield runs_answer([shown_run(run) for run in runs])
             return
         records = [
             run_recorded(
@@ -124,5 +127,5 @@ def gputest_units(
             )
             for run in runs
         ]
-    show_records(records, output.reports_dir, json=output.json)
+    yield records_answer(records, output.reports_dir)
     end(records, output.reports_dir)

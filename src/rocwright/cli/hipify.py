@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
-from rocwright.cli.show_sources import show_hipified
+from rocwright.cli.show_sources import hipified_answer
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
 from rocwright.sources.checkout import checked_out
 from rocwright.sources.found import found
@@ -20,6 +19,7 @@ from rocwright.system import console
 _HEAD, _LEAVE, _CACHE = Head(), Leave(), Cache()
 
 
+@answers
 def hipify(
     directory: Path,
     /,
@@ -29,8 +29,7 @@ def hipify(
     jobs: Count = 10,
     leave: Leave = _LEAVE,
     cache: Cache = _CACHE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Hipify a checkout that is there: its own script, on the pristine upstream files, as one commit.
 
     Any git clone will do. Its commit stays as it is; the result is the same wherever and however often it is
@@ -48,7 +47,7 @@ def hipify(
         Print the result as JSON.
     """
     tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-    show_hipified(tree, json=json)
+    return hipified_answer(tree)
 
 
 def hipified(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from rocwright.builder.rocm.install import INDEX_WAIT_S, rocm_requirement
 from rocwright.builder.rocm.install import install_rocm as install
 from rocwright.builder.rocm.origins import closed_places, find_environment
 from rocwright.builder.rocm.pip import RETRY_EVERY_S
 from rocwright.builder.rocm.rocm import Rocm
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import Packages, Place, words
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
@@ -31,14 +30,14 @@ class Installed(msgspec.Struct, frozen=True):
     log: str
 
 
+@answers
 def install_rocm(
     *,
     rocm_environment: Place = None,
     packages: Packages = _PACKAGES,
     install_retry_timeout_seconds: float = INDEX_WAIT_S,
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Install ROCm's packages with everything that a build needs into a Python environment.
 
     Nothing but the given places is asked. What the environment has of ROCm already is installed anew.
@@ -60,19 +59,20 @@ def install_rocm(
         wait_s=install_retry_timeout_seconds,
         every_s=install_retry_wait_between_seconds,
     )
-    if json:
-        console.out_json(done)
-        return
-    rocm = done.rocm
-    rows = [
-        ("version", rocm.version),
-        ("root", rocm.root),
-        ("bin", rocm.bin),
-        ("cmake", rocm.cmake),
-        ("targets", " ".join(rocm.targets) or "no device code (add --rocm-extras device-gfx...)"),
-        ("environment", done.environment),
-    ]
-    console.table("ROCm", ("what", "is"), rows)
+
+    def show() -> None:
+        rocm = done.rocm
+        rows = [
+            ("version", rocm.version),
+            ("root", rocm.root),
+            ("bin", rocm.bin),
+            ("cmake", rocm.cmake),
+            ("targets", " ".join(rocm.targets) or "no device code (add --rocm-extras device-gfx...)"),
+            ("environment", done.environment),
+        ]
+        console.table("ROCm", ("what", "is"), rows)
+
+    return Answer(done, show)
 
 
 def install_into(

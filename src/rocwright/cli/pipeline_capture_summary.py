@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.errors import UsageError
 from rocwright.system import console
 from rocwright.system.workflow import captured_summary, tell_block
 
 
+@answers
 def pipeline_capture_summary(
-    *, output_name: str = "summary", json: Annotated[bool, Parameter(name="--json")] = False
-) -> None:
+    *,
+    output_name: str = "summary",
+) -> Answer:
     """Give the summaries of this job's earlier steps as an output, for jobs that come after.
 
     A workflow shows a summary to people only. What rocwright added to it in this job is kept in $RUNNER_TEMP,
@@ -32,7 +32,9 @@ def pipeline_capture_summary(
     text = captured_summary()
     if not tell_block(output_name, text):
         console.say("warning: GITHUB_OUTPUT is not set, so this is only printed and no workflow reads it")
-    if json:
-        console.out_json({output_name: text})
-    elif text:
-        console.out(text)
+
+    def show() -> None:
+        if text:
+            console.out(text)
+
+    return Answer({output_name: text}, show)

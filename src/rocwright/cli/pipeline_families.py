@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import Several
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform
@@ -17,6 +16,7 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
 
+@answers
 def pipeline_families(
     *,
     amdgpu_families: Several = (),
@@ -24,8 +24,7 @@ def pipeline_families(
     platform: Platform | None = None,
     tier: Literal["presubmit", "postsubmit", "nightly"] = "nightly",
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Show the families that the pipeline builds, where they are tested, and what excuses them from it.
 
     With --amdgpu-families their GPU targets, separated by commas, or the extras that install device code for
@@ -50,16 +49,9 @@ def pipeline_families(
     mode = output_mode or ("targets" if amdgpu_families else "table")
     if mode == "table":
         rows = family_rows(tables, amdgpu_families, platform, tier)
-        if json:
-            console.out_json(rows)
-            return
         head = ("family", "tier", "platform", "targets", "runners", "notes")
-        console.table("families", head, [row.shown() for row in rows])
-        return
+        return Answer(rows, lambda: console.table("families", head, [row.shown() for row in rows]))
     names = expanded(tables, amdgpu_families, platform, tier, extras=mode == "device-extras")
     if mode == "device-extras":
         tell_workflow([f"device_extras={','.join(names)}"])
-    if json:
-        console.out_json(names)
-    else:
-        console.out(",".join(names))
+    return Answer(names, lambda: console.out(",".join(names)))

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import Several
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
@@ -19,6 +20,7 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
 
+@answers
 def pipeline_matrix(
     *,
     release_type: Annotated[str, Parameter(env_var="RELEASE_TYPE")] = "dev",
@@ -27,8 +29,7 @@ def pipeline_matrix(
     pytorch_git_refs: Several = (),
     amdgpu_families: Several = (),
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Write the matrix of PyTorch builds: a row for each Python and branch, with the families that fit it.
 
     The line pytorch_matrix=[…] is appended to $GITHUB_OUTPUT, or printed where that is not set. Which steps a
@@ -63,9 +64,11 @@ def pipeline_matrix(
     )
     line = f"pytorch_matrix={msgspec.json.encode(rows).decode()}"
     told = tell_workflow([line])
-    if json:
-        console.out_json(rows)
-    elif told:
-        console.say(f"{len(rows)} builds written to $GITHUB_OUTPUT")
-    else:
-        console.out(line)
+
+    def show() -> None:
+        if told:
+            console.say(f"{len(rows)} builds written to $GITHUB_OUTPUT")
+        else:
+            console.out(line)
+
+    return Answer(rows, show)

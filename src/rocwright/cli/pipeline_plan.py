@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.show_plan import show_plan
 from rocwright.data import load_table
@@ -22,6 +21,15 @@ _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
 
 
+_SEVERAL = UsageError("--ids, --mermaid and --json all print to stdout", next_step="give one of them")
+
+
+def _refuse_other_form(given: Mapping[str, object]) -> None:
+    if given["ids"] or given["mermaid"]:
+        raise _SEVERAL
+
+
+@answers(refuse=_refuse_other_form)
 def pipeline_plan(
     *,
     only: Several = (),
@@ -30,8 +38,7 @@ def pipeline_plan(
     ids: bool = False,
     mermaid: bool = False,
     record: bool = False,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Say what a run would do: its jobs and steps, what is left out, what would be uploaded and published.
 
     Nothing is done. A plan as JSON can be run anywhere: rocwright pipeline run --plan FILE.
@@ -50,22 +57,24 @@ def pipeline_plan(
     json
         Print the plan as JSON.
     """
-    if sum((ids, mermaid, json)) > 1:
-        raise UsageError("--ids, --mermaid and --json all print to stdout", next_step="give one of them")
+    if ids and mermaid:
+        raise _SEVERAL
     if record and only:
         raise UsageError("a run is recorded whole, and --only is a part of it", next_step="leave one out")
     plan = options.plan(place)
     if only:
         plan = chosen(plan, only)
-    if json:
-        console.out_json(plan)
-    elif mermaid:
-        console.out(drawn(plan).rstrip())
-    elif ids:
-        for cell in plan.cells:
-            console.out(cell.id)
-    else:
-        show_plan(plan, load_table("channels", Channels, place.overlay()))
+
+    def show() -> None:
+        if mermaid:
+            console.out(drawn(plan).rstrip())
+        elif ids:
+            for cell in plan.cells:
+                console.out(cell.id)
+        else:
+            show_plan(plan, load_table("channels", Channels, place.overlay()))
+
+    yield Answer(plan, show)
     if record:
         require_upload(plan)
         record_plan(open_store(place.address()), plan)

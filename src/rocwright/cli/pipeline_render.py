@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, OnlyJson, answers
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError, UsageError
@@ -23,15 +25,15 @@ _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
 
 
+@answers(before="place", option=OnlyJson)
 def pipeline_render(
     *,
     to: Literal["github", "slurm", "make"] = "github",
     check: Annotated[bool, Parameter(negative="")] = False,
     output: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
-) -> None:
+) -> Iterator[Answer]:
     """Write the workflows of GitHub Actions that follow from the definition, or job scripts or a Makefile.
 
     Parameters
@@ -71,25 +73,30 @@ def pipeline_render(
         files = render_make(options.plan(place))
     if not check:
         written = [str(path) for path in write_files(files, root)]
-        if json:
-            console.out_json({"written": written, "unchanged": len(files) - len(written)})
-        else:
-            for path in written:
-                console.out(path)
-            console.say(f"{len(written)} of {len(files)} files written")
+        yield Answer(
+            {"written": written, "unchanged": len(files) - len(written)},
+            lambda: _show_written(written, len(files)),
+        )
         return
     found = drifted(files, root)
-    if json:
-        rows = [{"path": str(one.path), "missing": one.missing, "diff": one.diff} for one in found]
-        console.out_json({"stale": rows})
-    elif found:
+    rows = [{"path": str(one.path), "missing": one.missing, "diff": one.diff} for one in found]
+
+    def show() -> None:
         for drift in found:
             console.out(drift.diff)
+        if not found:
+            console.say(f"{len(files)} files are as they are rendered")
+
+    yield Answer({"stale": rows}, show)
     if found:
         raise RocwrightError(
             "these files are not as they are rendered: " + " ".join(str(drift.path) for drift in found),
             where=root,
             next_step="rocwright pipeline render",
         )
-    if not json:
-        console.say(f"{len(files)} files are as they are rendered")
+
+
+def _show_written(written: Sequence[str], files: int) -> None:
+    for path in written:
+        console.out(path)
+    console.say(f"{len(written)} of {files} files written")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_machine import MachineOptions, plan_of, share_plan
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.show_cells import end, show_run
@@ -19,14 +18,14 @@ _OPTIONS = PlanOptions()
 _MACHINE = MachineOptions()
 
 
+@answers
 def pipeline_run(
     *,
     only: Several = (),
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
     here: MachineOptions = _MACHINE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Do a whole run on this machine, or with others that have the same store.
 
     Run it again to resume: what is done is not done again. A step that fails stops those that need it; the
@@ -47,8 +46,5 @@ def pipeline_run(
         console.say(f"note: {line}")
     progress = console.Progress(total=len(ids), starts=not machine.dry_run, ends=not machine.dry_run)
     ran = run_plan(plan, machine, only=ids, progress=progress)
-    if json:
-        console.out_json(tuple(ran.records.values()))
-    else:
-        show_run(plan, ran, machine)
+    yield Answer(tuple(ran.records.values()), lambda: show_run(plan, ran, machine))
     end(problems_of(plan, ran.records, ran.problems))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions, Text
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.known import known, profiles
@@ -35,6 +37,7 @@ _OPTIONS = PlanOptions()
 Each = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 
 
+@answers
 def pipeline_setup(
     *,
     event: Literal["pull_request", "push", "schedule", "workflow_dispatch"] | None = None,
@@ -48,8 +51,7 @@ def pipeline_setup(
     record: bool | None = None,
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Decide what an event starts: which families, PyTorch or not, whose ROCm; the first job of a workflow.
 
     The event is the workflow's ($GITHUB_EVENT_NAME, $GITHUB_EVENT_PATH), or the one that options tell of.
@@ -108,7 +110,7 @@ def pipeline_setup(
         raise UsageError(
             f"the plan is not recorded: {done.plan.publication.why}", next_step="leave --record out"
         )
-    _show(done, json=json)
+    yield _setup_answer(done)
     tell_summary(summary(done, profile.name))
 
 
@@ -132,14 +134,13 @@ def _workflow() -> Event:
     return workflow_event(os.environ, Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()))
 
 
-def _show(done: SetUp, *, json: bool) -> None:
+def _setup_answer(done: SetUp) -> Answer:
     told = tell_workflow(output_lines(done))
-    if json:
-        values = {"decision": done.chosen, "outputs": outputs(done), "plan": done.plan}
-        console.out_json(msgspec.to_builtins(values))
-    elif not told:
-        console.out("\n".join(output_lines(done)))
-    if not json:
+    values = {"decision": done.chosen, "outputs": outputs(done), "plan": done.plan}
+
+    def show() -> None:
+        if not told:
+            console.out("\n".join(output_lines(done)))
         plan = done.plan
         for line in (*done.chosen.reasons, *done.chosen.highlights):
             console.say(line)
@@ -151,3 +152,5 @@ def _show(done: SetUp, *, json: bool) -> None:
             if plan.publication.why:
                 console.say(f"publishing: {plan.publication.why}")
             console.say(f"{sum(not job.skip for job in plan.jobs)} jobs, {len(plan.cells)} steps")
+
+    return Answer(msgspec.to_builtins(values), show)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import PlaceOptions
 from rocwright.gputest.report.markdown import clock
 from rocwright.pipeline.tell.find import find_run
@@ -20,12 +19,12 @@ from rocwright.system.files import write_text
 _PLACE = PlaceOptions()
 
 
+@answers
 def pipeline_show(
     *,
     place: PlaceOptions = _PLACE,
     html: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Show how a run stands: its steps, what they took, what the gate decided, where the packages are.
 
     All of it is read from the store, so it can be asked on any machine while the run is at work.
@@ -38,10 +37,7 @@ def pipeline_show(
     plan, run = find_run(open_store(place.address()), place.run_id, work=_work(place))
     if html is not None:
         write_text(html, run_page(plan, run))
-    if json:
-        console.out_json(run)
-    else:
-        _show(run)
+    yield Answer(run, lambda: _show(run))
     if html is not None:
         console.say(f"wrote {html}")
 

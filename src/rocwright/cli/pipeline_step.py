@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers, for_json, for_people
 from rocwright.cli.pipeline_machine import MachineOptions, plan_of, share_plan
 from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
 from rocwright.cli.show_cells import end, say_where, show_cell, tell
@@ -23,6 +26,12 @@ _OPTIONS = PlanOptions()
 _MACHINE = MachineOptions()
 
 
+def _print_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        console.out(line)
+
+
+@answers
 def pipeline_step(
     id_: Annotated[str, Parameter(name="ID")],
     /,
@@ -30,8 +39,7 @@ def pipeline_step(
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
     here: MachineOptions = _MACHINE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Do one step of a run, or the steps of one job: what a machine of a cluster or of a workflow does.
 
     What it needs is taken out of the store, what it makes goes there. A step that another machine is at is
@@ -55,11 +63,10 @@ def pipeline_step(
         told.append((cell, record))
         if problem is not None:
             problems[cell.id] = problem
-        if not json:
-            show_cell(cell, record)
-        tell(plan, cell, in_place(record, machine.work), quiet=json)
-    if json:
-        console.out_json(tuple(record for _, record in told))
+        yield for_people(partial(show_cell, cell, record))
+        untold = tell(plan, cell, in_place(record, machine.work))
+        yield for_people(partial(_print_lines, untold))
+    yield for_json(tuple(record for _, record in told))
     # The last step also weighs what the workflow says: a machine that was lost left no record.
     outcome = judge_environment(os.environ) if id_ == SUMMARY.name else None
     if outcome is not None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import Several, Text
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.tell.tested import test_report, tested
@@ -14,6 +13,7 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_summary
 
 
+@answers
 def pipeline_test_summary(
     *,
     torch_version: Text = "",
@@ -24,8 +24,7 @@ def pipeline_test_summary(
     device_extras: Text = "",
     python_version: Text = "",
     platform: Platform | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Say what a workflow tests, with lines that set the same up on another machine.
 
     Printed, and added to the page of the workflow's run.
@@ -62,9 +61,6 @@ def pipeline_test_summary(
         platform=platform or here,
     )
     lines = test_report(about)
-    if json:
-        console.out_json(about)
-    else:
-        console.out("\n".join(lines).rstrip("\n"))
+    yield Answer(about, lambda: console.out("\n".join(lines).rstrip("\n")))
     if not tell_summary(lines):
         console.say("GITHUB_STEP_SUMMARY is not set: the summary is only printed")

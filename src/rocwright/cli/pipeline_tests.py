@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.pipeline_options import Text
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
@@ -18,6 +19,7 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
 
+@answers
 def pipeline_tests(
     *,
     build_amdgpu_families: str,
@@ -25,8 +27,7 @@ def pipeline_tests(
     platform: Platform | None = None,
     run_id: Annotated[str, Parameter(env_var="GITHUB_RUN_ID", show_default=False)] = "",
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Write the matrix of tests: a row for each family that was built and has a machine, with its label.
 
     The lines enabled= and matrix={"include": […]} are appended to $GITHUB_OUTPUT, or printed where that is
@@ -59,7 +60,9 @@ def pipeline_tests(
     enabled = "true" if rows else "false"
     lines = [f"enabled={enabled}", f"matrix={msgspec.json.encode({'include': rows}).decode()}"]
     told = tell_workflow(lines)
-    if json:
-        console.out_json({"include": rows})
-    elif not told:
-        console.out("\n".join(lines))
+
+    def show() -> None:
+        if not told:
+            console.out("\n".join(lines))
+
+    return Answer({"include": rows}, show)

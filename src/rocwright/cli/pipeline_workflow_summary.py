@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import Several
 from rocwright.pipeline.tell.workflow import find_failed, judge_jobs, require_good
 from rocwright.pipeline.tell.workflow import workflow_summary as summary
@@ -14,14 +16,14 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_summary
 
 
+@answers
 def pipeline_workflow_summary(
     *,
     needs_json: str,
     require: Several = (),
     github_repository: Annotated[str, Parameter(env_var="GITHUB_REPOSITORY", show_default=False)] = "",
     github_run_id: Annotated[str, Parameter(env_var="GITHUB_RUN_ID", show_default=False)] = "",
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Judge the jobs of a workflow in one job at its end, which a branch can require.
 
     A job may end with success or skipped; one with the output continue_on_error=true may also fail. What
@@ -43,9 +45,6 @@ def pipeline_workflow_summary(
     if outcome.bad and github_repository and github_run_id:
         outcome = find_failed(outcome, github_repository, github_run_id, os.environ)
     lines = summary(outcome)
-    if json:
-        console.out_json(outcome)
-    else:
-        console.out("\n".join(lines).rstrip("\n"))
+    yield Answer(outcome, lambda: console.out("\n".join(lines).rstrip("\n")))
     tell_summary(lines)
     require_good(outcome)

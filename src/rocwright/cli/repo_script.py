@@ -12,6 +12,7 @@ import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.bring import Places, Run, SourceRequest
 from rocwright.cli.hipify import hipified
 from rocwright.cli.numbers import Count
@@ -72,15 +73,14 @@ class Script:
         head: Head,
         leave: Leave,
         cache: Cache,
-        json: bool,
         torch_dir: Path | None = None,
         require_related_commit: bool = False,
         release: bool = False,
-    ) -> None:
+    ) -> Answer:
         """What `checkout` of every script does; defaults are those of the script's project."""
         how.require_sense()
         directory = place.directory(self.directory, self.project.directory)
-        run = Run(Places(self.directory, directory), how, head, leave.work(), cache.mirrors(), json)
+        run = Run(Places(self.directory, directory), how, head, leave.work(), cache.mirrors())
         run.places.require_outside()
         # triton's --no-hipify has always meant: no build_env.json.
         bare = what.hipify is False and bool(self.project.build_env)
@@ -97,11 +97,11 @@ class Script:
             sources = tuple(msgspec.structs.replace(source, build_env={}) for source in lock.sources)
             lock = msgspec.structs.replace(lock, sources=sources)
         if how.dry_run:
-            run.plan(lock)
-            return
+            return run.plan(lock)
         show_sources.say_lock(lock)
-        run.act(lock, record=True)
+        return run.act(lock, record=True)
 
+    @answers
     def hipify(
         self,
         *,
@@ -111,8 +111,7 @@ class Script:
         jobs: Count = 10,
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Hipify a checkout that is there, and tag the result.
 
         Parameters
@@ -131,15 +130,15 @@ class Script:
             )
         directory = place.directory(self.directory, self.project.directory)
         tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-        show_sources.show_hipified(tree, json=json)
+        return show_sources.hipified_answer(tree)
 
+    @answers
     def save_patches(
         self,
         *,
         place: CheckoutPlace = _PLACE,
         output_dir: Annotated[Path | None, Parameter(name=["--output-dir", "--patch-dir"])] = None,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Write the commits of yours above the tags as patch files; `checkout --patches` applies them.
 
         Parameters
@@ -151,12 +150,13 @@ class Script:
         """
         directory = place.directory(self.directory, self.project.directory)
         output = output_dir or self.directory / "patches"
-        show_sources.show_saved(save_patches_of(directory, output), json=json)
+        return show_sources.saved_answer(save_patches_of(directory, output))
 
 
 def _plain(script: Script) -> Callable[..., None]:
     """`checkout` of a project that decides itself what is meant: torch."""
 
+    @answers
     def checkout(
         *,
         place: CheckoutPlace = _PLACE,
@@ -165,8 +165,7 @@ def _plain(script: Script) -> Callable[..., None]:
         head: Head = _HEAD,
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Check the project out at one commit, submodules included, tag it, hipify it, tag the result.
 
         Parameters
@@ -174,7 +173,7 @@ def _plain(script: Script) -> Callable[..., None]:
         json
             Print the result as JSON.
         """
-        script.checkout(place, what, how, head, leave, cache, json)
+        return script.checkout(place, what, how, head, leave, cache)
 
     return checkout
 
@@ -182,6 +181,7 @@ def _plain(script: Script) -> Callable[..., None]:
 def _related(script: Script) -> Callable[..., None]:
     """`checkout` of a project that torch's related_commits pins."""
 
+    @answers
     def checkout(
         *,
         place: CheckoutPlace = _PLACE,
@@ -192,8 +192,7 @@ def _related(script: Script) -> Callable[..., None]:
         head: Head = _HEAD,
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Check the project out at the commit that torch pins, submodules included, and hipify it.
 
         Parameters
@@ -205,14 +204,13 @@ def _related(script: Script) -> Callable[..., None]:
         json
             Print the result as JSON.
         """
-        script.checkout(
+        return script.checkout(
             place,
             what,
             how,
             head,
             leave,
             cache,
-            json,
             torch_dir,
             require_related_commit=require_related_commit,
         )
@@ -223,6 +221,7 @@ def _related(script: Script) -> Callable[..., None]:
 def _following(script: Script) -> Callable[..., None]:
     """`checkout` of a project whose commit stands in a file of torch: triton."""
 
+    @answers
     def checkout(
         *,
         place: CheckoutPlace = _PLACE,
@@ -233,8 +232,7 @@ def _following(script: Script) -> Callable[..., None]:
         head: Head = _HEAD,
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
-        json: Annotated[bool, Parameter(name="--json")] = False,
-    ) -> None:
+    ) -> Answer:
         """Check the project out at the commit that torch pins; torch must be checked out first.
 
         Writes build_env.json, which the wheel build reads; --no-hipify leaves it out.
@@ -248,7 +246,7 @@ def _following(script: Script) -> Callable[..., None]:
         json
             Print the result as JSON.
         """
-        script.checkout(place, what, how, head, leave, cache, json, torch_dir, release=release)
+        return script.checkout(place, what, how, head, leave, cache, torch_dir, release=release)
 
     return checkout
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from cyclopts import App, Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.sdk_version import compute_version
 from rocwright.data.overlay import read_overlay
@@ -97,13 +98,13 @@ def _words(text: str | None) -> tuple[str, ...] | None:
 
 
 @app.command
+@answers
 def build(
     *,
     artifact_dir: Path,
     dest_dir: Path,
     shape: Shape = _DEFAULT,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Make the Python packages of ROCm's artifacts, in DEST_DIR/dist.
 
     Whether device code lies inside the libraries or in packages of its own is what the artifacts say
@@ -118,10 +119,11 @@ def build(
     json
         Print the result as JSON.
     """
-    _make(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging(), json=json)
+    return _made(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging())
 
 
 @app.command(name="import")
+@answers
 def import_(
     sources: list[Path],
     /,
@@ -129,8 +131,7 @@ def import_(
     dest_dir: Path = Path("dist"),
     family: str | None = None,
     shape: Shape = _DEFAULT,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Make the Python packages of any ROCm: an installation, one that was split, artifacts, archives of them.
 
     Parameters
@@ -146,7 +147,7 @@ def import_(
     json
         Print the result as JSON.
     """
-    _make(form_of(sources), dest_dir, shape, shape.packaging(family), json=json)
+    return _made(form_of(sources), dest_dir, shape, shape.packaging(family))
 
 
 @app.command(name="fetch")
@@ -226,7 +227,7 @@ def _require_new(prefix: Path) -> None:
         raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")
 
 
-def _make(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging, *, json: bool) -> None:
+def _made(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging) -> Answer:
     threads = shape.jobs or available_cores()
     if threads > _FEW_THREADS:
         return_large_blocks()
@@ -239,10 +240,7 @@ def _make(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging, *, jso
         threads=threads,
         note=console.say,
     )
-    if json:
-        console.out_json({**msgspec.structs.asdict(made.built), "unchanged": made.unchanged})
-    else:
-        _show(made)
+    return Answer({**msgspec.structs.asdict(made.built), "unchanged": made.unchanged}, lambda: _show(made))
 
 
 def _show(made: Made) -> None:

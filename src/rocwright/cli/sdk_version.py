@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.errors import UsageError
 from rocwright.model.version import COMMIT_TYPES, ReleaseType, rocm_package_versions
 from rocwright.sdk.rocm_version import base_version, commit, today
@@ -14,6 +12,7 @@ from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
 
+@answers
 def compute_version(
     *,
     release_type: ReleaseType | None = None,
@@ -24,8 +23,7 @@ def compute_version(
     version_file: Path = Path("version.json"),
     date: str | None = None,
     bkc_date: str | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Say which version ROCm's packages get, as Python, Debian and RPM spell it.
 
     Prints `rocm_package_version=…`, `rocm_deb_package_version=…` and `rocm_rpm_package_version=…`, and
@@ -86,7 +84,4 @@ def compute_version(
     }
     lines = [f"{name}={value}" for name, value in named.items()]
     tell_workflow(lines)
-    if json:
-        console.out_json(named)
-    else:
-        console.out("\n".join(lines))
+    return Answer(named, lambda: console.out("\n".join(lines)))

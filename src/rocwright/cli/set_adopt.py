@@ -13,8 +13,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
+from rocwright.cli.answer import Answer
 from rocwright.cli.numbers import Amount, Count
-from rocwright.cli.show_adopt import show_adopted, show_sets
+from rocwright.cli.show_adopt import adopted_answers, sets_answer
 from rocwright.cli.show_set import closed_next, promoted_next, staged_lines
 from rocwright.cli.store_options import StoreOptions
 from rocwright.data.overlay import read_overlay
@@ -94,8 +95,7 @@ def adopt_set(
     platform: str | None = None,
     stage: bool = False,
     dry_run: bool = False,
-    json: bool = False,
-) -> None:
+) -> Iterator[Answer]:
     """Find a set where the options say, and record it in the store; or list the sets that are there.
 
     With `stage` its files are fetched, and the first channel lists it if its gate is open. Otherwise the set
@@ -111,13 +111,13 @@ def adopt_set(
     with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:
         finder = _finder(options, asked, reading, Path(scratch), base_targets(targets), platform)
         if asked.list_sets:
-            _list(finder, options, asked, json=json)
+            yield from _list(finder, options, asked)
             return
         download = True if stage else asked.download
         how = How(asked.resolve, download, _place(asked), dry_run, family, options.families())
         done = adopt(store, finder, how, now, note=console.say)
     if not done.recorded:
-        show_adopted(done, [f"next: {options.command('set', 'create', *done.asked)}"], json=json)
+        yield from adopted_answers(done, [f"next: {options.command('set', 'create', *done.asked)}"])
         return
     first = channels.named(channels.channel[0].name)
     decision = consider(store, channels, first, done.set_id, now.date()).decision
@@ -129,7 +129,7 @@ def adopt_set(
         lines = [f"next: {options.command('set', 'promote', done.set_id, '--to', first.name)}"]
     else:
         lines = [] if stage else [f"next: {closed_next(decision, options)}"]
-    show_adopted(done, lines, json=json)
+    yield from adopted_answers(done, lines)
     if stage:
         require_open(decision, done.set_id, closed_next(decision, options))
 
@@ -158,10 +158,10 @@ def _finder(
     return Finder(reading, fetcher, wanted, load_contract(read_overlay(options.config)), note=console.say)
 
 
-def _list(finder: Finder, options: StoreOptions, asked: AdoptOptions, *, json: bool) -> None:
+def _list(finder: Finder, options: StoreOptions, asked: AdoptOptions) -> Iterator[Answer]:
     """The sets that are there, and the command that records the newest whole one."""
     found = finder.sets(asked.limit)
-    show_sets(found, json=json)
+    yield sets_answer(found)
     whole = next((one for one in found if one.whole), None)
     if whole is not None:
         project, version = whole.found.root

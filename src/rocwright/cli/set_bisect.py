@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
 from rocwright.cli.show_set import show_diff
 from rocwright.cli.store_options import Several, StoreOptions
@@ -22,6 +23,7 @@ _DEFAULTS = StoreOptions()
 _SHORT = 16
 
 
+@answers
 def set_bisect(
     channel: str,
     /,
@@ -38,8 +40,7 @@ def set_bisect(
     verdicts: str | None = None,
     work_dir: Path = Path("bisect"),
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Find the first bad set of a channel by trying the one in the middle, again and again.
 
     Each set is installed into a fresh environment, and the command runs there: exit code 0 is good, 125 tells
@@ -103,10 +104,7 @@ def set_bisect(
         tries=tries,
         tell=console.say,
     )
-    if json:
-        console.out_json(found)
-    else:
-        _show(found)
+    return Answer(found, lambda: _show(found))
 
 
 def _show(found: Bisected) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from rocwright.check.loading import load_contract
 from rocwright.check.run import CheckRequest
 from rocwright.check.waivers import ask_waivers
+from rocwright.cli.answer import Answer, answers, for_people
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.set_adopt import AdoptOptions, adopt_set
 from rocwright.cli.show_check import show_report, verdict
@@ -38,6 +40,7 @@ from rocwright.system.cores import available_cores
 _DEFAULTS, _ADOPT = StoreOptions(), AdoptOptions()
 
 
+@answers
 def set_create(
     *paths: Path,
     family: str | None = None,
@@ -53,8 +56,7 @@ def set_create(
     adopt: AdoptOptions = _ADOPT,
     options: StoreOptions = _DEFAULTS,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Check wheels and sdists as one closed set, put them into the store, and record the set.
 
     Prints the id of the set. Nothing is stored of a set that breaks the wheel contract (exit code 9). After
@@ -98,7 +100,7 @@ def set_create(
                 "a set is adopted or made of files, not both",
                 next_step="give files, or --from-index and its like",
             )
-        adopt_set(
+        yield from adopt_set(
             options,
             adopt,
             family=family,
@@ -106,7 +108,6 @@ def set_create(
             platform=platform,
             stage=stage,
             dry_run=dry_run,
-            json=json,
         )
         return
     # What is wrong with the store is said before the checks, which take a while.
@@ -125,37 +126,35 @@ def set_create(
     report = check_set(asked, install=install, note=console.say)
     planned = plan_set(given, report, about, waivers, now)
     if not planned.passed:
-        if json:
-            console.out_json({"set": planned.set_id, "check": report.predicate()})
-        else:
-            show_report(report, waivers, now.date())
+        found = {"set": planned.set_id, "check": report.predicate()}
+        yield Answer(found, lambda: show_report(report, waivers, now.date()))
         verdict(report, waivers, now.date())
         planned.require_passed()
     if dry_run:
-        _show_plan(store, planned, json=json)
+        yield _plan_answer(store, planned)
         return
     progress = console.Progress(total=len(planned.files), starts=False)
     create_set(store, planned, now, progress=progress)
-    if not json:
-        _show(planned)
+    yield for_people(lambda: _show(planned))
     first = channels.named(channels.channel[0].name)
     staged = served = None
     if stage:
         staged = promote_set(store, channels, first, planned.set_id, now)
         served = verify_listed(store, staged.prefix, planned.manifest)
-    if json:
-        url = staged.index_url if staged else None
-        console.out_json({"set": planned.set_id, "manifest": planned.manifest, "index_url": url})
-        return
-    for line in staged_lines(staged, served):
-        console.say(line)
-    later = (
-        promoted_next(store, channels, first, planned.manifest, options)
-        if staged
-        else [options.command("set", "promote", planned.set_id, "--to", first.name)]
-    )
-    for line in later:
-        console.say(f"next: {line}")
+    url = staged.index_url if staged else None
+
+    def show() -> None:
+        for line in staged_lines(staged, served):
+            console.say(line)
+        later = (
+            promoted_next(store, channels, first, planned.manifest, options)
+            if staged
+            else [options.command("set", "promote", planned.set_id, "--to", first.name)]
+        )
+        for line in later:
+            console.say(f"next: {line}")
+
+    yield Answer({"set": planned.set_id, "manifest": planned.manifest, "index_url": url}, show)
 
 
 def _show(planned: Planned) -> None:
@@ -166,12 +165,13 @@ def _show(planned: Planned) -> None:
     console.out(planned.set_id)
 
 
-def _show_plan(store: ObjectStore, planned: Planned, *, json: bool) -> None:
+def _plan_answer(store: ObjectStore, planned: Planned) -> Answer:
     wanted = wanted_by(store, planned)
-    if json:
-        console.out_json({"set": planned.set_id, "manifest": planned.manifest, "objects": wanted})
-        return
-    rows = [(one.key, console.human_bytes(one.size), "there" if one.present else "new") for one in wanted]
-    console.table(f"Set {planned.set_id}", ("object", "size", "in the store"), rows, right=(1,))
-    new = [one for one in wanted if not one.present]
-    console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")
+
+    def show() -> None:
+        rows = [(one.key, console.human_bytes(one.size), "there" if one.present else "new") for one in wanted]
+        console.table(f"Set {planned.set_id}", ("object", "size", "in the store"), rows, right=(1,))
+        new = [one for one in wanted if not one.present]
+        console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")
+
+    return Answer({"set": planned.set_id, "manifest": planned.manifest, "objects": wanted}, show)

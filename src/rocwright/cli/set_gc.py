@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.landing.write import write_landing
 from rocwright.store.retention.plan import GcPlan, plan_gc
@@ -14,18 +15,17 @@ from rocwright.store.retention.sweep import GcDone, collect
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 
-Json = Annotated[bool, Parameter(name="--json")]
 _DEFAULT = StoreOptions()
 
 
+@answers
 def set_gc(
     *,
     delete: Annotated[bool, Parameter(negative=())] = False,
     runs: Annotated[bool, Parameter(negative=())] = False,
     by: Text = "",
     options: StoreOptions = _DEFAULT,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Say what no channel, pin or age holds any more; delete it with --delete.
 
     A channel yanks sets beyond its newest ones, and drops what was yanked for as many days as the table of
@@ -47,19 +47,12 @@ def set_gc(
     now = datetime.now(timezone.utc)
     if not delete:
         plan = plan_gc(store, channels, now, runs=runs)
-        if json:
-            console.out_json(plan)
-        else:
-            _show_plan(plan)
-        return
+        return Answer(plan, lambda: _show_plan(plan))
     done = collect(store, channels, at=rfc3339(now), by=by, runs=runs)
     for channel in channels.channel:
         if store.folders(f"{channel.prefix}/"):
             write_landing(store, channel)
-    if json:
-        console.out_json(done)
-    else:
-        _show_done(done)
+    return Answer(done, lambda: _show_done(done))
 
 
 def _show_plan(plan: GcPlan) -> None:

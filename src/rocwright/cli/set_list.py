@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.show_set import set_line
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.report import list_sets
@@ -14,13 +11,13 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_list(
     channel: str | None = None,
     *,
     family: str | None = None,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """List the sets of the store, or those of a channel, oldest first.
 
     Parameters
@@ -33,9 +30,10 @@ def set_list(
         Print them as JSON.
     """
     found = list_sets(options.opened(), options.channels(), channel, family)
-    if json:
-        console.out_json(found)
-        return
-    rows = [set_line(one.set_id, one.manifest, one.listed) for one in found]
-    columns = ("set", "family", "targets", "files", "size", "torch", "listed in")
-    console.table("", columns, rows, right=(3, 4))
+
+    def show() -> None:
+        rows = [set_line(one.set_id, one.manifest, one.listed) for one in found]
+        columns = ("set", "family", "targets", "files", "size", "torch", "listed in")
+        console.table("", columns, rows, right=(3, 4))
+
+    return Answer(found, show)

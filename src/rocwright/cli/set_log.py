@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.channel.history import history_of
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import named_place
 from rocwright.system import console
 
-Json = Annotated[bool, Parameter(name="--json")]
 _DEFAULT = StoreOptions()
 
 
-def set_log(channel: str, /, *, options: StoreOptions = _DEFAULT, json: Json = False) -> None:
+@answers
+def set_log(
+    channel: str,
+    /,
+    *,
+    options: StoreOptions = _DEFAULT,
+) -> Answer:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
 
     Parameters
@@ -29,18 +31,19 @@ def set_log(channel: str, /, *, options: StoreOptions = _DEFAULT, json: Json = F
     store = options.opened()
     chosen, family = named_place(store, options.channels(), channel)
     found = history_of(store, channel_prefix(chosen.prefix, family))
-    if json:
-        console.out_json(found)
-        return
-    rows = [
-        (str(one.number), one.recorded, one.action, _short(one.sets), one.by, one.reason)
-        for one in found.events
-    ]
-    columns = ("number", "recorded", "action", "sets", "by", "reason")
-    console.table(found.prefix, columns, rows, right=(0,))
-    console.out(f"current: {found.current or 'none'}")
-    if not found.shown:
-        console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
+
+    def show() -> None:
+        rows = [
+            (str(one.number), one.recorded, one.action, _short(one.sets), one.by, one.reason)
+            for one in found.events
+        ]
+        columns = ("number", "recorded", "action", "sets", "by", "reason")
+        console.table(found.prefix, columns, rows, right=(0,))
+        console.out(f"current: {found.current or 'none'}")
+        if not found.shown:
+            console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
+
+    return Answer(found, show)
 
 
 def _short(sets: tuple[str, ...]) -> str:

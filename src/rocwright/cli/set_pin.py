@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.errors import UsageError
 from rocwright.store.retention.pins import Pin, pin, read_pins, unpin
@@ -14,10 +15,10 @@ from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 
-Json = Annotated[bool, Parameter(name="--json")]
 _DEFAULT = StoreOptions()
 
 
+@answers
 def set_pin(
     name: str | None = None,
     set_: Annotated[str | None, Parameter(name="SET")] = None,
@@ -27,8 +28,7 @@ def set_pin(
     reason: Text = "",
     by: Text = "",
     options: StoreOptions = _DEFAULT,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Keep a set under a name: no retention takes it, no channel drops it. Without a name, list the pins.
 
     Parameters
@@ -61,10 +61,12 @@ def set_pin(
         at = rfc3339(datetime.now(timezone.utc))
         pin(store, name, Pin(found, at=at, reason=reason, by=by))
     pins = read_pins(store)
-    if json:
-        console.out_json(pins)
-    elif pins:
-        rows = [(key, one.set[:12], one.at, one.by, one.reason) for key, one in pins.items()]
-        console.table("Pins", ("name", "set", "since", "by", "reason"), rows)
-    else:
-        console.say("there are no pins")
+
+    def show() -> None:
+        if pins:
+            rows = [(key, one.set[:12], one.at, one.by, one.reason) for key, one in pins.items()]
+            console.table("Pins", ("name", "set", "since", "by", "reason"), rows)
+        else:
+            console.say("there are no pins")
+
+    return Answer(pins, show)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers, for_json, for_people
 from rocwright.cli.show_set import closed_next, promoted_next, show_decision, staged_lines
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.errors import UsageError
@@ -19,6 +21,7 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_promote(
     which: str,
     /,
@@ -30,8 +33,7 @@ def set_promote(
     again: bool = False,
     dry_run: bool = False,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Ask the gate in front of a channel, rule by rule, and list the set there if it is open.
 
     Exit code 10 when it is closed. What is promoted is the recorded set, bytes and all: no file is copied,
@@ -68,14 +70,12 @@ def set_promote(
         )
     digest = resolve_set(store, channels, which, newest_in=from_, family=family)
     found = consider(store, channels, channel, digest, now.date(), again=again)
-    if not json:
-        show_decision(found.decision, channel.name)
+    yield for_people(lambda: show_decision(found.decision, channel.name))
     done = served = None
     if not dry_run and found.decision.promote:
         done = promote_set(store, channels, channel, digest, now, by=by, again=again)
         served = verify_listed(store, done.prefix, found.manifest)
-    if json:
-        console.out_json({"decision": found.decision, "promoted": done is not None})
+    yield for_json({"decision": found.decision, "promoted": done is not None})
     for line in staged_lines(done, served):
         console.say(line)
     require_open(found.decision, digest, closed_next(found.decision, options))

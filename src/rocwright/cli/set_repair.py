@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.channel.order import current_of
 from rocwright.store.channel.withdraw import repair
@@ -14,11 +11,16 @@ from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import named_place
 from rocwright.system import console
 
-Json = Annotated[bool, Parameter(name="--json")]
 _DEFAULT = StoreOptions()
 
 
-def set_repair(channel: str, /, *, options: StoreOptions = _DEFAULT, json: Json = False) -> None:
+@answers
+def set_repair(
+    channel: str,
+    /,
+    *,
+    options: StoreOptions = _DEFAULT,
+) -> Answer:
     """Write the pages of a channel again wherever they are not what its log asks for.
 
     For pages that somebody changed or deleted, and to complete what was interrupted without doing it again.
@@ -36,7 +38,7 @@ def set_repair(channel: str, /, *, options: StoreOptions = _DEFAULT, json: Json 
     state = repair(store, prefix)
     write_landing(store, chosen)
     current = current_of(store, state)
-    if json:
-        console.out_json({"prefix": prefix, "current": current, "sets": state.sets})
-    else:
-        console.out(f"{prefix} serves {current}; {len(state.sets)} sets are on its pages")
+    return Answer(
+        {"prefix": prefix, "current": current, "sets": state.sets},
+        lambda: console.out(f"{prefix} serves {current}; {len(state.sets)} sets are on its pages"),
+    )

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.store_options import StoreOptions
 from rocwright.cli.wheel_reversion import show_reversion
@@ -22,6 +23,7 @@ from rocwright.wheel.reversion.versions import parse_rule
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_reversion(
     which: str,
     /,
@@ -32,8 +34,7 @@ def set_reversion(
     work_dir: Path | None = None,
     options: StoreOptions = _DEFAULTS,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Make a new set of a candidate or nightly, with its final version, and list it in the first channel.
 
     As `rocwright wheel reversion` for files. The new set is checked before it is recorded, and has to be
@@ -73,16 +74,17 @@ def set_reversion(
         note=console.say,
     )
     staged = done.staged
-    if json:
-        said = {"old": done.plan.old, "new": done.plan.new, "files": [one.said for one in done.plan.files]}
-        made = {
-            "set": staged.set_id if staged else None,
-            "index_url": staged.index_url if staged else None,
-            "manifest_files": staged.files if staged else (),
-        }
-        console.out_json({"from": done.old_set, **said, **made})
-        return
-    show_reversion(done.plan, done.written, kept=False)
-    if staged is not None:
-        console.say(f"listed; install from it with --index-url {staged.index_url}")
-        console.out(f"set {staged.set_id}")
+    said = {"old": done.plan.old, "new": done.plan.new, "files": [one.said for one in done.plan.files]}
+    made = {
+        "set": staged.set_id if staged else None,
+        "index_url": staged.index_url if staged else None,
+        "manifest_files": staged.files if staged else (),
+    }
+
+    def show() -> None:
+        show_reversion(done.plan, done.written, kept=False)
+        if staged is not None:
+            console.say(f"listed; install from it with --index-url {staged.index_url}")
+            console.out(f"set {staged.set_id}")
+
+    return Answer({"from": done.old_set, **said, **made}, show)

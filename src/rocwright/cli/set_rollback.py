@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.channel.order import current_of
 from rocwright.store.channel.withdraw import rollback
@@ -16,10 +14,10 @@ from rocwright.store.sets.find import named_place, resolve_set
 from rocwright.store.sets.stage import rfc3339
 from rocwright.system import console
 
-Json = Annotated[bool, Parameter(name="--json")]
 _DEFAULT = StoreOptions()
 
 
+@answers
 def set_rollback(
     channel: str,
     /,
@@ -29,8 +27,7 @@ def set_rollback(
     by: Text = "",
     wait: bool = True,
     options: StoreOptions = _DEFAULT,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Withdraw the newest sets of a channel, so that an earlier one is what people get.
 
     Withdrawn sets are yanked: they stay on the pages for those who ask for exactly their versions, and can be
@@ -70,12 +67,13 @@ def set_rollback(
     )
     write_landing(store, chosen)
     current = current_of(store, state)
-    if json:
-        console.out_json({"prefix": prefix, "current": current, "yanked": dict(state.yanked)})
-    else:
+
+    def show() -> None:
         yanked = f"{len(state.yanked)} of {len(state.sets)} sets yanked"
         console.out(f"{prefix} serves {current}; {yanked}")
         if current is not None:
             place = f"{chosen.name}:{family}"
             next_one = options.command("set", "bisect", place, "--good", current, "--", "COMMAND")
             console.say(f"next, to find which set broke it: {next_one}")
+
+    return Answer({"prefix": prefix, "current": current, "yanked": dict(state.yanked)}, show)

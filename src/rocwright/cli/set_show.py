@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.show_set import show_set
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.report import report_set
-from rocwright.system import console, days
+from rocwright.system import days
 
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_show(
     which: str,
     /,
     *,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Show a set: files, targets, sources, what was said about it, where it is listed, what gates say today.
 
     Parameters
@@ -35,7 +32,4 @@ def set_show(
     store, channels = options.opened(), options.channels()
     today = days.today()
     report = report_set(store, channels, resolve_set(store, channels, which), today)
-    if json:
-        console.out_json(report)
-    else:
-        show_set(report, options)
+    return Answer(report, lambda: show_set(report, options))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.keys import read_private
@@ -17,14 +15,14 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_sign(
     which: str,
     /,
     *,
     key: Path | None = None,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Sign a set with an Ed25519 key; prints the public key, for `set verify --key` and rocwright.toml.
 
     Parameters
@@ -42,8 +40,9 @@ def set_sign(
     store, channels = options.opened(), options.channels()
     digest = resolve_set(store, channels, which)
     signed = sign_set(store, read_set(store, digest), private, password)
-    if json:
-        console.out_json({"set": digest, "signature": signed.key, "public": signed.public})
-        return
-    console.say(f"wrote {signed.key}")
-    console.out(signed.public)
+
+    def show() -> None:
+        console.say(f"wrote {signed.key}")
+        console.out(signed.public)
+
+    return Answer({"set": digest, "signature": signed.key, "public": signed.public}, show)

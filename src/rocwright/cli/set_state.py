@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.check.waivers import ask_waivers
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions, Text
 from rocwright.store.gate.said import Result
@@ -17,6 +18,7 @@ from rocwright.system import console, days
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_state(
     which: str,
     /,
@@ -36,8 +38,7 @@ def set_state(
     expires: str | None = None,
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Record what was found out about a set: a test's result, a build's, a waiver, or a bypass of a test.
 
     Statements are written once and never taken back; the set itself does not change. A bypass lifts the want
@@ -93,8 +94,9 @@ def set_state(
     )
     digest = resolve_set(store, channels, which)
     keys = state_set(store, channels, digest, said, today)
-    if json:
-        console.out_json({"set": digest, "statements": keys})
-        return
-    for key in keys:
-        console.out(key)
+
+    def show() -> None:
+        for key in keys:
+            console.out(key)
+
+    return Answer({"set": digest, "statements": keys}, show)

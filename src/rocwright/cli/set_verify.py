@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.show_set import show_verified
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.sets.find import resolve_set
@@ -16,6 +18,7 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def set_verify(
     which: str,
     /,
@@ -23,8 +26,7 @@ def set_verify(
     key: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     quick: bool = False,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Read a set again: manifest, every file, METADATA, statements and signatures. Tells all that is wrong.
 
     Exit code 6 when anything is.
@@ -45,8 +47,5 @@ def set_verify(
     keys = tuple(map(read_public, key))
     digest = resolve_set(store, channels, which)
     found = verify_set(store, digest, keys=keys, quick=quick, note=lambda entry: console.say(entry.name))
-    if json:
-        console.out_json(found)
-    else:
-        show_verified(found)
+    yield Answer(found, lambda: show_verified(found))
     require_sound(found)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rocwright.check.report import Report
+from rocwright.cli.answer import Answer
 from rocwright.cli.fold_findings import runs, told
 from rocwright.cli.show_check import targets_text
 from rocwright.pipeline.adopt.find import Judged
@@ -13,58 +14,59 @@ from rocwright.system import console
 from rocwright.system.console import human_bytes
 
 
-def show_sets(found: Sequence[Judged], *, json: bool) -> None:
+def sets_answer(found: Sequence[Judged]) -> Answer:
     """Print the sets of an index: what each grows from, whether it is whole, and what does not fit."""
-    if json:
-        rows = [
-            {
-                "project": one.found.root[0],
-                "version": one.found.root[1],
-                "build": one.found.label,
-                "whole": one.whole,
-                "versions": one.found.versions,
-                "files": [file.name for file in one.files],
-                "problems": one.problems,
-            }
-            for one in found
-        ]
-        console.out_json({"sets": rows})
-        return
-    table = [(one.name, "whole" if one.whole else "mixed", str(len(one.files))) for one in found]
-    console.table("", ("Set", "State", "Files"), table, right=(2,))
-    for one in found:
-        for problem in one.problems:
-            console.out(f"{one.name}: {problem}")
+    rows = [
+        {
+            "project": one.found.root[0],
+            "version": one.found.root[1],
+            "build": one.found.label,
+            "whole": one.whole,
+            "versions": one.found.versions,
+            "files": [file.name for file in one.files],
+            "problems": one.problems,
+        }
+        for one in found
+    ]
+
+    def show() -> None:
+        table = [(one.name, "whole" if one.whole else "mixed", str(len(one.files))) for one in found]
+        console.table("", ("Set", "State", "Files"), table, right=(2,))
+        for one in found:
+            for problem in one.problems:
+                console.out(f"{one.name}: {problem}")
+
+    return Answer({"sets": rows}, show)
 
 
-def show_adopted(done: Adopted, after: Sequence[str], *, json: bool) -> None:
-    """Print an adopted set: its id, what it is made of, how much was read for it, and the lines `after`."""
+def adopted_answers(done: Adopted, after: Sequence[str]) -> Iterator[Answer]:
+    """An adopted set: its id, what it is made of, how much was read for it; the lines `after` are said."""
     for note in done.notes:
         console.say(f"note: {note}")
     for name, why in done.missing.items():
         console.say(f"warning: the set is without {name}: {why}")
-    if json:
-        console.out_json(
-            {
-                "set": done.set_id,
-                "family": done.manifest.family,
-                "targets": done.manifest.targets,
-                "files": [entry.name for entry in done.manifest.files],
-                "recorded": done.recorded,
-                "index_url": done.index_url,
-                "basis": "metadata" if done.checked is None else "files",
-                "metadata": done.report.predicate(),
-                "checked": None if done.checked is None else done.checked.predicate(),
-                "requests": done.requests,
-                "received": done.received,
-                "downloaded": done.downloaded,
-                "missing": done.missing,
-                "notes": done.notes,
-            }
-        )
-        for line in after:
-            console.say(line)
-        return
+    value = {
+        "set": done.set_id,
+        "family": done.manifest.family,
+        "targets": done.manifest.targets,
+        "files": [entry.name for entry in done.manifest.files],
+        "recorded": done.recorded,
+        "index_url": done.index_url,
+        "basis": "metadata" if done.checked is None else "files",
+        "metadata": done.report.predicate(),
+        "checked": None if done.checked is None else done.checked.predicate(),
+        "requests": done.requests,
+        "received": done.received,
+        "downloaded": done.downloaded,
+        "missing": done.missing,
+        "notes": done.notes,
+    }
+    yield Answer(value, lambda: _show_adopted(done))
+    for line in after:
+        console.say(line)
+
+
+def _show_adopted(done: Adopted) -> None:
     for run in runs((done.checked or done.report).findings):
         story = told(run)
         for line in (*story.causes, *(f"  {item}" for item in story.items)):
@@ -85,8 +87,6 @@ def show_adopted(done: Adopted, after: Sequence[str], *, json: bool) -> None:
         f"for {done.manifest.family}: {targets_text(done.manifest.targets) or 'no GPU target is named'}"
     )
     console.out(done.set_id)
-    for line in after:
-        console.say(line)
 
 
 def _verdict(what: str, report: Report) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
@@ -37,15 +37,14 @@ def show_cell(cell: Cell, record: Record) -> None:
         console.say(f"  {output.path} ({console.human_bytes(output.size)})")
 
 
-def tell(plan: Plan, cell: Cell, record: Record, *, quiet: bool) -> None:
-    """Outputs and summary for a workflow; without one, the outputs on stdout unless `quiet`."""
+def tell(plan: Plan, cell: Cell, record: Record) -> Sequence[str]:
+    """Give outputs and summary to a workflow; the outputs that no workflow took are returned."""
     lines = [f"{name}={value}" for name, value in outputs_of(cell, record).items()]
-    if not tell_workflow(lines) and not quiet:
-        for line in lines:
-            console.out(line)
+    taken = tell_workflow(lines)
     summary = summary_of(cell, record, plan)
     if summary:
         tell_summary(summary)
+    return () if taken else lines
 
 
 def show_run(plan: Plan, ran: Ran, machine: Machine) -> None:

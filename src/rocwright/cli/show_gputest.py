@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
+from rocwright.cli.answer import Answer
 from rocwright.cli.show_code import plain
 from rocwright.errors import SuiteFailed
 from rocwright.gputest.tell import counts
@@ -21,48 +22,50 @@ from rocwright.system import console
 _LISTED = 50
 
 
-def show_records(records: Sequence[RunRecord], reports: Path, *, json: bool) -> None:
-    """Print what runs showed; with `json` the records themselves."""
-    if json:
-        console.out_json({"reports": str(reports), "records": [msgspec.to_builtins(one) for one in records]})
-        return
-    for record in records:
-        _show_bad(record)
-    rows = [
-        (
-            record.ran.key,
-            ", ".join(f"{number} {verdict}" for verdict, number in counts(record.results).items())
-            or "nothing ran",
-            str(record.deselected) if record.deselected else "",
-            f"{record.seconds:.1f} s",
-            "" if record.complete else "stopped before its end",
-        )
-        for record in records
-    ]
-    console.table("", ("Run", "Tests", "Left out", "Took", ""), rows, right=(2, 3))
-    for record in records:
-        for text in record.notes:
-            console.say(f"note: {plain(text)}")
-    console.say(f"records, JUnit files and logs: {reports}")
+def records_answer(records: Sequence[RunRecord], reports: Path) -> Answer:
+    """What runs showed, as records and as tables."""
+
+    def show() -> None:
+        for record in records:
+            _show_bad(record)
+        rows = [
+            (
+                record.ran.key,
+                ", ".join(f"{number} {verdict}" for verdict, number in counts(record.results).items())
+                or "nothing ran",
+                str(record.deselected) if record.deselected else "",
+                f"{record.seconds:.1f} s",
+                "" if record.complete else "stopped before its end",
+            )
+            for record in records
+        ]
+        console.table("", ("Run", "Tests", "Left out", "Took", ""), rows, right=(2, 3))
+        for record in records:
+            for text in record.notes:
+                console.say(f"note: {plain(text)}")
+        console.say(f"records, JUnit files and logs: {reports}")
+
+    return Answer({"reports": str(reports), "records": [msgspec.to_builtins(one) for one in records]}, show)
 
 
-def show_plan(runs: Sequence[Mapping[str, object]], *, json: bool) -> None:
-    """Print what would run, a value a line."""
-    if json:
-        console.out_json(runs)
-        return
-    for run in runs:
-        for name, value in run.items():
-            if isinstance(value, Mapping):
-                console.out(f"{name}:")
-                for key, text in value.items():
-                    console.out(f"  {key}={text}")
-            elif isinstance(value, list) and value:
-                console.out(f"{name}:")
-                for one in value:
-                    console.out(f"  {_one_line(one)}")
-            elif value not in (None, []):
-                console.out(f"{name}: {value}")
+def runs_answer(runs: Sequence[Mapping[str, object]]) -> Answer:
+    """What would run; for people a value a line."""
+
+    def show() -> None:
+        for run in runs:
+            for name, value in run.items():
+                if isinstance(value, Mapping):
+                    console.out(f"{name}:")
+                    for key, text in value.items():
+                        console.out(f"  {key}={text}")
+                elif isinstance(value, list) and value:
+                    console.out(f"{name}:")
+                    for one in value:
+                        console.out(f"  {_one_line(one)}")
+                elif value not in (None, []):
+                    console.out(f"{name}: {value}")
+
+    return Answer(runs, show)
 
 
 def _one_line(value: object) -> str:

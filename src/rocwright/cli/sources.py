@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.bring import Places, SourceRequest
 from rocwright.cli.source_options import (
     Cache,
@@ -19,15 +21,14 @@ from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
 from rocwright.sources.patch.files import save_patches
-from rocwright.system import console
 from rocwright.system.git import Git
 
 app = App(name="sources", help="Lock the commits of the PyTorch family, compare locks, save patches.")
 _WHAT, _CACHE = What(), Cache()
-Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.command
+@answers
 def lock(
     *projects: str,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -40,8 +41,7 @@ def lock(
     cache: Cache = _CACHE,
     platform: Platform | None = None,
     config: Path | None = None,
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Decide which commit of each project is meant, and write it down; nothing is checked out.
 
     Projects that a lock holds and that are not named stay in it as they are.
@@ -81,14 +81,15 @@ def lock(
     )
     resolved = wanted.resolved(project_table(config), places, cache.mirrors())
     whole = record_lock(resolved, places.lock)
-    if json:
-        console.out_json(whole)
-    else:
-        show_sources.show_lock(whole, places.lock)
+    return Answer(whole, lambda: show_sources.show_lock(whole, places.lock))
 
 
 @app.command
-def show(lock: Path = Path(LOCK_NAME), /, *, json: Json = False) -> None:
+@answers
+def show(
+    lock: Path = Path(LOCK_NAME),
+    /,
+) -> Answer:
     """Show a lock: every project's repository, branch, commit, and who said so.
 
     Parameters
@@ -99,16 +100,19 @@ def show(lock: Path = Path(LOCK_NAME), /, *, json: Json = False) -> None:
         Print it as JSON.
     """
     path, held = _read(lock)
-    if json:
-        console.out_json(held)
-    else:
-        show_sources.show_lock(held, path)
+    return Answer(held, lambda: show_sources.show_lock(held, path))
 
 
 @app.command
+@answers
 def diff(
-    old: Path, new: Path, /, *, exit_code: bool = False, cache: Cache = _CACHE, json: Json = False
-) -> None:
+    old: Path,
+    new: Path,
+    /,
+    *,
+    exit_code: bool = False,
+    cache: Cache = _CACHE,
+) -> Iterator[Answer]:
     """Compare two locks: projects that came, went or moved, and the commits between.
 
     Commits are counted where a checkout beside one of the locks, or a mirror, has them.
@@ -130,11 +134,8 @@ def diff(
         change.project: _log(change, (old_path.parent, new_path.parent), (before, after), cache)
         for change in changes
     }
-    if json:
-        rows = [{"change": change, "commits": logs[change.project]} for change in changes]
-        console.out_json({"changes": rows})
-    else:
-        show_sources.show_changes(changes, logs)
+    rows = [{"change": change, "commits": logs[change.project]} for change in changes]
+    yield Answer({"changes": rows}, lambda: show_sources.show_changes(changes, logs))
     if exit_code and changes:
         raise SystemExit(1)
 
@@ -159,13 +160,13 @@ def _log(change: Change, beside: tuple[Path, ...], locks: tuple[SourceLock, ...]
 
 
 @app.command(name="save-patches")
+@answers
 def save(
     directory: Path,
     /,
     *,
     output_dir: Annotated[Path, Parameter(name=["--output-dir", "--patch-dir"])] = Path("patches"),
-    json: Json = False,
-) -> None:
+) -> Answer:
     """Write the commits of yours in a checkout, and in its submodules, as patch files.
 
     Taken are the commits above THEROCK_HIPIFY_DIFFBASE, or above THEROCK_UPSTREAM_DIFFBASE where nothing
@@ -180,7 +181,7 @@ def save(
     json
         Print the paths as JSON.
     """
-    show_sources.show_saved(save_patches_of(directory, output_dir), json=json)
+    return show_sources.saved_answer(save_patches_of(directory, output_dir))
 
 
 def save_patches_of(directory: Path, output_dir: Path) -> tuple[Path, ...]:

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
-from rocwright.cli.store_fetch import store_fetch
+from rocwright.cli.store_fetch import fetched
 from rocwright.cli.store_options import Text
 
 store_artifacts = App(name="artifacts", help="Fetch the artifacts of a run as artifact_manager.py does.")
@@ -17,6 +18,7 @@ _WHOSE = RunOptions()
 
 
 @store_artifacts.command
+@answers
 def fetch(
     *,
     output_dir: Path,
@@ -30,8 +32,7 @@ def fetch(
     jobs: Count = 4,
     dry_run: bool = False,
     whose: RunOptions = _WHOSE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Fetch the artifacts of a run into OUTPUT_DIR/artifacts; else as `rocwright store fetch`.
 
     Parameters
@@ -55,14 +56,15 @@ def fetch(
     json
         Print the result as JSON.
     """
-    store_fetch(
-        run_id=run_id,
+    return fetched(
+        (),
+        run_id,
         artifact_group=amdgpu_families,
         amdgpu_targets=amdgpu_targets,
         output_dir=output_dir / "artifacts",
         exclude=exclude,
+        extract=True,
         jobs=jobs,
         dry_run=dry_run,
         whose=whose,
-        json=json,
     )

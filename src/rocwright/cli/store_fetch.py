@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
 from rocwright.cli.run_options import RunOptions
 from rocwright.cli.store_options import Text
@@ -20,6 +21,7 @@ from rocwright.system import console
 _WHOSE = RunOptions()
 
 
+@answers
 def store_fetch(
     *include: str,
     run_id: str | None = None,
@@ -33,8 +35,7 @@ def store_fetch(
     jobs: Count = 4,
     dry_run: bool = False,
     whose: RunOptions = _WHOSE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Fetch the artifacts of a run, compare them with their digests and unpack them.
 
     What a run was interrupted in is gone on with, what is there already is kept. Artifacts for every GPU
@@ -63,6 +64,34 @@ def store_fetch(
     json
         Print the result as JSON.
     """
+    return fetched(
+        include,
+        run_id,
+        artifact_group=artifact_group,
+        amdgpu_targets=amdgpu_targets,
+        output_dir=output_dir,
+        exclude=exclude,
+        extract=extract,
+        jobs=jobs,
+        dry_run=dry_run,
+        whose=whose,
+    )
+
+
+def fetched(
+    include: tuple[str, ...],
+    run_id: str | None,
+    *,
+    artifact_group: str,
+    amdgpu_targets: str,
+    output_dir: Path,
+    exclude: tuple[str, ...],
+    extract: bool,
+    jobs: int,
+    dry_run: bool,
+    whose: RunOptions,
+) -> Answer:
+    """Find the run, and fetch what is wanted of it, or say what would be fetched."""
     wanted = ArtifactChoice(words([artifact_group]), words([amdgpu_targets]), words(include), words(exclude))
     store = whose.opened(reading=True)
     found = find_run(
@@ -77,27 +106,30 @@ def store_fetch(
         note=console.say,
     )
     if dry_run:
-        _show_found(found, json=json)
-        return
+        return _found_answer(found)
     done = fetch_artifacts(store, found, output_dir, unpack=extract, threads=jobs, note=console.say)
-    _show(done, json=json)
+    return _done_answer(done)
 
 
-def _show_found(found: RunArtifacts, *, json: bool) -> None:
-    if json:
-        console.out_json({"run_id": found.run.run_id, "archives": found.archives, "size": found.size})
-        return
-    rows = [(one.artifact, console.human_bytes(one.size), one.sha256 or "unknown") for one in found.archives]
-    title = f"would fetch of run {found.run.run_id}: {console.human_bytes(found.size)}"
-    console.table(title, ("artifact", "size", "sha256"), rows, right=(1,))
+def _found_answer(found: RunArtifacts) -> Answer:
+
+    def show() -> None:
+        rows = [
+            (one.artifact, console.human_bytes(one.size), one.sha256 or "unknown") for one in found.archives
+        ]
+        title = f"would fetch of run {found.run.run_id}: {console.human_bytes(found.size)}"
+        console.table(title, ("artifact", "size", "sha256"), rows, right=(1,))
+
+    return Answer({"run_id": found.run.run_id, "archives": found.archives, "size": found.size}, show)
 
 
-def _show(done: Fetched, *, json: bool) -> None:
+def _done_answer(done: Fetched) -> Answer:
     if done.unverified:
         console.say(f"warning: no digest is known of: {', '.join(done.unverified)}")
-    if json:
-        console.out_json(done)
-        return
-    kept = f", {len(done.kept)} were there" if done.kept else ""
-    size = console.human_bytes(done.size)
-    console.out(f"{done.directory}: {len(done.artifacts)} artifacts of run {done.run_id}, {size}{kept}")
+
+    def show() -> None:
+        kept = f", {len(done.kept)} were there" if done.kept else ""
+        size = console.human_bytes(done.size)
+        console.out(f"{done.directory}: {len(done.artifacts)} artifacts of run {done.run_id}, {size}{kept}")
+
+    return Answer(done, show)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.errors import UsageError
 from rocwright.store.runs.page import folder_page, write_folder_page
 from rocwright.system import console
 
 
+def _refuse_verbose(given: Mapping[str, object]) -> None:
+    if given["verbose"]:
+        raise UsageError("--json and --verbose contradict each other", next_step="give one of them")
+
+
+@answers(refuse=_refuse_verbose)
 def store_index(
     *folders: Path,
     patterns: Annotated[
@@ -21,8 +29,7 @@ def store_index(
     output_file: Annotated[Path | None, Parameter(name=("--output-file", "-o"))] = None,
     recursive: Annotated[bool, Parameter(name=("--recursive", "-r"))] = False,
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Write index.html for the packages in folders: what `pip install --find-links FOLDER/index.html` takes.
 
     Of several folders the packages stand on one page, which lies in the first of them.
@@ -42,18 +49,17 @@ def store_index(
     json
         Print the result as JSON.
     """
-    if json and verbose:
-        raise UsageError("--json and --verbose contradict each other", next_step="give one of them")
     page = folder_page(folders or (Path(),), patterns, output_file, recursive=recursive)
     write_folder_page(page)
-    if json:
-        console.out_json(
-            {"page": str(page.path), "files": page.files, "ignored": list(map(str, page.ignored))}
-        )
-        return
-    if verbose:
-        for entry in page.files:
-            console.say(f"listed: {entry.name}")
-        for path in page.ignored:
-            console.say(f"no package: {path.name}")
-    console.out(f"{page.path}: {len(page.files)} files")
+
+    def show() -> None:
+        if verbose:
+            for entry in page.files:
+                console.say(f"listed: {entry.name}")
+            for path in page.ignored:
+                console.say(f"no package: {path.name}")
+        console.out(f"{page.path}: {len(page.files)} files")
+
+    return Answer(
+        {"page": str(page.path), "files": page.files, "ignored": list(map(str, page.ignored))}, show
+    )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.landing.write import write_landing
 from rocwright.system import console
@@ -13,11 +10,11 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def store_landing(
     *channels: str,
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Write the page that shows people which line installs what: CHANNEL/index.html, and the same as JSON.
 
     Publishing writes it too; this brings it into line when the address of the store has changed
@@ -34,10 +31,11 @@ def store_landing(
     chosen = [table.named(name) for name in channels] if channels else list(table.channel)
     store = options.opened()
     written = [key for channel in chosen for key in write_landing(store, channel)]
-    if json:
-        console.out_json({"written": written})
-        return
-    for key in written:
-        console.out(store.url(key))
-    if not written:
-        console.say("every page is right already")
+
+    def show() -> None:
+        for key in written:
+            console.out(store.url(key))
+        if not written:
+            console.say("every page is right already")
+
+    return Answer({"written": written}, show)

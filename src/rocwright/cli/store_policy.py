@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.store.runs.policy import known, may_upload
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow
 
 
-def store_policy(*, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
+@answers
+def store_policy() -> Answer:
     """Say whether a job of a workflow may upload wheels to the release: upload=true or upload=false.
 
     Read are $BUILD_RESULT, $TEST_RESULT, $TEST_RUNS_ON (the runner's label), $BYPASS_TESTS_FOR_RELEASES
@@ -28,8 +27,9 @@ def store_policy(*, json: Annotated[bool, Parameter(name="--json")] = False) -> 
     line = f"upload={str(decision.upload).lower()}"
     if not tell_workflow([line], "GITHUB_ENV"):
         console.say("warning: GITHUB_ENV is not set; the decision is printed only")
-    if json:
-        console.out_json(decision)
-    else:
+
+    def show() -> None:
         console.say(f"rule {decision.rule}: {decision.reason}")
         console.out(line)
+
+    return Answer(decision, show)

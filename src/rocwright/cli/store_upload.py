@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.run_options import RunOptions
 from rocwright.errors import UsageError
 from rocwright.store.layout import Kind
@@ -26,6 +27,7 @@ from rocwright.system.workflow import tell_workflow
 _WHOSE = RunOptions()
 
 
+@answers
 def store_upload(
     *,
     input_dir: Annotated[Path, Parameter(name=("--input-packages-dir", "--input-dir"))],
@@ -37,8 +39,7 @@ def store_upload(
     result: Result = "success",
     dry_run: bool = False,
     whose: RunOptions = _WHOSE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Upload what a run built, with a page for pip's --find-links, as ROCm's CI lays it out.
 
     Files go to RUN_ID-PLATFORM/python/GROUP/ (pytorch/GROUP/ for wheels of PyTorch), a page of both to
@@ -76,16 +77,15 @@ def store_upload(
     run = Run(run_id, whose.on(), whose.external_repo())
     store = whose.opened(output_dir, reading=dry_run)
     if kind == "artifacts":
-        _artifacts(store, input_dir, run, group, result, dry_run=dry_run, json=json)
-    elif dry_run:
-        _show_plan(plan_packages(store, input_dir, run, group, kind, note=console.say), json=json)
-    else:
-        _packages(store, input_dir, run, group, kind, result, json=json)
+        return _artifacts_answer(store, input_dir, run, group, result, dry_run=dry_run)
+    if dry_run:
+        return _plan_answer(plan_packages(store, input_dir, run, group, kind, note=console.say))
+    return _packages_answer(store, input_dir, run, group, kind, result)
 
 
-def _packages(
-    store: ObjectStore, folder: Path, run: Run, group: str | None, kind: Kind, result: Result, *, json: bool
-) -> None:
+def _packages_answer(
+    store: ObjectStore, folder: Path, run: Run, group: str | None, kind: Kind, result: Result
+) -> Answer:
     done = upload_run(
         store,
         package_files(folder),
@@ -103,13 +103,10 @@ def _packages(
         console.say("warning: GITHUB_OUTPUT is not set; the outputs are printed only")
     if not tell_workflow(step_summary(done, kind), "GITHUB_STEP_SUMMARY"):
         console.say(f"install: {install_line(done, kind)}")
-    if json:
-        console.out_json({**said, "prefix": done.prefix, "files": done.files})
-    else:
-        console.out("\n".join(lines))
+    return Answer({**said, "prefix": done.prefix, "files": done.files}, lambda: console.out("\n".join(lines)))
 
 
-def _artifacts(
+def _artifacts_answer(
     store: ObjectStore,
     folder: Path,
     run: Run,
@@ -117,8 +114,7 @@ def _artifacts(
     result: Result,
     *,
     dry_run: bool,
-    json: bool,
-) -> None:
+) -> Answer:
     paths = artifact_files(folder)
     if dry_run:
         files = plan_artifacts(store, describe_artifacts(paths), run)
@@ -126,20 +122,22 @@ def _artifacts(
     else:
         done = upload_artifacts(store, paths, run, group, result=result, note=console.say)
         files, where = done.files, done.url
-    if json:
-        console.out_json({"url": where, "files": files, "dry_run": dry_run})
-        return
-    rows = [(file.name, console.human_bytes(file.size)) for file in files]
-    console.table(f"{'would go' if dry_run else 'in'} {where}", ("artifact", "size"), rows, right=(1,))
+
+    def show() -> None:
+        rows = [(file.name, console.human_bytes(file.size)) for file in files]
+        console.table(f"{'would go' if dry_run else 'in'} {where}", ("artifact", "size"), rows, right=(1,))
+
+    return Answer({"url": where, "files": files, "dry_run": dry_run}, show)
 
 
-def _show_plan(plan: UploadPlan, *, json: bool) -> None:
-    if json:
-        console.out_json({"prefix": plan.prefix, "new": plan.new, "known": plan.known, "dry_run": True})
-        return
-    known = {entry.name for entry in plan.known}
-    rows = [
-        (entry.name, console.human_bytes(entry.size), "is there" if entry.name in known else "new")
-        for entry in plan.files
-    ]
-    console.table(f"would go to {plan.prefix}", ("file", "size", ""), rows, right=(1,))
+def _plan_answer(plan: UploadPlan) -> Answer:
+
+    def show() -> None:
+        known = {entry.name for entry in plan.known}
+        rows = [
+            (entry.name, console.human_bytes(entry.size), "is there" if entry.name in known else "new")
+            for entry in plan.files
+        ]
+        console.table(f"would go to {plan.prefix}", ("file", "size", ""), rows, right=(1,))
+
+    return Answer({"prefix": plan.prefix, "new": plan.new, "known": plan.known, "dry_run": True}, show)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
 from rocwright.cli.store_options import StoreOptions
 from rocwright.store.index.verify import verify_served
@@ -16,14 +15,14 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@answers
 def store_verify(
     place: str,
     /,
     *,
     options: StoreOptions = _DEFAULTS,
     threads: Count = 8,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.
 
     HTML and JSON pages have to say the same, each with its Content-Type. Exit code 6 when anything is wrong.
@@ -45,8 +44,7 @@ def store_verify(
         if "://" not in place:
             url = stack.enter_context(serving(options.opened())) + place
         found = verify_served(url, threads=threads)
-    if json:
-        console.out_json(found)
-    else:
-        console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
+    yield Answer(
+        found, lambda: console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
+    )
     found.require_sound()

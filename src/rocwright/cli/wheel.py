@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
+from rocwright.cli.answer import Answer, answers, for_json, for_people
 from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.show_wheel import show_about
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError
-from rocwright.pipeline.wheel_about import about_wheel
+from rocwright.pipeline.wheel_about import WheelAbout, about_wheel
 from rocwright.system import console
 from rocwright.system.cores import available_cores
 
@@ -27,7 +29,8 @@ app.command("rocwright.cli.wheel_reversion:reversion", name="reversion")
 
 
 @app.command
-def show(*wheels: Path, json: Annotated[bool, Parameter(name="--json")] = False) -> None:
+@answers
+def show(*wheels: Path) -> Iterator[Answer]:
     """Show what wheels are: metadata, compiled files with what they need, device code for each target, sizes.
 
     Whether all of that is right says `rocwright check`.
@@ -46,16 +49,18 @@ def show(*wheels: Path, json: Annotated[bool, Parameter(name="--json")] = False)
     for wheel in wheels:
         if not wheel.is_file():
             raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
-    if json:
-        console.out_json({"wheels": [about_wheel(wheel) for wheel in wheels]})
-        return
-    for number, wheel in enumerate(wheels):
-        if number:
-            console.out("")
-        show_about(about_wheel(wheel))
+    found: list[WheelAbout] = []
+    for wheel in wheels:
+        if found:
+            yield for_people(lambda: console.out(""))
+        about = about_wheel(wheel)
+        found.append(about)
+        yield for_people(partial(show_about, about))
+    yield for_json({"wheels": found})
 
 
 @app.command
+@answers
 def split(
     *wheels: Path,
     output_dir: Path = Path("dist"),
@@ -64,8 +69,7 @@ def split(
     device_requires_dist: tuple[str, ...] = (),
     level: Level = 3,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Answer]:
     """Split wheels into a host wheel of the same name and a device wheel for each GPU target.
 
     Whoever installs the host with the extra device-TARGET (or device-all) gets what the wheel held before.
@@ -106,10 +110,8 @@ def split(
         )
         seconds = round(time.monotonic() - began, 2)
         results.append({"seconds": seconds, "split": done})
-        if not json:
-            show_wheel(done, seconds)
-    if json:
-        console.out_json({"wheels": results})
+        yield for_people(partial(show_wheel, done, seconds))
+    yield for_json({"wheels": results})
 
 
 def _require_sense(wheels: tuple[Path, ...], prefix: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets
@@ -25,9 +27,8 @@ from rocwright.system.workflow import tell_workflow
 from rocwright.wheel.tags import cp_version as cp_of
 from rocwright.wheel.versions import family_versions
 
-Json = Annotated[bool, Parameter(name="--json")]
 
-
+@answers
 def sanity_check(
     wheel_dir: Path,
     /,
@@ -37,8 +38,7 @@ def sanity_check(
     platform: Platform | None = None,
     targets: str | None = None,
     jobs: OptionalCount = None,
-    json: Json = False,
-) -> None:
+) -> Iterator[Answer]:
     """Check the wheels that a build of the PyTorch family has just made.
 
     All that `rocwright check` asks of each wheel, and: torch, torchaudio and torchvision are there, and fit
@@ -73,16 +73,16 @@ def sanity_check(
         contract=load_contract(read_overlay()),
         jobs=jobs or available_cores(),
     )
-    if json:
-        console.out_json(report.predicate())
-    else:
-        show_report(report)
+    yield Answer(report.predicate(), lambda: show_report(report))
     verdict(report)
 
 
+@answers
 def torch_versions(
-    *, dist_dir: Path | None = None, platform: Platform | None = None, json: Json = False
-) -> None:
+    *,
+    dist_dir: Path | None = None,
+    platform: Platform | None = None,
+) -> Answer:
     """Say which version of each project of the PyTorch family a directory holds.
 
     Prints `torch_version=…`, `torchaudio_version=…`, `torchvision_version=…`, `triton_version=…` and
@@ -110,10 +110,15 @@ def torch_versions(
     for name in found.missing:
         console.say(f"note: no wheel of {name} is there, which may be so on {found.platform}")
     named = {f"{name}_version": version for name, version in found.versions.items()}
-    _tell(named, "GITHUB_OUTPUT", json=json)
+    return _named_answer(named, "GITHUB_OUTPUT")
 
 
-def cp_version(*, python_version: str, write_env_file: bool = True, json: Json = False) -> None:
+@answers
+def cp_version(
+    *,
+    python_version: str,
+    write_env_file: bool = True,
+) -> Answer:
     """Say how wheel tags spell a version of Python: `cp_version=cp312-cp312` for 3.12.
 
     It is the name of the Python below /opt/python in manylinux images. The line is appended to the file
@@ -127,15 +132,12 @@ def cp_version(*, python_version: str, write_env_file: bool = True, json: Json =
         Write to $GITHUB_ENV.
     """
     named = {"cp_version": cp_of(python_version)}
-    _tell(named, "GITHUB_ENV" if write_env_file else None, json=json)
+    return _named_answer(named, "GITHUB_ENV" if write_env_file else None)
 
 
-def _tell(named: dict[str, str], variable: str | None, *, json: bool) -> None:
+def _named_answer(named: dict[str, str], variable: str | None) -> Answer:
     """To the workflow and to stdout; a workflow that is not there is said."""
     lines = [f"{name}={value}" for name, value in named.items()]
     if variable is not None and not tell_workflow(lines, variable):
         console.say(f"warning: {variable} is not set, so this is only printed and no workflow reads it")
-    if json:
-        console.out_json(named)
-    else:
-        console.out("\n".join(lines))
+    return Answer(named, lambda: console.out("\n".join(lines)))

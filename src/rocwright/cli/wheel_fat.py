@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from rocwright.builder.fat.plan import plan_fat
 from rocwright.builder.fat.values import FatPlan
 from rocwright.builder.fat.write import write_fat
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
@@ -18,6 +19,7 @@ from rocwright.system import console
 from rocwright.system.cores import available_cores
 
 
+@answers
 def fat(
     wheel: Path,
     rocm_dir: Path,
@@ -28,8 +30,7 @@ def fat(
     platform: Platform | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Put ROCm into a torch wheel, which then runs without any of ROCm's packages.
 
     On Linux these are the libraries that torch needs or loads first, what they need in turn and what they
@@ -75,10 +76,7 @@ def fat(
         console.say(f"note: {text}")
     if not dry_run:
         write_fat(plan, threads=threads, note=console.say)
-    if json:
-        console.out_json(msgspec.to_builtins(plan))
-    else:
-        _show(plan, written=not dry_run)
+    return Answer(msgspec.to_builtins(plan), lambda: _show(plan, written=not dry_run))
 
 
 def _show(plan: FatPlan, *, written: bool) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.targets import given_targets
 from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
@@ -16,13 +14,13 @@ from rocwright.system import console
 from rocwright.system.cores import available_cores
 
 
+@answers
 def parts(
     *wheels: Path,
     output_dir: Path = Path("merged"),
     targets: str = "",
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Merge wheels of one build whose device code was compiled in parts, on several machines, into one.
 
     Each part was built with rocwright build --device-part: host code as for all targets, device code for
@@ -54,10 +52,7 @@ def parts(
         threads=jobs or available_cores(),
         note=console.say,
     )
-    if json:
-        console.out_json(done)
-        return
-    _show(done, time.monotonic() - began)
+    return Answer(done, lambda: _show(done, time.monotonic() - began))
 
 
 def _show(done: MergedParts, seconds: float) -> None:

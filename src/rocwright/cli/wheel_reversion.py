@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
 from rocwright.cli.show_code import plain
 from rocwright.errors import UsageError
@@ -22,6 +23,7 @@ from rocwright.wheel.reversion.write import WrittenFile, write_reversion
 _SHOWN = 3  # members that still mention the old version, of each file
 
 
+@answers
 def reversion(
     *files: Path,
     to: Annotated[str, Parameter(name="--to")],
@@ -29,8 +31,7 @@ def reversion(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     verify: Annotated[bool, Parameter(negative=())] = False,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Answer:
     """Give the files of a candidate or nightly their final version, without building them again.
 
     Only ROCm's part of each version changes: 7.13.0rc2 becomes 7.13.0, 2.10.0a0+rocm7.13.0rc2 becomes
@@ -60,12 +61,12 @@ def reversion(
     written: Sequence[WrittenFile] = ()
     if not dry_run:
         written = write_reversion(plan, output_dir, verify=verify, threads=jobs or available_cores())
-    if json:
-        changes = [change.said for change in plan.files]
-        made = [msgspec.to_builtins(file, enc_hook=str) for file in written]
-        console.out_json({"old": plan.old, "new": plan.new, "files": changes, "written": made})
-    else:
-        show_reversion(plan, written)
+    changes = [change.said for change in plan.files]
+    made = [msgspec.to_builtins(file, enc_hook=str) for file in written]
+    return Answer(
+        {"old": plan.old, "new": plan.new, "files": changes, "written": made},
+        lambda: show_reversion(plan, written),
+    )
 
 
 def _require(files: tuple[Path, ...]) -> None:
