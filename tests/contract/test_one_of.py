@@ -96,7 +96,7 @@ ONE_OF = {
     ),
     "running a planned build": (called("Build"), ["builder/run/family.py"]),
     "carrying out the plan of a family": (called("run_family"), ["builder/family.py"]),
-    "printing an answer as JSON": (called("out_json"), ["cli/answer.py"]),
+    "printing what a command replies as JSON": (called("out_json"), ["cli/reply.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
         ["builder/run/leftovers.py", "builder/run/resume.py", "pipeline/steps/torch.py"],
@@ -137,4 +137,4 @@ def test_one_place_decides_between_json_and_what_people_read() -> None:
             for name in ast.walk(node.test)
         )
     }
-    assert chosen == {"cli/answer.py"}
+    assert chosen == {"cli/reply.py"}

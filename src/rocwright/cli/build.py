@@ -11,8 +11,8 @@ from rocwright.builder.family import build_family, last_report
 from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
-from rocwright.cli.answer import Answer, answers
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
+from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import CommandFailed, UsageError
@@ -147,14 +147,14 @@ def _work_dir(output: Path) -> Path:
     return output.with_name(output.name + "-work")
 
 
-def run(asked: Asked, door: Door) -> Answer:
+def run(asked: Asked, door: Door) -> Reply:
     """Do what a door was asked for; a command that fails hands its exit code on."""
     overlay = read_overlay()
     table = load_recipes(overlay)
     order = asked.order(door, overlay)
     if asked.work.dry_run:
         plan = plan_only(order, table)
-        return Answer(plan, lambda: show_build.show_plan(plan))
+        return Reply(plan, lambda: show_build.show_plan(plan))
     try:
         result = build_family(order, table, note=console.say)
     except CommandFailed as problem:
@@ -163,7 +163,7 @@ def run(asked: Asked, door: Door) -> Answer:
             console.say(show_build.cache_line(report.cache))
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
-    return Answer(result, lambda: show_build.show_result(result, order))
+    return Reply(result, lambda: show_build.show_result(result, order))
 
 
 def passed_on(status: int) -> int:
@@ -171,7 +171,7 @@ def passed_on(status: int) -> int:
     return 128 - status if status < 0 else status
 
 
-@answers
+@replies
 def build(
     *,
     output_dir: OutputDir,
@@ -180,7 +180,7 @@ def build(
     trees: Trees = TREES,
     product: Product = PRODUCT,
     work: Work = WORK,
-) -> Answer:
+) -> Reply:
     """Build wheels of every project of the PyTorch family that is checked out, against one ROCm.
 
     Order: triton, torch, torchaudio, torchvision, apex, then projects of rocwright.toml. ROCm comes from

@@ -13,8 +13,8 @@ from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, expand
 from rocwright.check.waivers import ask_waivers, unused
-from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
@@ -26,7 +26,7 @@ from rocwright.system import console, days
 from rocwright.system.cores import available_cores
 
 
-@answers
+@replies
 def check(
     *paths: Path,
     set_dir: Annotated[Path | None, Parameter(name="--set")] = None,
@@ -41,7 +41,7 @@ def check(
     statements: Path | None = None,
     config: Path | None = None,
     jobs: OptionalCount = None,
-) -> Iterator[Answer]:
+) -> Iterator[Reply]:
     """Check wheels and sdists, or directories of them, against the wheel contract; offline.
 
     Exit code 0 when no error was found or all are waived, 9 otherwise; warnings do not count.
@@ -105,7 +105,7 @@ def check(
     seconds = time.monotonic() - began
     left = len(report.weighed(waivers, today).refused)
     more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
-    yield Answer({**report.predicate(), **more}, lambda: show_report(report, waivers, today, seconds=seconds))
+    yield Reply({**report.predicate(), **more}, lambda: show_report(report, waivers, today, seconds=seconds))
     for waiver in unused(waivers, report.findings, today):
         console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
     if statements is not None:

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.answer import Answer, OnlyJson, answers
+from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.cli.targets import given_targets
 from rocwright.compat.detector import answer, shown
 from rocwright.errors import InvalidInput, NoGpu, Unreachable
 from rocwright.system import console
 
 
-@answers(option=OnlyJson)
+@replies(option=OnlyJson)
 def detect(
     *,
     index: str | None = None,
@@ -27,7 +27,7 @@ def detect(
     target: list[str] | None = None,
     from_windows: Path | None = None,
     root: Path = Path("/"),
-) -> Iterator[Answer]:
+) -> Iterator[Reply]:
     """Say which AMD GPUs this machine has, and which lines install PyTorch for them from an index.
 
     The same as `rocwright-detect`, a wheel of its own that needs nothing. Exit code 0 when every GPU is
@@ -76,7 +76,7 @@ def detect(
         for line in out:
             console.out(line)
 
-    yield Answer(found, show)
+    yield Reply(found, show)
     last = err.pop() if found.exit_status in (NoGpu.exit_code, Unreachable.exit_code) else ""
     for line in err:
         console.say(line)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.cli.answer import Answer, answers
 from rocwright.cli.numbers import Count
-from rocwright.cli.show_sources import hipified_answer
+from rocwright.cli.reply import Reply, replies
+from rocwright.cli.show_sources import hipified_reply
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
 from rocwright.sources.checkout import checked_out
 from rocwright.sources.found import found
@@ -19,7 +19,7 @@ from rocwright.system import console
 _HEAD, _LEAVE, _CACHE = Head(), Leave(), Cache()
 
 
-@answers
+@replies
 def hipify(
     directory: Path,
     /,
@@ -29,7 +29,7 @@ def hipify(
     jobs: Count = 10,
     leave: Leave = _LEAVE,
     cache: Cache = _CACHE,
-) -> Answer:
+) -> Reply:
     """Hipify a checkout that is there: its own script, on the pristine upstream files, as one commit.
 
     Any git clone will do. Its commit stays as it is; the result is the same wherever and however often it is
@@ -47,7 +47,7 @@ def hipify(
         Print the result as JSON.
     """
     tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-    return hipified_answer(tree)
+    return hipified_reply(tree)
 
 
 def hipified(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from cyclopts import App
 
-from rocwright.cli.answer import Answer, answers, for_json, for_people
 from rocwright.cli.numbers import Level, OptionalCount
+from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.cli.targets import given_targets
@@ -36,7 +36,7 @@ app = App(
 
 
 @app.command
-@answers
+@replies
 def split(
     *paths: Path,
     output_dir: Path = Path("split"),
@@ -44,7 +44,7 @@ def split(
     level: Level = DEFAULT_LEVEL,
     jobs: OptionalCount = None,
     prove: bool = True,
-) -> Iterator[Answer]:
+) -> Iterator[Reply]:
     """Split libraries, directories or wheels: host files, and archives of device code for each target.
 
     A library goes to OUTPUT_DIR and its archives to .kpack/ there. An artifact directory, or several in one
@@ -100,13 +100,13 @@ def split(
 
 
 @app.command
-@answers
+@replies
 def merge(
     *paths: Path,
     output_dir: Path = Path("merged"),
     families: str | None = None,
     jobs: OptionalCount = None,
-) -> Answer:
+) -> Reply:
     """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
 
     What several inputs have, above all generic parts and host wheels, must be the same in all of them; host
@@ -135,7 +135,7 @@ def merge(
         wheels = merge_wheels(
             paths, output_dir, families=names, threads=jobs or available_cores(), note=console.say
         )
-        return Answer(wheels, lambda: show_merged(wheels, output_dir))
+        return Reply(wheels, lambda: show_merged(wheels, output_dir))
     if len(directories) < len(paths):
         raise UsageError(
             "both directories and files are given",
@@ -148,7 +148,7 @@ def merge(
         for remark in done.absent:
             console.out(f"{remark.path}: {remark.reason}")
 
-    return Answer(done, show)
+    return Reply(done, show)
 
 
 def _require_wheels(paths: tuple[Path, ...]) -> None:
@@ -161,12 +161,12 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
 
 
 @app.command
-@answers
+@replies
 def verify(
     *paths: Path,
     against: Path | None = None,
     jobs: OptionalCount = None,
-) -> Iterator[Answer]:
+) -> Iterator[Reply]:
     """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
 
     Host files are checked as a loader reads them, archives are unpacked whole, each code object must be for
@@ -197,15 +197,15 @@ def verify(
             f"{report.errors} errors, {report.warnings} warnings"
         )
 
-    yield Answer(report.predicate(), show)
+    yield Reply(report.predicate(), show)
     if not report.passed:
         what = f"{report.errors} errors" if report.errors else "nothing here is split"
         raise ContractBroken(what, next_step="split again from the original")
 
 
 @app.command(name="list")
-@answers
-def list_(*paths: Path) -> Iterator[Answer]:
+@replies
+def list_(*paths: Path) -> Iterator[Reply]:
     """List files with device code: fat and split libraries and programs, archives, also in wheels.
 
     Only headers are read. A damaged file does not stop the others: it is named at the end, and the exit code
@@ -224,13 +224,13 @@ def list_(*paths: Path) -> Iterator[Answer]:
         for file in listing.files:
             console.out(code_line(file))
 
-    yield Answer([code_summary(file) for file in listing.files], show)
+    yield Reply([code_summary(file) for file in listing.files], show)
     _finish(listing)
 
 
 @app.command
-@answers
-def show(*paths: Path) -> Iterator[Answer]:
+@replies
+def show(*paths: Path) -> Iterator[Reply]:
     """Show everything about device code: markers, archives, every code object.
 
     Parameters
@@ -246,17 +246,17 @@ def show(*paths: Path) -> Iterator[Answer]:
         for file in listing.files:
             show_code(file)
 
-    yield Answer([{**code_summary(file), "code": file.code} for file in listing.files], show)
+    yield Reply([{**code_summary(file), "code": file.code} for file in listing.files], show)
     _finish(listing)
 
 
 @app.command
-@answers
+@replies
 def extract(
     *paths: Path,
     output_dir: Path = Path("code-objects"),
     targets: str | None = None,
-) -> Answer:
+) -> Reply:
     """Write code objects to files, from fat libraries, split ones or archives, also in wheels.
 
     A code object that two wrappers use is written for both. The first damaged file ends it.
@@ -278,7 +278,7 @@ def extract(
         console.say(f"{plain(name)}: archives not beside it")
     if wanted and not done.written:
         console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
-    return Answer(
+    return Reply(
         [{**asdict(one), "path": printable(one.path)} for one in done.written],
         lambda: console.out(f"{len(done.written)} code objects in {output_dir}"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rocwright.cli.answer import Answer
+from rocwright.cli.reply import Reply
 from rocwright.sources.bring.plan import CheckoutPlan
 from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree
@@ -78,7 +78,7 @@ def _became(source: LockedSource) -> str:
     return made if outcome.tip == tip else f"{made}; with patches {outcome.tip}"
 
 
-def plans_answer(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None) -> Answer:
+def plans_reply(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None) -> Reply:
     """What a run would do, and what stands in its way."""
     found = {
         plan.project: {
@@ -104,10 +104,10 @@ def plans_answer(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Pa
             for obstacle in plan.obstacles:
                 console.out(f"  in the way: {obstacle}")
 
-    return Answer({"lock": lock, "plans": found}, show)
+    return Reply({"lock": lock, "plans": found}, show)
 
 
-def prepared_answer(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path) -> Answer:
+def prepared_reply(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path) -> Reply:
     """Where each project lies now, at which commit, and what hipify and patches made of it."""
 
     def show() -> None:
@@ -129,7 +129,7 @@ def prepared_answer(lock: SourceLock, prepared: Mapping[str, Prepared], path: Pa
             console.out(f"  look      git -C {lock_hint(prepared[lock.sources[0].project])} log --oneline")
         console.out(f"lock: {path}")
 
-    return Answer({"lock_file": str(path), "lock": lock, "projects": prepared}, show)
+    return Reply({"lock_file": str(path), "lock": lock, "projects": prepared}, show)
 
 
 def lock_hint(done: Prepared) -> str:
@@ -138,7 +138,7 @@ def lock_hint(done: Prepared) -> str:
     return f"'{directory}'" if " " in directory else directory
 
 
-def hipified_answer(tree: HipifiedTree) -> Answer:
+def hipified_reply(tree: HipifiedTree) -> Reply:
     """A checkout that was hipified where it lies."""
 
     def show() -> None:
@@ -147,7 +147,7 @@ def hipified_answer(tree: HipifiedTree) -> Answer:
             console.out(f"  work      {each.said()}")
         console.out(f"  hipify    {hipified_line(tree)}")
 
-    return Answer(tree, show)
+    return Reply(tree, show)
 
 
 def hipified_line(tree: HipifiedTree) -> str:
@@ -210,7 +210,7 @@ def _moves(change: Change) -> list[str]:
     return moves
 
 
-def saved_answer(paths: Sequence[Path]) -> Answer:
+def saved_reply(paths: Sequence[Path]) -> Reply:
     """The patch files that were written."""
 
     def show() -> None:
@@ -219,4 +219,4 @@ def saved_answer(paths: Sequence[Path]) -> Answer:
         if not paths:
             console.say("nothing to save: no commits of yours above what was checked out")
 
-    return Answer({"patches": [str(path) for path in paths]}, show)
+    return Reply({"patches": [str(path) for path in paths]}, show)

@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.answer import Answer, answers
-from rocwright.cli.bring import Places, SourceRequest
+from rocwright.cli.checkout import Places, SourceRequest
+from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -28,7 +28,7 @@ _WHAT, _CACHE = What(), Cache()
 
 
 @app.command
-@answers
+@replies
 def lock(
     *projects: str,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -41,7 +41,7 @@ def lock(
     cache: Cache = _CACHE,
     platform: Platform | None = None,
     config: Path | None = None,
-) -> Answer:
+) -> Reply:
     """Decide which commit of each project is meant, and write it down; nothing is checked out.
 
     Projects that a lock holds and that are not named stay in it as they are.
@@ -81,15 +81,15 @@ def lock(
     )
     resolved = wanted.resolved(project_table(config), places, cache.mirrors())
     whole = record_lock(resolved, places.lock)
-    return Answer(whole, lambda: show_sources.show_lock(whole, places.lock))
+    return Reply(whole, lambda: show_sources.show_lock(whole, places.lock))
 
 
 @app.command
-@answers
+@replies
 def show(
     lock: Path = Path(LOCK_NAME),
     /,
-) -> Answer:
+) -> Reply:
     """Show a lock: every project's repository, branch, commit, and who said so.
 
     Parameters
@@ -100,11 +100,11 @@ def show(
         Print it as JSON.
     """
     path, held = _read(lock)
-    return Answer(held, lambda: show_sources.show_lock(held, path))
+    return Reply(held, lambda: show_sources.show_lock(held, path))
 
 
 @app.command
-@answers
+@replies
 def diff(
     old: Path,
     new: Path,
@@ -112,7 +112,7 @@ def diff(
     *,
     exit_code: bool = False,
     cache: Cache = _CACHE,
-) -> Iterator[Answer]:
+) -> Iterator[Reply]:
     """Compare two locks: projects that came, went or moved, and the commits between.
 
     Commits are counted where a checkout beside one of the locks, or a mirror, has them.
@@ -135,7 +135,7 @@ def diff(
         for change in changes
     }
     rows = [{"change": change, "commits": logs[change.project]} for change in changes]
-    yield Answer({"changes": rows}, lambda: show_sources.show_changes(changes, logs))
+    yield Reply({"changes": rows}, lambda: show_sources.show_changes(changes, logs))
     if exit_code and changes:
         raise SystemExit(1)
 
@@ -160,13 +160,13 @@ def _log(change: Change, beside: tuple[Path, ...], locks: tuple[SourceLock, ...]
 
 
 @app.command(name="save-patches")
-@answers
+@replies
 def save(
     directory: Path,
     /,
     *,
     output_dir: Annotated[Path, Parameter(name=["--output-dir", "--patch-dir"])] = Path("patches"),
-) -> Answer:
+) -> Reply:
     """Write the commits of yours in a checkout, and in its submodules, as patch files.
 
     Taken are the commits above THEROCK_HIPIFY_DIFFBASE, or above THEROCK_UPSTREAM_DIFFBASE where nothing
@@ -181,7 +181,7 @@ def save(
     json
         Print the paths as JSON.
     """
-    return show_sources.saved_answer(save_patches_of(directory, output_dir))
+    return show_sources.saved_reply(save_patches_of(directory, output_dir))
 
 
 def save_patches_of(directory: Path, output_dir: Path) -> tuple[Path, ...]:
