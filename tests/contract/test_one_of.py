@@ -99,6 +99,7 @@ ONE_OF = {
     ),
     "running a planned build": (called("Build"), ["builder/run/family.py"]),
     "carrying out the plan of a family": (called("run_family"), ["builder/family.py"]),
+    "printing what a command replies as JSON": (called("out_json"), ["cli/reply.py"]),
     "what of the environment decides a build": (
         called("outcome_environment"),
         ["builder/run/family.py", "builder/run/project.py", "pipeline/steps/torch.py"],
@@ -126,3 +127,17 @@ def holders(found: Found) -> Iterator[str]:
 def test_each_concept_stands_where_it_belongs(what: str) -> None:
     found, places = ONE_OF[what]
     assert list(holders(found)) == places
+
+
+def test_one_place_decides_between_json_and_what_people_read() -> None:
+    chosen = {
+        path.relative_to(SOURCES).as_posix()
+        for path in (SOURCES / "cli").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, (ast.If, ast.IfExp))
+        and any(
+            getattr(name, "id", getattr(name, "attr", "")) in ("json", "as_json")
+            for name in ast.walk(node.test)
+        )
+    }
+    assert chosen == {"cli/reply.py"}

@@ -1,4 +1,4 @@
-"""The command line: one small file per command group; parses, calls, prints."""
+"""The command line as the user sees it: commands by group; each parses, calls, and replies with a value."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ app = App(
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "completion", "detect", "doctor", "hipify", "install-rocm")
 _GROUPS = ("compat", "data", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
-# What Python or pytest would take for something else has another name as a module.
-_MODULES = {"test": "gputest"}
+# What Python or pytest would take for something else has another name as a module, and so has what stands
+# apart with the documented scripts.
+_MODULES = {"test": "gputest", "install-rocm": "documented.install_rocm"}
 # What a file system says of a path that somebody named, or of itself. That a file is not there is told where
 # it is read; here it would be a defect.
 _REFUSALS = (
@@ -41,8 +42,7 @@ _REFUSALS = (
 )
 # By name, so that a command imports what it needs and nothing of the others.
 for _name in _COMMANDS:
-    _module = _name.replace("-", "_")
-    app.command(f"rocwright.cli.{_module}:{_module}", name=_name)
+    app.command(f"rocwright.cli.{_MODULES.get(_name, _name)}:{_name.replace('-', '_')}", name=_name)
 for _name in _GROUPS:
     app.command(f"rocwright.cli.{_MODULES.get(_name, _name)}:app", name=_name)
 

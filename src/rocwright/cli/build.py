@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rocwright.builder.decide.plan import BuildRequest
 from rocwright.builder.decide.recipe import load_recipes
@@ -16,6 +13,7 @@ from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.cli import show_build
 from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
 from rocwright.cli.family_help import names_family
+from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import CommandFailed, UsageError
@@ -53,7 +51,6 @@ class Asked:
     trees: Trees
     product: Product
     work: Work
-    json: bool
 
     def place(self, door: Door) -> RocmPlace:
         """Which ROCm; raises `UsageError` for several."""
@@ -151,18 +148,14 @@ def _work_dir(output: Path) -> Path:
     return output.with_name(output.name + "-work")
 
 
-def run(asked: Asked, door: Door) -> None:
+def run(asked: Asked, door: Door) -> Reply:
     """Do what a door was asked for; a command that fails hands its exit code on."""
     overlay = read_overlay()
     table = load_recipes(overlay)
     order = asked.order(door, overlay)
     if asked.work.dry_run:
         plan = plan_only(order, table)
-        if asked.json:
-            console.out_json(plan)
-        else:
-            show_build.show_plan(plan)
-        return
+        return Reply(plan, lambda: show_build.show_plan(plan))
     try:
         result = build_family(order, table, note=console.say)
     except CommandFailed as problem:
@@ -171,10 +164,7 @@ def run(asked: Asked, door: Door) -> None:
             console.say(show_build.cache_line(report.cache))
         console.error(problem)
         raise SystemExit(passed_on(problem.status)) from None
-    if asked.json:
-        console.out_json(result)
-    else:
-        show_build.show_result(result, order)
+    return Reply(result, lambda: show_build.show_result(result, order))
 
 
 def passed_on(status: int) -> int:
@@ -183,6 +173,7 @@ def passed_on(status: int) -> int:
 
 
 @names_family
+@replies
 def build(
     *,
     output_dir: OutputDir,
@@ -191,8 +182,7 @@ def build(
     trees: Trees = TREES,
     product: Product = PRODUCT,
     work: Work = WORK,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Reply:
     """Build wheels of every project of the PyTorch family that is checked out, against one ROCm.
 
     Order: {order}, then projects of rocwright.toml. ROCm comes from
@@ -208,4 +198,4 @@ def build(
     json
         Print the result as JSON.
     """
-    run(Asked(output_dir, packages, where, trees, product, work, json), Door(beside=Path()))
+    return run(Asked(output_dir, packages, where, trees, product, work), Door(beside=Path()))

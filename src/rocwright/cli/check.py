@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from rocwright.check.loading import ask_waivers, load_contract, unused
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, expand
 from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import show_report, verdict
 from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
@@ -23,6 +25,7 @@ from rocwright.system import console, days
 from rocwright.system.limits import available_cores
 
 
+@replies
 def check(
     *paths: Path,
     set_dir: Annotated[Path | None, Parameter(name="--set")] = None,
@@ -37,8 +40,7 @@ def check(
     statements: Path | None = None,
     config: Path | None = None,
     jobs: OptionalCount = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Reply]:
     """Check wheels and sdists, or directories of them, against the wheel contract; offline.
 
     Exit code 0 when no error was found or all are waived, 9 otherwise; warnings do not count.
@@ -100,12 +102,9 @@ def check(
     )
     report = check_set(asked, install=install, note=console.say if install else lambda _: None)
     seconds = time.monotonic() - began
-    if json:
-        left = len(report.weighed(waivers, today).refused)
-        more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
-        console.out_json({**report.predicate(), **more})
-    else:
-        show_report(report, waivers, today, seconds=seconds)
+    left = len(report.weighed(waivers, today).refused)
+    more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
+    yield Reply({**report.predicate(), **more}, lambda: show_report(report, waivers, today, seconds=seconds))
     for waiver in unused(waivers, report.findings, today):
         console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
     if statements is not None:

@@ -1,15 +1,15 @@
-"""`rocwright checkout`."""
+"""`rocwright checkout`: from options to checkouts; resolve or replay the lock, bring every project there."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, Run, SourceRequest
 from rocwright.cli.family_help import names_family
+from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import (
     Cache,
     Head,
@@ -18,14 +18,174 @@ from rocwright.cli.source_options import (
     What,
     project_table,
 )
-from rocwright.errors import UsageError
+from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.platforms import Platform, this_platform
-from rocwright.sources.lock import read_lock
+from rocwright.model.project import ProjectTable
+from rocwright.sources.aside import Work
+from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, record_lock
+from rocwright.sources.mirror import Mirrors
+from rocwright.sources.plan import plan_checkout
+from rocwright.sources.prepare import FamilyFailed, prepare_family
+from rocwright.sources.resolve import Request, requests_for, resolve
+from rocwright.system import console
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where checkouts and their lock lie: folders below `base`, or one project in `checkout_dir`."""
+
+    base: Path
+    checkout_dir: Path | None = None
+    lock_file: Path | None = None
+
+    @property
+    def lock(self) -> Path:
+        """The lock file: beside the checkouts where no other is named."""
+        if self.lock_file is not None:
+            return self.lock_file
+        beside = self.base if self.checkout_dir is None else self.checkout_dir.expanduser().resolve().parent
+        return beside / LOCK_NAME
+
+    def of(self, locked: LockedSource) -> Path:
+        """The directory of a locked project."""
+        return self.checkout_dir or self.base / locked.directory
+
+    def require_outside(self) -> None:
+        """Raise `UsageError` where checkouts would lie inside one, as files that are not its own."""
+        single = self.checkout_dir
+        base = self.base.resolve() if single is None else single.expanduser().resolve().parent
+        for place in (base, *base.parents):
+            if (place / ".git" / "rocwright").is_dir():
+                raise UsageError(
+                    f"{base} lies inside the checkout {place}",
+                    next_step=f"go to {place.parent}, or name a place outside",
+                )
+
+
+@dataclass(frozen=True)
+class SourceRequest:
+    """Which commits are asked for, before anything is resolved."""
+
+    names: tuple[str, ...]
+    what: What
+    platform: Platform
+    line: str | None = None
+    torch_dir: Path | None = None
+    require_related_commit: bool = False
+    release: bool = False
+
+    def requests(self, table: ProjectTable) -> tuple[Request, ...]:
+        """The requests; raises `UsageError` where options for one project meet several."""
+        names = table.canonical(self.names)
+        requests = requests_for(names, table, line=self.line, platform=self.platform)
+        if len(requests) > 1:
+            self._require_no_single_option()
+        return tuple(self.what.of(request, release=self.release) for request in requests)
+
+    def _require_no_single_option(self) -> None:
+        single = [name for name in self.what.fixed() if name in ("--repo-hashtag", "--gitrepo-origin")]
+        single += ["--release"] if self.release else []
+        if single:
+            raise UsageError(
+                f"{' and '.join(single)} would hold for several projects at once",
+                next_step="name one project, or choose a version for all of them with --pytorch-version",
+            )
+
+    def resolved(self, table: ProjectTable, places: Places, mirrors: Mirrors | None) -> SourceLock:
+        """Every project at an exact commit; asks the repositories, checks nothing out."""
+        requests = self.requests(table)
+        if self.torch_dir is not None and not self.torch_dir.is_dir():
+            # Without pins some projects would silently come from their default branches.
+            raise UsageError(
+                f"there is no directory {self.torch_dir} to read torch's pins in",
+                next_step="name a checkout of torch with --torch-dir, or leave the option out",
+            )
+        # What was resolved is told afterwards, with its reasons.
+        with console.Progress(total=0, quiet=not sys.stderr.isatty(), ends=False).shown() as progress:
+            return resolve(
+                requests,
+                projects=table,
+                torch_dir=self.torch_dir or places.base / table.get("torch").directory,
+                require_related_commit=self.require_related_commit,
+                platform=self.platform,
+                mirrors=mirrors,
+                watch=progress,
+            )
+
+
+def _record_what_came(lock: SourceLock, path: Path) -> None:
+    """Record what succeeded beside a failure; where even that fails, the first failure is the one to tell."""
+    try:
+        record_lock(lock, path)
+    except RocwrightError as error:
+        console.say(f"warning: {path} does not hold what succeeded: {error.what}")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a door: what `prepare_family` takes."""
+
+    places: Places
+    how: How
+    head: Head
+    work: Work
+    mirrors: Mirrors | None
+
+    def directories(self, lock: SourceLock) -> Mapping[str, Path]:
+        """Where each project of the lock goes."""
+        return {source.project: self.places.of(source) for source in lock.sources}
+
+    def plan(self, lock: SourceLock) -> Reply:
+        """What would be done."""
+        plans = [
+            plan_checkout(
+                source,
+                self.places.of(source),
+                jobs=self.how.jobs,
+                depth=self.how.depth,
+                platform=lock.platform,
+            )
+            for source in lock.sources
+        ]
+        return show_sources.plans_reply(lock, plans, patches=self.how.patches)
+
+    def act(self, lock: SourceLock, *, record: bool) -> Reply:
+        """Bring every project to its commit; with `record` the lock file gets commits and outcomes."""
+        path = self.places.lock
+        if record:
+            # Before anything happens: whatever becomes of the run, what was meant is written down.
+            record_lock(lock, path)
+        try:
+            with console.Progress(total=0).shown() as progress:
+                done, prepared = prepare_family(
+                    lock,
+                    self.directories(lock),
+                    head=self.head.stays(),
+                    patches=self.how.patches,
+                    jobs=self.how.jobs,
+                    depth=self.how.depth,
+                    mirrors=self.mirrors,
+                    work=self.work,
+                    watch=progress,
+                )
+        except FamilyFailed as failed:
+            if record:
+                _record_what_came(failed.lock, path)
+            if len(failed.errors) > 1:
+                raise
+            # Of a single problem its own class and exit code tell more.
+            (problem,) = failed.errors.values()
+            raise problem from None
+        if record:
+            record_lock(done, path)
+        return show_sources.prepared_reply(done, prepared, path)
+
 
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
 
 @names_family
+@replies
 def checkout(
     *projects: str,
     pytorch_version: str | None = None,
@@ -43,8 +203,7 @@ def checkout(
     cache: Cache = _CACHE,
     platform: Platform | None = None,
     config: Path | None = None,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Reply:
     """Check projects out at exact commits, submodules included, and hipify them.
 
     Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
@@ -82,7 +241,7 @@ def checkout(
     names = projects or ("all",)
     if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
         raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
-    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors(), json)
+    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors())
     run.places.require_outside()
     table = project_table(config)
     if locked:
@@ -110,10 +269,9 @@ def checkout(
         )
         lock = asked.resolved(table, run.places, None if how.dry_run else run.mirrors)
     if how.dry_run:
-        run.plan(lock)
-        return
+        return run.plan(lock)
     show_sources.say_lock(lock)
-    run.act(lock, record=not locked)
+    return run.act(lock, record=not locked)
 
 
 def _require_locked(given: dict[str, bool]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.cli.targets import given_targets
 from rocwright.compat.detector import answer, shown
 from rocwright.errors import InvalidInput, NoGpu, Unreachable
 from rocwright.system import console
 
 
+@replies(option=OnlyJson)
 def detect(
     *,
     index: str | None = None,
@@ -24,8 +27,7 @@ def detect(
     target: list[str] | None = None,
     from_windows: Path | None = None,
     root: Path = Path("/"),
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-) -> None:
+) -> Iterator[Reply]:
     """Say which AMD GPUs this machine has, and which lines install PyTorch for them from an index.
 
     The same as `rocwright-detect`, a wheel of its own that needs nothing. Exit code 0 when every GPU is
@@ -68,11 +70,13 @@ def detect(
         python=python,
         offline=offline,
     )
-    if json:
-        console.out_json(found)
     out, err = shown(found)
-    for line in [] if json else out:
-        console.out(line)
+
+    def show() -> None:
+        for line in out:
+            console.out(line)
+
+    yield Reply(found, show)
     last = err.pop() if found.exit_status in (NoGpu.exit_code, Unreachable.exit_code) else ""
     for line in err:
         console.say(line)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.store_options import StoreOptions, Text
+from rocwright.cli.reply import Reply, replies
+from rocwright.cli.store.options import StoreOptions, Text
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.run import diagnose, import_failed
@@ -22,6 +24,7 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
+@replies
 def doctor(
     *,
     python: Text = "",
@@ -32,8 +35,7 @@ def doctor(
     index_url: Text = "",
     root: Path = Path("/"),
     options: StoreOptions = _DEFAULTS,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Iterator[Reply]:
     """Look at this machine and at an environment: each problem with the command that mends it.
 
     The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX, or .venv here) where it
@@ -73,10 +75,7 @@ def doctor(
         import_=import_torch,
         note=console.say,
     )
-    if json:
-        console.out_json(found)
-    else:
-        show_diagnosis(found)
+    yield Reply(found, lambda: show_diagnosis(found))
     if found.environment is None:
         console.say(
             "No environment with torch or ROCm is active, so none was looked at: give one with --python."

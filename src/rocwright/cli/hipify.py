@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-from cyclopts import Parameter
 
 from rocwright.cli.numbers import Count
-from rocwright.cli.show_sources import show_hipified
+from rocwright.cli.reply import Reply, replies
+from rocwright.cli.show_sources import hipified_reply
 from rocwright.cli.source_options import Cache, Head, Leave, project_table
 from rocwright.sources.checkout import checked_out, found
 from rocwright.sources.hipify import HipifiedTree
@@ -19,6 +18,7 @@ from rocwright.system import console
 _HEAD, _LEAVE, _CACHE = Head(), Leave(), Cache()
 
 
+@replies
 def hipify(
     directory: Path,
     /,
@@ -28,8 +28,7 @@ def hipify(
     jobs: Count = 10,
     leave: Leave = _LEAVE,
     cache: Cache = _CACHE,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Reply:
     """Hipify a checkout that is there: its own script, on the pristine upstream files, as one commit.
 
     Any git clone will do. Its commit stays as it is; the result is the same wherever and however often it is
@@ -47,7 +46,7 @@ def hipify(
         Print the result as JSON.
     """
     tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
-    show_hipified(tree, json=json)
+    return hipified_reply(tree)
 
 
 def hipified(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from rocwright.cli.numbers import Level, OptionalCount
+from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.show_code import code_line, code_summary, plain, show_code
 from rocwright.cli.show_split import show_merged, show_parts, show_split
 from rocwright.cli.targets import given_targets
@@ -31,10 +33,9 @@ app = App(
     name="kpack", help="Split device code out of libraries and wheels, list, extract, merge and verify it."
 )
 
-Json = Annotated[bool, Parameter(name="--json")]
-
 
 @app.command
+@replies
 def split(
     *paths: Path,
     output_dir: Path = Path("split"),
@@ -42,8 +43,7 @@ def split(
     level: Level = DEFAULT_LEVEL,
     jobs: OptionalCount = None,
     prove: bool = True,
-    json: Json = False,
-) -> None:
+) -> Iterator[Reply]:
     """Split libraries, directories or wheels: host files, and archives of device code for each target.
 
     A library goes to OUTPUT_DIR and its archives to .kpack/ there. An artifact directory, or several in one
@@ -93,21 +93,19 @@ def split(
             done = split_wheel(path, output_dir, level=level, threads=threads, note=console.say)
         else:
             done = split_library(path, output_dir, level=level, threads=threads, prove=prove)
-        if not json:
-            show_split(path.name, done, time.monotonic() - began)
+        yield for_people(partial(show_split, path.name, done, time.monotonic() - began))
         results.append({"input": str(path), "split": done})
-    if json:
-        console.out_json(results)
+    yield for_json(results)
 
 
 @app.command
+@replies
 def merge(
     *paths: Path,
     output_dir: Path = Path("merged"),
     families: str | None = None,
     jobs: OptionalCount = None,
-    json: Json = False,
-) -> None:
+) -> Reply:
     """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
 
     What several inputs have, above all generic parts and host wheels, must be the same in all of them; host
@@ -136,23 +134,20 @@ def merge(
         wheels = merge_wheels(
             paths, output_dir, families=names, threads=jobs or available_cores(), note=console.say
         )
-        if json:
-            console.out_json(wheels)
-        else:
-            show_merged(wheels, output_dir)
-        return
+        return Reply(wheels, lambda: show_merged(wheels, output_dir))
     if len(directories) < len(paths):
         raise UsageError(
             "both directories and files are given",
             next_step="merge split directories and wheels one after another",
         )
     done = merge_trees(paths, output_dir, families=names, note=console.say)
-    if json:
-        console.out_json(done)
-        return
-    show_parts(done.parts)
-    for remark in done.absent:
-        console.out(f"{remark.path}: {remark.reason}")
+
+    def show() -> None:
+        show_parts(done.parts)
+        for remark in done.absent:
+            console.out(f"{remark.path}: {remark.reason}")
+
+    return Reply(done, show)
 
 
 def _require_wheels(paths: tuple[Path, ...]) -> None:
@@ -165,7 +160,12 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
 
 
 @app.command
-def verify(*paths: Path, against: Path | None = None, jobs: OptionalCount = None, json: Json = False) -> None:
+@replies
+def verify(
+    *paths: Path,
+    against: Path | None = None,
+    jobs: OptionalCount = None,
+) -> Iterator[Reply]:
     """Verify split libraries, archives, directories or sets of wheels; offline. Exit code 9 on an error.
 
     Host files are checked as a loader reads them, archives are unpacked whole, each code object must be for
@@ -185,9 +185,8 @@ def verify(*paths: Path, against: Path | None = None, jobs: OptionalCount = None
     if against is not None:
         _require_exists(against)
     report = verify_paths(_given(paths), against=against, threads=jobs or available_cores())
-    if json:
-        console.out_json(report.predicate())
-    else:
+
+    def show() -> None:
         for line in (*report.findings, *report.notes):
             console.out(str(line))
         compared = f", {report.identical} identical to the original" if report.compared else ""
@@ -196,13 +195,16 @@ def verify(*paths: Path, against: Path | None = None, jobs: OptionalCount = None
             f"{report.objects} code objects unpacked{compared}: "
             f"{report.errors} errors, {report.warnings} warnings"
         )
+
+    yield Reply(report.predicate(), show)
     if not report.passed:
         what = f"{report.errors} errors" if report.errors else "nothing here is split"
         raise ContractBroken(what, next_step="split again from the original")
 
 
 @app.command(name="list")
-def list_(*paths: Path, json: Json = False) -> None:
+@replies
+def list_(*paths: Path) -> Iterator[Reply]:
     """List files with device code: fat and split libraries and programs, archives, also in wheels.
 
     Only headers are read. A damaged file does not stop the others: it is named at the end, and the exit code
@@ -216,16 +218,18 @@ def list_(*paths: Path, json: Json = False) -> None:
         Print the result as JSON.
     """
     listing = list_device_code(_given(paths))
-    if json:
-        console.out_json([code_summary(file) for file in listing.files])
-    else:
+
+    def show() -> None:
         for file in listing.files:
             console.out(code_line(file))
+
+    yield Reply([code_summary(file) for file in listing.files], show)
     _finish(listing)
 
 
 @app.command
-def show(*paths: Path, json: Json = False) -> None:
+@replies
+def show(*paths: Path) -> Iterator[Reply]:
     """Show everything about device code: markers, archives, every code object.
 
     Parameters
@@ -236,18 +240,22 @@ def show(*paths: Path, json: Json = False) -> None:
         Print the result as JSON.
     """
     listing = list_device_code(_given(paths))
-    if json:
-        console.out_json([{**code_summary(file), "code": file.code} for file in listing.files])
-    else:
+
+    def show() -> None:
         for file in listing.files:
             show_code(file)
+
+    yield Reply([{**code_summary(file), "code": file.code} for file in listing.files], show)
     _finish(listing)
 
 
 @app.command
+@replies
 def extract(
-    *paths: Path, output_dir: Path = Path("code-objects"), targets: str | None = None, json: Json = False
-) -> None:
+    *paths: Path,
+    output_dir: Path = Path("code-objects"),
+    targets: str | None = None,
+) -> Reply:
     """Write code objects to files, from fat libraries, split ones or archives, also in wheels.
 
     A code object that two wrappers use is written for both. The first damaged file ends it.
@@ -269,10 +277,10 @@ def extract(
         console.say(f"{plain(name)}: archives not beside it")
     if wanted and not done.written:
         console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
-    if json:
-        console.out_json([{**asdict(one), "path": printable(one.path)} for one in done.written])
-        return
-    console.out(f"{len(done.written)} code objects in {output_dir}")
+    return Reply(
+        [{**asdict(one), "path": printable(one.path)} for one in done.written],
+        lambda: console.out(f"{len(done.written)} code objects in {output_dir}"),
+    )
 
 
 def _finish(listing: Listing) -> None:

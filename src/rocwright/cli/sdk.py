@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli.numbers import OptionalCount
-from rocwright.cli.sdk_version import compute_version
+from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
+from rocwright.model.version import COMMIT_TYPES, ReleaseType, rocm_package_versions
 from rocwright.pipeline.options import default_cache
 from rocwright.sdk.build import Made, make_packages
 from rocwright.sdk.intake.deb import lay_out
@@ -22,14 +23,15 @@ from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.forms import Form, artifacts_in, form_of
 from rocwright.sdk.plan.release import Packaging
+from rocwright.sdk.rocm_version import base_version, commit, today
 from rocwright.system import console
 from rocwright.system.limits import available_cores, return_large_blocks
+from rocwright.system.workflow import tell_workflow
 
 # What the C library keeps for so many threads is little; giving it back costs a twentieth of the time.
 _FEW_THREADS = 2
 
 app = App(name="sdk", help="Make Python packages of ROCm.")
-app.command(compute_version)
 
 
 @Parameter(name="*")
@@ -96,13 +98,89 @@ def _words(text: str | None) -> tuple[str, ...] | None:
 
 
 @app.command
+@replies
+def compute_version(
+    *,
+    release_type: ReleaseType | None = None,
+    custom_version_suffix: str | None = None,
+    prerelease_version: str | None = None,
+    override_base_version: str | None = None,
+    override_git_sha: str | None = None,
+    version_file: Path = Path("version.json"),
+    date: str | None = None,
+    bkc_date: str | None = None,
+) -> Reply:
+    """Say which version ROCm's packages get, as Python, Debian and RPM spell it.
+
+    Prints `rocm_package_version=…`, `rocm_deb_package_version=…` and `rocm_rpm_package_version=…`, and
+    appends the same lines to the file `$GITHUB_OUTPUT` where that is set. An empty option
+    counts as not given.
+
+    Parameters
+    ----------
+    release_type
+        What kind of build it is.
+    custom_version_suffix
+        Instead of a release type: what stands behind the release, such as `.dev1+mine`.
+    prerelease_version
+        Number of the release candidate; with the release type prerelease.
+    override_base_version
+        The release, instead of what the version file says.
+    override_git_sha
+        The commit, instead of `$GITHUB_SHA` or HEAD of the repository that the version file lies in.
+    version_file
+        A JSON file with the release under `rocm-version`.
+    date
+        Day of the build as YYYYMMDD (default: today in UTC, or the day of `$SOURCE_DATE_EPOCH`).
+    bkc_date
+        Day of the bkc of a nightly-bkc build (default: as for the date).
+    json
+        Print the result as JSON.
+    """
+    if bool(release_type) == bool(custom_version_suffix):
+        raise UsageError(
+            "a version needs a release type or a suffix of its own, and not both",
+            next_step="give either --release-type or --custom-version-suffix",
+        )
+    if (release_type == "prerelease") != bool(prerelease_version):
+        raise UsageError(
+            "--prerelease-version goes with --release-type prerelease, and only with it",
+            next_step="give both, or neither",
+        )
+    if prerelease_version and not prerelease_version.isdecimal():
+        raise UsageError(
+            f"--prerelease-version is a number, not {prerelease_version!r}", next_step="write it like 2"
+        )
+    sha = override_git_sha
+    if release_type in COMMIT_TYPES and not sha:
+        sha = commit(version_file.absolute().parent)
+    versions = rocm_package_versions(
+        override_base_version or base_version(version_file),
+        release_type=release_type,
+        custom_suffix=custom_version_suffix or None,
+        prerelease=int(prerelease_version) if prerelease_version else None,
+        date=date or today(),
+        sha=sha,
+        bkc_date=bkc_date or today(),
+    )
+    named = {
+        "rocm_package_version": versions.python,
+        "rocm_deb_package_version": versions.deb,
+        "rocm_rpm_package_version": versions.rpm,
+    }
+    lines = [f"{name}={value}" for name, value in named.items()]
+    tell_workflow(lines)
+    return Reply(named, lambda: console.out("\n".join(lines)))
+
+
+@app.command
+@replies
 def build(
     *,
     artifact_dir: Path,
     dest_dir: Path,
     shape: Shape = _DEFAULT,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Reply:
     """Make the Python packages of ROCm's artifacts, in DEST_DIR/dist.
 
     Whether device code lies inside the libraries or in packages of its own is what the artifacts say
@@ -117,10 +195,11 @@ def build(
     json
         Print the result as JSON.
     """
-    _make(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging(), json=json)
+    return _made(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging())
 
 
 @app.command(name="import")
+@replies
 def import_(
     sources: list[Path],
     /,
@@ -128,8 +207,7 @@ def import_(
     dest_dir: Path = Path("dist"),
     family: str | None = None,
     shape: Shape = _DEFAULT,
-    json: Annotated[bool, Parameter(name="--json")] = False,
-) -> None:
+) -> Reply:
     """Make the Python packages of any ROCm: an installation, one that was split, artifacts, archives of them.
 
     Parameters
@@ -145,7 +223,7 @@ def import_(
     json
         Print the result as JSON.
     """
-    _make(form_of(sources), dest_dir, shape, shape.packaging(family), json=json)
+    return _made(form_of(sources), dest_dir, shape, shape.packaging(family))
 
 
 @app.command(name="fetch")
@@ -225,7 +303,7 @@ def _require_new(prefix: Path) -> None:
         raise UsageError(f"{prefix} exists already", next_step="name a directory that does not exist yet")
 
 
-def _make(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging, *, json: bool) -> None:
+def _made(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging) -> Reply:
     threads = shape.jobs or available_cores()
     if threads > _FEW_THREADS:
         return_large_blocks()
@@ -238,10 +316,7 @@ def _make(form: Form, dest_dir: Path, shape: Shape, packaging: Packaging, *, jso
         threads=threads,
         note=console.say,
     )
-    if json:
-        console.out_json({**msgspec.structs.asdict(made.built), "unchanged": made.unchanged})
-    else:
-        _show(made)
+    return Reply({**msgspec.structs.asdict(made.built), "unchanged": made.unchanged}, lambda: _show(made))
 
 
 def _show(made: Made) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rocwright.cli.reply import Reply
 from rocwright.sources.changes import Change, Log
 from rocwright.sources.hipify import HipifiedTree
 from rocwright.sources.lock import LockedSource, SourceLock
@@ -77,56 +78,58 @@ def _became(source: LockedSource) -> str:
     return made if outcome.tip == tip else f"{made}; with patches {outcome.tip}"
 
 
-def show_plans(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None, json: bool) -> None:
+def plans_reply(lock: SourceLock, plans: Sequence[CheckoutPlan], *, patches: Path | None) -> Reply:
     """What a run would do, and what stands in its way."""
-    if json:
-        found = {
-            plan.project: {
-                "directory": str(plan.directory),
-                "action": plan.action,
-                "steps": plan.steps(),
-                "obstacles": plan.obstacles,
-            }
-            for plan in plans
+    found = {
+        plan.project: {
+            "directory": str(plan.directory),
+            "action": plan.action,
+            "steps": plan.steps(),
+            "obstacles": plan.obstacles,
         }
-        console.out_json({"lock": lock, "plans": found})
-        return
-    for source, plan in zip(lock.sources, plans, strict=True):
-        named = "" if source.ref == source.commit else f"{short_ref(source.ref)} is "
-        console.out(f"{source.project}: {named}{source.commit} ({_reason(source)})")
-        steps = [*plan.steps()]
-        if source.hipify:
-            steps.append("hipify it with its own script, unless that is done or it has none")
-        if patches is not None:
-            steps.append(f"apply the patches for it in {patches}")
-        for step in steps:
-            console.out(f"  {step}")
-        for obstacle in plan.obstacles:
-            console.out(f"  in the way: {obstacle}")
+        for plan in plans
+    }
+
+    def show() -> None:
+        for source, plan in zip(lock.sources, plans, strict=True):
+            named = "" if source.ref == source.commit else f"{short_ref(source.ref)} is "
+            console.out(f"{source.project}: {named}{source.commit} ({_reason(source)})")
+            steps = [*plan.steps()]
+            if source.hipify:
+                steps.append("hipify it with its own script, unless that is done or it has none")
+            if patches is not None:
+                steps.append(f"apply the patches for it in {patches}")
+            for step in steps:
+                console.out(f"  {step}")
+            for obstacle in plan.obstacles:
+                console.out(f"  in the way: {obstacle}")
+
+    return Reply({"lock": lock, "plans": found}, show)
 
 
-def show_prepared(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path, *, json: bool) -> None:
+def prepared_reply(lock: SourceLock, prepared: Mapping[str, Prepared], path: Path) -> Reply:
     """Where each project lies now, at which commit, and what hipify and patches made of it."""
-    if json:
-        console.out_json({"lock_file": str(path), "lock": lock, "projects": prepared})
-        return
-    for source in lock.sources:
-        done = prepared[source.project]
-        count = len(done.checkout.submodules)
-        submodules = f", {count} submodule{'' if count == 1 else 's'}" if count else ""
-        console.out(f"{source.project}: {done.checkout.directory}")
-        named = "" if source.ref == source.commit else f" {short_ref(source.ref)}"
-        console.out(f"  upstream  {done.checkout.commit}{named}{submodules}")
-        if done.hipified is not None:
-            console.out(f"  hipify    {hipified_line(done.hipified)}")
-        for each in done.kept:
-            console.out(f"  work      {each.said()}")
-        if done.patched is not None:
-            many = len(done.patched.patches)
-            console.out(f"  patches   {done.patched.commit}, {many} patch{'' if many == 1 else 'es'}")
-    if len(lock.sources) == 1:
-        console.out(f"  look      git -C {lock_hint(prepared[lock.sources[0].project])} log --oneline")
-    console.out(f"lock: {path}")
+
+    def show() -> None:
+        for source in lock.sources:
+            done = prepared[source.project]
+            count = len(done.checkout.submodules)
+            submodules = f", {count} submodule{'' if count == 1 else 's'}" if count else ""
+            console.out(f"{source.project}: {done.checkout.directory}")
+            named = "" if source.ref == source.commit else f" {short_ref(source.ref)}"
+            console.out(f"  upstream  {done.checkout.commit}{named}{submodules}")
+            if done.hipified is not None:
+                console.out(f"  hipify    {hipified_line(done.hipified)}")
+            for each in done.kept:
+                console.out(f"  work      {each.said()}")
+            if done.patched is not None:
+                many = len(done.patched.patches)
+                console.out(f"  patches   {done.patched.commit}, {many} patch{'' if many == 1 else 'es'}")
+        if len(lock.sources) == 1:
+            console.out(f"  look      git -C {lock_hint(prepared[lock.sources[0].project])} log --oneline")
+        console.out(f"lock: {path}")
+
+    return Reply({"lock_file": str(path), "lock": lock, "projects": prepared}, show)
 
 
 def lock_hint(done: Prepared) -> str:
@@ -135,15 +138,16 @@ def lock_hint(done: Prepared) -> str:
     return f"'{directory}'" if " " in directory else directory
 
 
-def show_hipified(tree: HipifiedTree, *, json: bool) -> None:
+def hipified_reply(tree: HipifiedTree) -> Reply:
     """A checkout that was hipified where it lies."""
-    if json:
-        console.out_json(tree)
-        return
-    console.out(f"{tree.directory}: {tree.upstream_commit}")
-    for each in tree.kept:
-        console.out(f"  work      {each.said()}")
-    console.out(f"  hipify    {hipified_line(tree)}")
+
+    def show() -> None:
+        console.out(f"{tree.directory}: {tree.upstream_commit}")
+        for each in tree.kept:
+            console.out(f"  work      {each.said()}")
+        console.out(f"  hipify    {hipified_line(tree)}")
+
+    return Reply(tree, show)
 
 
 def hipified_line(tree: HipifiedTree) -> str:
@@ -206,12 +210,13 @@ def _moves(change: Change) -> list[str]:
     return moves
 
 
-def show_saved(paths: Sequence[Path], *, json: bool) -> None:
+def saved_reply(paths: Sequence[Path]) -> Reply:
     """The patch files that were written."""
-    if json:
-        console.out_json({"patches": [str(path) for path in paths]})
-        return
-    for path in paths:
-        console.out(str(path))
-    if not paths:
-        console.say("nothing to save: no commits of yours above what was checked out")
+
+    def show() -> None:
+        for path in paths:
+            console.out(str(path))
+        if not paths:
+            console.say("nothing to save: no commits of yours above what was checked out")
+
+    return Reply({"patches": [str(path) for path in paths]}, show)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.bring import Places, SourceRequest
+from rocwright.cli.checkout import Places, SourceRequest
 from rocwright.cli.family_help import names_family
+from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import (
     Cache,
     What,
@@ -20,16 +22,15 @@ from rocwright.model.platforms import Platform, this_platform
 from rocwright.sources.changes import Change, Log, commits_between, compare
 from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
 from rocwright.sources.patch_files import save_patches
-from rocwright.system import console
 from rocwright.system.git import Git
 
 app = App(name="sources", help="Lock the commits of the PyTorch family, compare locks, save patches.")
 _WHAT, _CACHE = What(), Cache()
-Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.command
 @names_family
+@replies
 def lock(
     *projects: str,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
@@ -42,8 +43,7 @@ def lock(
     cache: Cache = _CACHE,
     platform: Platform | None = None,
     config: Path | None = None,
-    json: Json = False,
-) -> None:
+) -> Reply:
     """Decide which commit of each project is meant, and write it down; nothing is checked out.
 
     Projects that a lock holds and that are not named stay in it as they are.
@@ -83,14 +83,15 @@ def lock(
     )
     resolved = wanted.resolved(project_table(config), places, cache.mirrors())
     whole = record_lock(resolved, places.lock)
-    if json:
-        console.out_json(whole)
-    else:
-        show_sources.show_lock(whole, places.lock)
+    return Reply(whole, lambda: show_sources.show_lock(whole, places.lock))
 
 
 @app.command
-def show(lock: Path = Path(LOCK_NAME), /, *, json: Json = False) -> None:
+@replies
+def show(
+    lock: Path = Path(LOCK_NAME),
+    /,
+) -> Reply:
     """Show a lock: every project's repository, branch, commit, and who said so.
 
     Parameters
@@ -101,16 +102,19 @@ def show(lock: Path = Path(LOCK_NAME), /, *, json: Json = False) -> None:
         Print it as JSON.
     """
     path, held = _read(lock)
-    if json:
-        console.out_json(held)
-    else:
-        show_sources.show_lock(held, path)
+    return Reply(held, lambda: show_sources.show_lock(held, path))
 
 
 @app.command
+@replies
 def diff(
-    old: Path, new: Path, /, *, exit_code: bool = False, cache: Cache = _CACHE, json: Json = False
-) -> None:
+    old: Path,
+    new: Path,
+    /,
+    *,
+    exit_code: bool = False,
+    cache: Cache = _CACHE,
+) -> Iterator[Reply]:
     """Compare two locks: projects that came, went or moved, and the commits between.
 
     Commits are counted where a checkout beside one of the locks, or a mirror, has them.
@@ -132,11 +136,8 @@ def diff(
         change.project: _log(change, (old_path.parent, new_path.parent), (before, after), cache)
         for change in changes
     }
-    if json:
-        rows = [{"change": change, "commits": logs[change.project]} for change in changes]
-        console.out_json({"changes": rows})
-    else:
-        show_sources.show_changes(changes, logs)
+    rows = [{"change": change, "commits": logs[change.project]} for change in changes]
+    yield Reply({"changes": rows}, lambda: show_sources.show_changes(changes, logs))
     if exit_code and changes:
         raise SystemExit(1)
 
@@ -161,13 +162,13 @@ def _log(change: Change, beside: tuple[Path, ...], locks: tuple[SourceLock, ...]
 
 
 @app.command(name="save-patches")
+@replies
 def save(
     directory: Path,
     /,
     *,
     output_dir: Annotated[Path, Parameter(name=["--output-dir", "--patch-dir"])] = Path("patches"),
-    json: Json = False,
-) -> None:
+) -> Reply:
     """Write the commits of yours in a checkout, and in its submodules, as patch files.
 
     Taken are the commits above THEROCK_HIPIFY_DIFFBASE, or above THEROCK_UPSTREAM_DIFFBASE where nothing
@@ -182,7 +183,7 @@ def save(
     json
         Print the paths as JSON.
     """
-    show_sources.show_saved(save_patches_of(directory, output_dir), json=json)
+    return show_sources.saved_reply(save_patches_of(directory, output_dir))
 
 
 def save_patches_of(directory: Path, output_dir: Path) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 
 from real.browser import asked, chromium
 from rocwright.cli import main
-from rocwright.cli.pipeline_options import PlaceOptions, PlanOptions
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.records import CellOutput, Record, record_plan, write_record
 from rocwright.store.objects.local import LocalStore

@@ -15,7 +15,7 @@ import pytest
 
 from rocwright import cli
 from rocwright.cli.build import passed_on
-from rocwright.cli.build_script import command_first, run_script, script_app
+from rocwright.cli.documented.build_script import command_first, run_script, script_app
 from rocwright.errors import UsageError
 
 Call = Callable[..., tuple[int, str, str]]

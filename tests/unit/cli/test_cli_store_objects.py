@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.cli.store_options import StoreOptions
+from rocwright.cli.store.options import StoreOptions
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.remote import RemoteStore
 

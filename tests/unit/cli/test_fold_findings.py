@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rocwright.cli.fold_findings import Told, runs, told
+from rocwright.cli.show_check import Told, runs, told
 from rocwright.model.findings import Finding
 
 NEXT = "build again"

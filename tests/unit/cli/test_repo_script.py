@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.cli.repo_script import CheckoutPlace
+from rocwright.cli.documented.repo_script import CheckoutPlace
 from rocwright.errors import UsageError
 
 BESIDE = Path("/scripts")

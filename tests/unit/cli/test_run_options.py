@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.cli.run_options import RunOptions
+from rocwright.cli.store.options import RunOptions
 from rocwright.errors import UsageError
 
 

@@ -276,7 +276,7 @@ def ended(words: list[str]) -> int:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command with a table of a few rows: the double has no functions to exercise."""
-    monkeypatch.setattr("rocwright.cli.compat_probe.load_table", lambda *_: table())
+    monkeypatch.setattr("rocwright.cli.compat.probe.load_table", lambda *_: table())
 
 
 def test_the_command_prints_claims_against_what_was_found(

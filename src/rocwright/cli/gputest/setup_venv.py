@@ -1,0 +1,158 @@
+"""`rocwright test setup-venv`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.cli.build_options import OutputDir
+from rocwright.cli.reply import Reply, replies
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
+from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps, index_of
+from rocwright.gputest.setup_venv import setup_venv as setup
+from rocwright.model.channels import IndexTable
+from rocwright.model.gpu import Families
+from rocwright.pipeline.options import default_cache
+from rocwright.system import console, files
+from rocwright.system.output import without_login
+
+_Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+_Pages = Annotated[
+    tuple[str, ...],
+    Parameter(name=("--find-links", "--find-links-url"), negative_iterable=(), show_default=False),
+]
+_Text = Annotated[str, Parameter(show_default=False)]
+_Flag = Annotated[bool, Parameter(negative=())]
+
+
+@replies
+def gputest_setup_venv(
+    venv_dir: Annotated[OutputDir, Parameter(name="VENV_DIR")],
+    /,
+    *,
+    packages: _Several = (),
+    index_url: str | None = None,
+    index_name: _Text = "",
+    index_subdir: _Text = "",
+    find_links: _Pages = (),
+    pre: _Flag = False,
+    python: _Text = "",
+    use_uv: _Flag = False,
+    clean: _Flag = False,
+    disable_cache: _Flag = False,
+    install_retry_timeout_seconds: float = INDEX_WAIT_S,
+    install_retry_wait_between_seconds: float = RETRY_EVERY_S,
+    activate_in_future_github_actions_steps: _Flag = False,
+    config: Path | None = None,
+) -> Reply:
+    """Make a virtual environment with the wheels under test, or install into the one that is there.
+
+    An index that shows an upload late is asked again. Nothing but the given places is asked where an index
+    is named; without one, the pages come beside the user's own index.
+
+    Parameters
+    ----------
+    venv_dir
+        The environment. A directory that is none is refused.
+    packages
+        What is installed, separated by blanks: "torch==2.9.0+rocm7.10.0 pytest". May be given several times.
+    index_url
+        Index to install from, instead of the user's own. Empty (--index-url=): none, and source packages are
+        built with what the environment holds.
+    index_name
+        The index by its name: stable, prerelease, nightly, dev, or one of rocwright.toml.
+    index_subdir
+        Directory below the index, such as a family of GPUs: gfx94X-dcgpu. Named indexes need it.
+    find_links
+        Page or directory with packages, besides; may be given several times: ROCm from one, PyTorch from
+        another.
+    pre
+        Accept pre-releases.
+    python
+        Version or path of the Python it is made of (default: the one this runs in).
+    use_uv
+        Install with uv; a new environment has no pip then.
+    clean
+        Make it anew. Only an environment is removed, and none with other files in it.
+    disable_cache
+        Keep no downloads, use none that were kept.
+    install_retry_timeout_seconds
+        How long an index may take to show what was just uploaded; 0 asks once.
+    install_retry_wait_between_seconds
+        How often it is asked.
+    activate_in_future_github_actions_steps
+        Write $GITHUB_PATH and VIRTUAL_ENV into $GITHUB_ENV, for the later steps of the job.
+    config
+        A rocwright.toml with further indexes (default: that of the current directory, if there is one).
+    json
+        Print the result as JSON.
+    """
+    if install_retry_timeout_seconds < 0 or install_retry_wait_between_seconds <= 0:
+        raise UsageError(
+            "the seconds to wait for an index are negative, or 0 between two questions",
+            next_step="give 0 or more to wait in all, and more than 0 between two questions",
+        )
+    table = load_table("indexes", IndexTable, read_overlay(config))
+    index = index_of(table, index_url, index_name.strip(), index_subdir.strip())
+    wanted = VenvRequest(
+        venv_dir.expanduser().absolute(),
+        Install(
+            package_words(packages),
+            index,
+            links_pages(find_links),
+            pre=pre,
+            cache=not disable_cache,
+            uv=use_uv,
+            wait_s=install_retry_timeout_seconds,
+            every_s=install_retry_wait_between_seconds,
+        ),
+        python=python.strip(),
+        clean=clean,
+    )
+    _tell_places(wanted.install, index_subdir, config)
+    log = default_cache() / "log" / "setup-venv.log"
+    files.make_directory(log.parent)
+    files.write_text(log, "")
+    made = setup(wanted, log=log, note=console.say)
+    if activate_in_future_github_actions_steps:
+        for name in activate_in_steps(wanted.root):
+            console.say(f"warning: ${name} is not set, so no later step was told")
+    return _made_reply(made)
+
+
+def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
+    families = load_table("families", Families, read_overlay(config)).families
+    near = get_close_matches(subdir, families, n=1) if subdir and subdir.strip("/") not in families else []
+    if near:
+        console.say(f"note: {subdir} is no family that is known here; perhaps {near[0]}")
+    if not install.packages:
+        return
+    places = [*filter(None, [install.index]), *install.find_links]
+    own = ["your own index"] if install.index is None else []
+    console.say(f"installing {' '.join(install.packages)} from {without_login(', '.join([*own, *places]))}")
+    if own and places:
+        console.say(
+            "note: what is newer on your own index wins; name exact versions, or --index-url= for none"
+        )
+
+
+def _made_reply(made: Made) -> Reply:
+
+    def show() -> None:
+        rows = [("environment", f"{made.environment} ({'new' if made.created else 'was there'})")]
+        rows += [
+            ("python", made.version),
+            ("activate", f". {made.environment}/bin/activate"),
+            ("log", made.log),
+        ]
+        console.table("Environment", ("what", "is"), rows)
+        if made.installed:
+            console.table("Installed", ("project", "version"), list(made.installed.items()))
+
+    return Reply(made, show)

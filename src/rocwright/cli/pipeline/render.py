@@ -1,0 +1,100 @@
+"""`rocwright pipeline render`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
+from rocwright.cli.reply import OnlyJson, Reply, replies
+from rocwright.data import load_table
+from rocwright.errors import RocwrightError, UsageError
+from rocwright.model.workflows import SlurmTable, WorkflowTable
+from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.render.drift import drifted, write_files
+from rocwright.pipeline.render.github.workflows import github_files
+from rocwright.pipeline.render.scripts import render_make, render_slurm
+from rocwright.system import console
+
+_PLACE = PlaceOptions()
+_OPTIONS = PlanOptions()
+
+
+@replies(before="place", option=OnlyJson)
+def pipeline_render(
+    *,
+    to: Literal["github", "slurm", "make"] = "github",
+    check: Annotated[bool, Parameter(negative="")] = False,
+    output: Path | None = None,
+    place: PlaceOptions = _PLACE,
+    options: PlanOptions = _OPTIONS,
+) -> Iterator[Reply]:
+    """Write the workflows of GitHub Actions that follow from the definition, or job scripts or a Makefile.
+
+    Parameters
+    ----------
+    to
+        github: the workflows of a repository, in .github/workflows. slurm, make: the one run that the options
+        ask for, as scripts for sbatch or a Makefile.
+    check
+        Change nothing; name each file that is missing or stale, with what differs, and exit with 1.
+    output
+        Root of the repository (default: here); for slurm and make the folder of the run.
+    json
+        Print the result as JSON.
+    """
+    root = output or Path()
+    if not root.is_dir():
+        raise UsageError(
+            "there is no such directory to render to",
+            where=root,
+            next_step="make it, or give another --output",
+        )
+    if to == "github":
+        if place != PlaceOptions(place.run_id, place.store, place.plan) or options != PlanOptions(
+            sources=options.sources
+        ):
+            raise UsageError(
+                "workflows are rendered for every run, and other options plan one",
+                next_step="leave them out, or give --to slurm or --to make",
+            )
+        files = github_files(known().projects, profiles(), load_table("workflows", WorkflowTable))
+    elif output is None:
+        raise UsageError(f"--to {to} makes a folder for the run", next_step="give --output FOLDER")
+    elif to == "slurm":
+        table = load_table("slurm", SlurmTable, place.overlay())
+        files = render_slurm(options.plan(place), table)
+    else:
+        files = render_make(options.plan(place))
+    if not check:
+        written = [str(path) for path in write_files(files, root)]
+        yield Reply(
+            {"written": written, "unchanged": len(files) - len(written)},
+            lambda: _show_written(written, len(files)),
+        )
+        return
+    found = drifted(files, root)
+    rows = [{"path": str(one.path), "missing": one.missing, "diff": one.diff} for one in found]
+
+    def show() -> None:
+        for drift in found:
+            console.out(drift.diff)
+        if not found:
+            console.say(f"{len(files)} files are as they are rendered")
+
+    yield Reply({"stale": rows}, show)
+    if found:
+        raise RocwrightError(
+            "these files are not as they are rendered: " + " ".join(str(drift.path) for drift in found),
+            where=root,
+            next_step="rocwright pipeline render",
+        )
+
+
+def _show_written(written: Sequence[str], files: int) -> None:
+    for path in written:
+        console.out(path)
+    console.say(f"{len(written)} of {files} files written")

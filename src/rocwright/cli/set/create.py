@@ -1,0 +1,176 @@
+"""`rocwright set create`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from rocwright.check.loading import ask_waivers, load_contract
+from rocwright.check.run import CheckRequest
+from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.reply import Reply, for_people, replies
+from rocwright.cli.set.adopt import AdoptOptions, adopt_set
+from rocwright.cli.set.show import promoted_next, staged_lines
+from rocwright.cli.show_check import show_report, verdict
+from rocwright.cli.store.options import StoreOptions
+from rocwright.cli.targets import given_targets
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import UsageError
+from rocwright.pipeline.check_set import check_set
+from rocwright.pipeline.create_set import (
+    About,
+    Planned,
+    create_set,
+    given_files,
+    parse_sources,
+    plan_set,
+    wanted_by,
+)
+from rocwright.store.index.verify import verify_listed
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.promote import promote_set
+from rocwright.system import console
+from rocwright.system.limits import available_cores
+
+_DEFAULTS, _ADOPT = StoreOptions(), AdoptOptions()
+
+
+@replies
+def set_create(
+    *paths: Path,
+    family: str | None = None,
+    target: Annotated[str | None, Parameter(name=("--target", "--targets"))] = None,
+    platform: str | None = None,
+    source: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    install: bool = False,
+    allow: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    reason: str | None = None,
+    expires: str | None = None,
+    stage: bool = False,
+    dry_run: bool = False,
+    adopt: AdoptOptions = _ADOPT,
+    options: StoreOptions = _DEFAULTS,
+    jobs: OptionalCount = None,
+) -> Iterator[Reply]:
+    """Check wheels and sdists as one closed set, put them into the store, and record the set.
+
+    Prints the id of the set. Nothing is stored of a set that breaks the wheel contract (exit code 9). After
+    an interruption the same command completes the set; files that are there are not sent again.
+
+    Parameters
+    ----------
+    paths
+        Wheels and sdists, or directories that hold them: all files of the set and no other.
+    family
+        GPU family whose pages list the set (default: the one that the targets make up).
+    target
+        GPU targets that the set is for, separated by commas (default: those that its files hold code for). Of
+        an index, only files for these are taken.
+    platform
+        linux, windows or any (default: what the wheels' tags say).
+    source
+        NAME=COMMIT: what the set was built from; may be repeated.
+    install
+        Install the set with pip and uv, too, from an index on this machine that holds nothing else.
+    allow
+        A rule whose errors pass, as for `rocwright check`; recorded with the set. Needs --reason, --expires.
+    reason
+        Why they may pass.
+    expires
+        The last day on which they pass, such as 2030-01-31.
+    stage
+        List the set in the first channel, too. Of an index, its files are fetched for that.
+    dry_run
+        Check, and print every object of the set's files with its size and whether the store has it; nothing
+        is written.
+    jobs
+        Threads (default: this machine's cores).
+    json
+        Print the result as JSON: the set, or what the check found.
+    """
+    targets = given_targets(target, options.config)
+    if adopt.wanted:
+        if paths:
+            raise UsageError(
+                "a set is adopted or made of files, not both",
+                next_step="give files, or --from-index and its like",
+            )
+        yield from adopt_set(
+            options,
+            adopt,
+            family=family,
+            targets=targets,
+            platform=platform,
+            stage=stage,
+            dry_run=dry_run,
+        )
+        return
+    # What is wrong with the store is said before the checks, which take a while.
+    store, channels = options.opened(new=True), options.channels()
+    now = datetime.now(timezone.utc)
+    waivers = ask_waivers(allow, reason, expires, now.date())
+    asked = CheckRequest(
+        paths,
+        targets=targets or None,
+        closed=True,
+        contract=load_contract(read_overlay(options.config)),
+        jobs=jobs or available_cores(),
+    )
+    about = About(family, targets or None, platform, parse_sources(source), options.families())
+    given = given_files(paths)
+    report = check_set(asked, install=install, note=console.say)
+    planned = plan_set(given, report, about, waivers, now)
+    if not planned.passed:
+        found = {"set": planned.set_id, "check": report.predicate()}
+        yield Reply(found, lambda: show_report(report, waivers, now.date()))
+        verdict(report, waivers, now.date())
+        planned.require_passed()
+    if dry_run:
+        yield _plan_reply(store, planned)
+        return
+    progress = console.Progress(total=len(planned.files), starts=False)
+    create_set(store, planned, now, progress=progress)
+    yield for_people(lambda: _show(planned))
+    first = channels.named(channels.channel[0].name)
+    staged = served = None
+    if stage:
+        staged = promote_set(store, channels, first, planned.set_id, now)
+        served = verify_listed(store, staged.prefix, planned.manifest)
+    url = staged.index_url if staged else None
+
+    def show() -> None:
+        for line in staged_lines(staged, served):
+            console.say(line)
+        later = (
+            promoted_next(store, channels, first, planned.manifest, options)
+            if staged
+            else [options.command("set", "promote", planned.set_id, "--to", first.name)]
+        )
+        for line in later:
+            console.say(f"next: {line}")
+
+    yield Reply({"set": planned.set_id, "manifest": planned.manifest, "index_url": url}, show)
+
+
+def _show(planned: Planned) -> None:
+    manifest = planned.manifest
+    size = console.human_bytes(sum(entry.size for entry in manifest.files))
+    console.say(f"{len(manifest.files)} files, {size}, for {manifest.family}")
+    # The only line on stdout.
+    console.out(planned.set_id)
+
+
+def _plan_reply(store: ObjectStore, planned: Planned) -> Reply:
+    wanted = wanted_by(store, planned)
+
+    def show() -> None:
+        rows = [(one.key, console.human_bytes(one.size), "there" if one.present else "new") for one in wanted]
+        console.table(f"Set {planned.set_id}", ("object", "size", "in the store"), rows, right=(1,))
+        new = [one for one in wanted if not one.present]
+        console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")
+
+    return Reply({"set": planned.set_id, "manifest": planned.manifest, "objects": wanted}, show)

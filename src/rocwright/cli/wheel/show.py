@@ -1,0 +1,114 @@
+"""`rocwright wheel show`: what a wheel is, and how that is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from rocwright.cli.reply import Reply, for_json, for_people, replies
+from rocwright.cli.show_code import plain
+from rocwright.errors import UsageError
+from rocwright.pipeline.wheel_about import Code, Compiled, WheelAbout, about_wheel
+from rocwright.system import console
+from rocwright.system.console import human_bytes
+
+# What the kinds of `Compiled` are called. A program that can lie anywhere is a shared object, too.
+_KINDS = {"dyn": "shared object", "exec": "program", "rel": "object file", "pe": "of Windows"}
+
+
+@replies
+def show(*wheels: Path) -> Iterator[Reply]:
+    """Show what wheels are: metadata, compiled files with what they need, device code for each target, sizes.
+
+    Whether all of that is right says `rocwright check`.
+
+    Parameters
+    ----------
+    wheels
+        Wheels to look into.
+    json
+        Print the result as JSON.
+    """
+    if not wheels:
+        raise UsageError(
+            "nothing to show", next_step="give wheels: rocwright wheel show torch-2.9.1-cp312-….whl"
+        )
+    for wheel in wheels:
+        if not wheel.is_file():
+            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
+    found: list[WheelAbout] = []
+    for wheel in wheels:
+        if found:
+            yield for_people(lambda: console.out(""))
+        about = about_wheel(wheel)
+        found.append(about)
+        yield for_people(partial(show_about, about))
+    yield for_json({"wheels": found})
+
+
+def show_about(wheel: WheelAbout) -> None:
+    """Print a wheel: metadata, compiled files, device code, largest members."""
+    console.out(plain(wheel.file))
+    for label, values in _metadata(wheel):
+        for number, value in enumerate(values):
+            console.out(f"  {'' if number else label:<10}  {plain(value)}")
+    for problem in wheel.problems:
+        console.out(f"  problem     {plain(problem)}")
+    if wheel.compiled:
+        console.out("\nCompiled files")
+        for one in wheel.compiled:
+            _compiled(one)
+    if wheel.archives:
+        console.out("\nArchives of device code")
+        for archive in wheel.archives:
+            libraries = f"{archive.libraries} libraries" if archive.libraries != 1 else "1 library"
+            console.out(f"  {plain(archive.member)}  {human_bytes(archive.size)}  code of {libraries}")
+            console.out(f"    code     {_code(archive.code)}")
+    if wheel.code:
+        rows = [(name, str(code.objects), human_bytes(code.bytes)) for name, code in wheel.code.items()]
+        console.out("")
+        console.table("", ("Target", "Code objects and files", "Unpacked"), rows, right=(1, 2))
+    large = [(plain(one.member), human_bytes(one.size), human_bytes(one.packed)) for one in wheel.largest]
+    console.out("")
+    console.table("", ("Largest members", "Unpacked", "In the wheel"), large, right=(1, 2))
+
+
+def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
+    yield "name", [f"{wheel.name} {wheel.version}"]
+    yield "tags", wheel.tags
+    sizes = f"{human_bytes(wheel.size)}, unpacked {human_bytes(wheel.unpacked)} in {wheel.members} files"
+    yield "size", [sizes]
+    yield "python", [wheel.requires_python] if wheel.requires_python else []
+    yield "requires", wheel.requires
+    yield "extras", [" ".join(wheel.extras)] if wheel.extras else []
+    yield "licence", [*([wheel.license] if wheel.license else []), *wheel.licences]
+    yield "sbom", wheel.sboms
+    ceiling = [f"glibc {wheel.glibc}"] if wheel.glibc else []
+    ceiling += [f"GLIBCXX {wheel.glibcxx}"] if wheel.glibcxx else []
+    yield "needs", [", ".join(ceiling)] if ceiling else []
+
+
+def _compiled(one: Compiled) -> None:
+    named = [one.soname] if one.soname and not one.member.endswith(f"/{one.soname}") else []
+    console.out(
+        plain("  " + "  ".join([one.member, human_bytes(one.size), _KINDS.get(one.kind, one.kind), *named]))
+    )
+    versions = [f"glibc {one.glibc}"] if one.glibc else []
+    versions += [f"GLIBCXX {one.glibcxx}"] if one.glibcxx else []
+    told = (
+        ("problem", one.problem),
+        ("needs", " ".join(one.needed)),
+        ("RPATH", one.rpath),
+        ("RUNPATH", one.runpath),
+        ("at least", ", ".join(versions)),
+        ("code", _code(one.code)),
+        ("code of", one.marker and f"{one.marker}, in archives"),
+    )
+    for label, value in told:
+        if value:
+            console.out(f"    {label:<8} {plain(value)}")
+
+
+def _code(code: Mapping[str, Code]) -> str:
+    return ", ".join(f"{name} {human_bytes(one.bytes)} ({one.objects})" for name, one in code.items())
