@@ -165,11 +165,16 @@ def recipes() -> RecipeTable:
 def load_recipes(overlay: Overlay | None) -> RecipeTable:
     """The built-in table with the rows of a user's `rocwright.toml` in it, sorted into build order.
 
-    A row for a project that has a built-in one takes its place. Raises `InvalidData` naming file and field.
+    A row for a project that has a built-in one takes its place; options of the command line stay as they are
+    called. Raises `InvalidData` naming file and field.
     """
     table = load_table("recipes", RecipeTable, overlay)
     where = "data/recipes.toml" if overlay is None else overlay.where
     rows = {row.project: row for row in table.recipe}
+    if overlay is not None:
+        for own in recipes().recipe:
+            named = msgspec.structs.replace(rows[own.project], option=own.option, switch=own.switch)
+            rows[own.project] = named
     return msgspec.structs.replace(table, recipe=_in_build_order(rows, where))
 
 
