@@ -11,8 +11,8 @@ from typing import Annotated, Literal, get_type_hints
 from cyclopts import Group, Parameter, Token
 
 from rocwright.builder.decide.recipe import Recipe, recipes
-from rocwright.cli.family_help import family_words
-from rocwright.cli.numbers import Count, OptionalCount
+from rocwright.cli.help import family_words
+from rocwright.cli.options import Count, OptionalCount
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform

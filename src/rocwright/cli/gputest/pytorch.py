@@ -32,7 +32,7 @@ from rocwright.cli.gputest.options import (
     wanted,
 )
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.numbers import Count, OptionalAmount
+from rocwright.cli.options import Count, OptionalAmount
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import Interrupted
 from rocwright.gputest.environment import fresh_cache

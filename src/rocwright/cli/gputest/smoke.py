@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rocwright.cli.build_options import Place
 from rocwright.cli.gputest.options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.numbers import OptionalAmount
+from rocwright.cli.options import OptionalAmount
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Plan

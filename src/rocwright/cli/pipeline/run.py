@@ -12,7 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Several
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError

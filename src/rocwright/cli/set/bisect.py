@@ -8,10 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.family_help import names_family
-from rocwright.cli.numbers import Count
+from rocwright.cli.help import names_family
+from rocwright.cli.options import Count
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.set.show import show_diff
+from rocwright.cli.set.look import show_diff
 from rocwright.cli.store.options import Several, StoreOptions
 from rocwright.pipeline.bisect import Bisected, behind, bisect, span
 from rocwright.pipeline.trial import Question

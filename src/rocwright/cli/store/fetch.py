@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from rocwright.cli.numbers import Count
+from rocwright.cli.options import Count
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import RunOptions, Text
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
