@@ -46,9 +46,11 @@ OptionalAmount = Annotated[float | None, _ABOVE_ZERO]
 Level = Annotated[int, Parameter(validator=_within(1, 22))]
 # 0 takes a free one.
 Port = Annotated[int, Parameter(validator=_within(0, 65535))]
-# Words that say nothing where they are not given; each needs its own option, as they may hold spaces.
+# What says nothing where it is not given; a word of `Repeated` may hold spaces, so each has its own option.
 Text = Annotated[str, Parameter(show_default=False)]
-Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+Repeated = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
+Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
 
 
 def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:

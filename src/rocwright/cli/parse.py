@@ -1,4 +1,4 @@
-"""Words of a command line as a command takes them: wrong ones are refused, older ones told, with the right ones."""
+"""Words of a command line that are not as a command takes them: wrong ones are refused, older ones told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How files with device code, and what became of them in a split or merge, look on the terminal and in JSON."""
+"""How files with device code, and their splits and merges, look on the terminal and in JSON."""
 
 from __future__ import annotations
 

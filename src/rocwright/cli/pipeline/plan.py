@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Several
+from rocwright.cli.options import Words
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.errors import UsageError
@@ -38,7 +39,7 @@ def _refuse_other_form(given: Mapping[str, object]) -> None:
 @replies(refuse=_refuse_other_form)
 def pipeline_plan(
     *,
-    only: Several = (),
+    only: Words = (),
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
     ids: bool = False,

@@ -8,9 +8,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.set.look import closed_next, promoted_next, short_ids, show_decision, staged_lines
-from rocwright.cli.store.options import StoreOptions, Text
+from rocwright.cli.store.options import StoreOptions
 from rocwright.errors import UsageError
 from rocwright.store.channel.publish import repair, rollback
 from rocwright.store.index.landing import write_landing
