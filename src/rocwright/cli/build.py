@@ -18,8 +18,9 @@ from rocwright.builder.run.family import FamilyResult
 from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport
-from rocwright.cli.build_options import OutputDir, Packages, Product, Trees, Where, Work, words
+from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
 from rocwright.cli.help import names_family
+from rocwright.cli.options import OutputDir
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter
 
 from rocwright.builder.decide.recipe import Recipe, recipes
 from rocwright.cli.help import family_words
-from rocwright.cli.options import Count, OptionalCount, Repeated, Text
+from rocwright.cli.options import Count, OptionalCount, Place, Repeated, Text
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.system import console
 
-
-def _place(_: object, tokens: Sequence[Token]) -> Path:
-    """A path; an empty one is a variable that was not set, and would stand for the current directory."""
-    text = tokens[0].value
-    if not text.strip():
-        raise ValueError("the path is empty")
-    return Path(text)
-
-
-Place = Annotated[Path | None, Parameter(converter=_place)]
-OutputDir = Annotated[Path, Parameter(converter=_place)]
 ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release"]
 
 # In help the options stand below these, in this order.

@@ -1,14 +1,14 @@
-"""Types of options that commands of several groups take: numbers within a range, words, GPU targets."""
+"""Types of options that commands of several groups take: numbers in ranges, words, paths, GPU targets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from os.path import commonprefix
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -34,6 +34,14 @@ def _above_zero(_: object, value: float | None) -> None:
         raise ValueError("is not more than 0")
 
 
+def _place(_: object, tokens: Sequence[Token]) -> Path:
+    """A path; an empty one is a variable that was not set, and would stand for the current directory."""
+    text = tokens[0].value
+    if not text.strip():
+        raise ValueError("the path is empty")
+    return Path(text)
+
+
 _ONE_OR_MORE = Parameter(validator=_within(1))
 _ABOVE_ZERO = Parameter(validator=_above_zero)
 
@@ -51,6 +59,9 @@ Text = Annotated[str, Parameter(show_default=False)]
 Repeated = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
 Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
+# A directory or an interpreter; a place to write to.
+Place = Annotated[Path | None, Parameter(converter=_place)]
+OutputDir = Annotated[Path, Parameter(converter=_place)]
 
 
 def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:

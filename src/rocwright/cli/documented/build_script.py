@@ -17,7 +17,8 @@ from rocwright.builder.rocm.install import install_rocm as install
 from rocwright.builder.rocm.place import closed_places, find_environment
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.cli.build import PACKAGES, PRODUCT, TREES, WHERE, WORK, Asked, Door, run
-from rocwright.cli.build_options import OutputDir, Packages, Place, Product, Trees, Where, Work, words
+from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
+from rocwright.cli.options import OutputDir, Place
 from rocwright.cli.parse import parsed
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, Token
 
-from rocwright.cli.build_options import Place
-from rocwright.cli.options import Files, OptionalAmount
+from rocwright.cli.options import Files, OptionalAmount, Place
 from rocwright.cli.reply import Json
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.build_options import OutputDir
-from rocwright.cli.options import Repeated, Text
+from rocwright.cli.options import OutputDir, Repeated, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rocwright.cli.build_options import Place
 from rocwright.cli.gputest.options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.options import Files, OptionalAmount
+from rocwright.cli.options import Files, OptionalAmount, Place
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
