@@ -200,7 +200,7 @@ def hit(real: Real) -> dict[str, object]:
 
 _INNER = """\
 import pathlib, sys, time
-import rocwright.cli.hipify
+import rocwright.cli.checkout
 from rocwright.cli import app
 began = time.monotonic()
 try:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from blocks.text import code, table
 from rocwright.cli import app
-from rocwright.cli.examples import examples
+from rocwright.cli.help import examples
 
 # Said once here where a command does not say it of its own.
 _SHARED_HELP = {

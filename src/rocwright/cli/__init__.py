@@ -12,8 +12,7 @@ from types import FrameType
 from cyclopts import App
 
 from rocwright import __version__
-from rocwright.cli.older import tell_older
-from rocwright.cli.parse import parsed
+from rocwright.cli.parse import parsed, tell_older
 from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError
 from rocwright.system import console
 
@@ -26,9 +25,14 @@ app = App(
 )
 _COMMANDS = ("demo", "build", "check", "checkout", "completion", "detect", "doctor", "hipify", "install-rocm")
 _GROUPS = ("compat", "data", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
-# What Python or pytest would take for something else has another name as a module, and so has what stands
-# apart with the documented scripts.
-_MODULES = {"test": "gputest", "install-rocm": "documented.install_rocm"}
+# By command, the module that has it under another name: what Python or pytest would take for something else,
+# a command beside its like, and what stands apart with the documented scripts.
+_MODULES = {
+    "completion": "help",
+    "hipify": "checkout",
+    "install-rocm": "documented.build_script",
+    "test": "gputest",
+}
 # What a file system says of a path that somebody named, or of itself. That a file is not there is told where
 # it is read; here it would be a defect.
 _REFUSALS = (
@@ -72,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             load_commands(group)
         if "--help" in words or "-h" in words:
             # Only help needs it.
-            from rocwright.cli.examples import add_examples
+            from rocwright.cli.help import add_examples
 
             add_examples(app, words)
         tell_older(words)

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter
 
 from rocwright.builder.decide.recipe import Recipe, recipes
-from rocwright.cli.family_help import family_words
-from rocwright.cli.numbers import Count, OptionalCount
+from rocwright.cli.help import family_words
+from rocwright.cli.options import Count, OptionalCount, Place, Repeated, Text
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
 from rocwright.model.project import TORCH, ProjectTable
 from rocwright.system import console
 
-
-def _place(_: object, tokens: Sequence[Token]) -> Path:
-    """A path; an empty one is a variable that was not set, and would stand for the current directory."""
-    text = tokens[0].value
-    if not text.strip():
-        raise ValueError("the path is empty")
-    return Path(text)
-
-
-Place = Annotated[Path | None, Parameter(converter=_place)]
-OutputDir = Annotated[Path, Parameter(converter=_place)]
-_Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
-_Words = Annotated[str, Parameter(show_default=False)]
 ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerelease", "release"]
 
 # In help the options stand below these, in this order.
@@ -50,13 +36,13 @@ class Packages:
     index_url: str | None = None
     """Index that has the ROCm packages."""
 
-    find_links: _Several = ()
+    find_links: Repeated = ()
     """Page or directory that has the ROCm packages; may be given several times."""
 
     rocm_sdk_version: str = ">1.0"
     """Which ROCm, with its operator: ==7.10.0."""
 
-    rocm_extras: _Words = ""
+    rocm_extras: Text = ""
     """Further extras of the rocm package, separated by commas: device-gfx942, device-all."""
 
     pre: bool = True
@@ -139,7 +125,7 @@ class Trees:
 
     root_checkout_dir: Annotated[Place, _help(f"Directory that holds {', '.join(_FOLDERS.values())}.")] = None
     project_dir: Annotated[
-        _Several,
+        Repeated,
         _help(
             "NAME=DIR: checkout of any project that has a recipe, such as one of rocwright.toml; repeatable."
         ),
@@ -187,7 +173,7 @@ class Product:
     """GPU targets or families to compile for, separated by commas (default: $PYTORCH_ROCM_ARCH, else those of
     ROCm's installed device packages)."""
 
-    device_part: _Words = ""
+    device_part: Text = ""
     """Those of the GPU targets that device code is compiled for, separated by commas (default: all). Host
     code is that of all, so wheels from several machines can be merged: rocwright wheel merge-parts."""
 
@@ -223,7 +209,7 @@ class Product:
         _help(f"Split {family_words()['split']} into a host wheel and one device wheel for each target."),
     ] = False
 
-    editable: _Words = ""
+    editable: Text = ""
     """Projects to install in place instead of making wheels, separated by commas: torch."""
 
     def flash_attention(self, platform: str) -> bool | None:

@@ -12,10 +12,9 @@ from cyclopts import Parameter
 from rocwright.check.loading import ask_waivers, load_contract, unused
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest, expand
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import show_report, verdict
-from rocwright.cli.targets import given_targets
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.findings import Waiver

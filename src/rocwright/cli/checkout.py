@@ -1,4 +1,4 @@
-"""`rocwright checkout`: from options to checkouts; resolve or replay the lock, bring every project there."""
+"""`rocwright checkout | hipify`: sources at exact commits; their hipification, also where a checkout lies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rocwright.cli import show_sources
-from rocwright.cli.family_help import names_family
+from rocwright.cli.help import names_family
+from rocwright.cli.options import Count
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import (
     Cache,
@@ -22,12 +25,147 @@ from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.model.project import ProjectTable
 from rocwright.sources.aside import Work
+from rocwright.sources.checkout import checked_out, found
+from rocwright.sources.hipify import HipifiedTree
+from rocwright.sources.hipify import hipify as hipify_tree
 from rocwright.sources.lock import LOCK_NAME, LockedSource, SourceLock, read_lock, record_lock
 from rocwright.sources.mirror import Mirrors
 from rocwright.sources.plan import plan_checkout
 from rocwright.sources.prepare import FamilyFailed, prepare_family
 from rocwright.sources.resolve import Request, requests_for, resolve
 from rocwright.system import console
+
+_WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
+
+
+@names_family
+@replies
+def checkout(
+    *projects: str,
+    pytorch_version: str | None = None,
+    what: What = _WHAT,
+    release: bool = False,
+    torch_dir: Path | None = None,
+    require_related_commit: bool = False,
+    directory: Path = Path(),
+    checkout_dir: Path | None = None,
+    how: How = _HOW,
+    head: Head = _HEAD,
+    leave: Leave = _LEAVE,
+    locked: bool = False,
+    lock_file: Path | None = None,
+    cache: Cache = _CACHE,
+    platform: Platform | None = None,
+    config: Path | None = None,
+) -> Reply:
+    """Check projects out at exact commits, submodules included, and hipify them.
+
+    Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
+    that holds work of yours is not touched: the list of it is printed, and the exit code is 11.
+
+    Parameters
+    ----------
+    projects
+        {short}, projects of rocwright.toml, or all (the default).
+    pytorch_version
+        A version of PyTorch, such as 2.9, nightly or main: decides torch's repository and branch.
+    release
+        Take triton's release branch for the version that torch names, instead of the pinned commit.
+    torch_dir
+        The torch checkout whose pins are read when torch itself is not asked for.
+    require_related_commit
+        Fail where torch pins no commit of a project.
+    directory
+        Where the checkouts go, each into its own folder, and their lock.
+    checkout_dir
+        Where a single project goes.
+    locked
+        Check out exactly what the lock says; nothing is resolved, and the lock is not written.
+        --no-hipify and --no-submodules leave out a part.
+    lock_file
+        The lock (default: sources.lock.json beside the checkouts).
+    platform
+        linux or windows (default: this machine's).
+    config
+        A rocwright.toml with projects of your own.
+    json
+        Print the result as JSON.
+    """
+    how.require_sense()
+    names = projects or ("all",)
+    if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
+        raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
+    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors())
+    run.places.require_outside()
+    table = project_table(config)
+    if locked:
+        _require_locked(
+            {
+                "--pytorch-version": pytorch_version is not None,
+                "--release": release,
+                "--torch-dir": torch_dir is not None,
+                "--require-related-commit": require_related_commit,
+                **dict.fromkeys(what.fixed(), True),
+            }
+        )
+        lock = read_lock(run.places.lock).for_platform(platform or this_platform())
+        wanted = table.canonical(names)
+        lock = what.less(lock if wanted == ("all",) else lock.only(wanted))
+    else:
+        asked = SourceRequest(
+            names,
+            what,
+            platform or this_platform(),
+            line=pytorch_version,
+            torch_dir=torch_dir,
+            require_related_commit=require_related_commit,
+            release=release,
+        )
+        lock = asked.resolved(table, run.places, None if how.dry_run else run.mirrors)
+    if how.dry_run:
+        return run.plan(lock)
+    show_sources.say_lock(lock)
+    return run.act(lock, record=not locked)
+
+
+@replies
+def hipify(
+    directory: Path,
+    /,
+    *,
+    head: Head = _HEAD,
+    hip_clang: bool = False,
+    jobs: Count = 10,
+    leave: Leave = _LEAVE,
+    cache: Cache = _CACHE,
+) -> Reply:
+    """Hipify a checkout that is there: its own script, on the pristine upstream files, as one commit.
+
+    Any git clone will do. Its commit stays as it is; the result is the same wherever and however often it is
+    made.
+
+    Parameters
+    ----------
+    directory
+        The checkout.
+    hip_clang
+        Let the script write kernel launches for hip-clang.
+    jobs
+        Repositories at once.
+    json
+        Print the result as JSON.
+    """
+    tree = hipified(directory, head=head, hip_clang=hip_clang, jobs=jobs, leave=leave, cache=cache)
+    return show_sources.hipified_reply(tree)
+
+
+def _require_locked(given: dict[str, bool]) -> None:
+    more = [name for name, is_given in given.items() if is_given]
+    if more:
+        raise UsageError(
+            f"--locked takes everything from the lock; {', '.join(more)} would say otherwise",
+            next_step="leave one of them out",
+        )
 
 
 @dataclass(frozen=True)
@@ -181,103 +319,22 @@ class Run:
         return show_sources.prepared_reply(done, prepared, path)
 
 
-_WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
-
-
-@names_family
-@replies
-def checkout(
-    *projects: str,
-    pytorch_version: str | None = None,
-    what: What = _WHAT,
-    release: bool = False,
-    torch_dir: Path | None = None,
-    require_related_commit: bool = False,
-    directory: Path = Path(),
-    checkout_dir: Path | None = None,
-    how: How = _HOW,
-    head: Head = _HEAD,
-    leave: Leave = _LEAVE,
-    locked: bool = False,
-    lock_file: Path | None = None,
-    cache: Cache = _CACHE,
-    platform: Platform | None = None,
-    config: Path | None = None,
-) -> Reply:
-    """Check projects out at exact commits, submodules included, and hipify them.
-
-    Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
-    that holds work of yours is not touched: the list of it is printed, and the exit code is 11.
-
-    Parameters
-    ----------
-    projects
-        {short}, projects of rocwright.toml, or all (the default).
-    pytorch_version
-        A version of PyTorch, such as 2.9, nightly or main: decides torch's repository and branch.
-    release
-        Take triton's release branch for the version that torch names, instead of the pinned commit.
-    torch_dir
-        The torch checkout whose pins are read when torch itself is not asked for.
-    require_related_commit
-        Fail where torch pins no commit of a project.
-    directory
-        Where the checkouts go, each into its own folder, and their lock.
-    checkout_dir
-        Where a single project goes.
-    locked
-        Check out exactly what the lock says; nothing is resolved, and the lock is not written.
-        --no-hipify and --no-submodules leave out a part.
-    lock_file
-        The lock (default: sources.lock.json beside the checkouts).
-    platform
-        linux or windows (default: this machine's).
-    config
-        A rocwright.toml with projects of your own.
-    json
-        Print the result as JSON.
-    """
-    how.require_sense()
-    names = projects or ("all",)
-    if checkout_dir is not None and (len(names) > 1 or names == ("all",)):
-        raise UsageError("--checkout-dir is for one project", next_step="use --directory for several")
-    run = Run(Places(directory, checkout_dir, lock_file), how, head, leave.work(), cache.mirrors())
-    run.places.require_outside()
-    table = project_table(config)
-    if locked:
-        _require_locked(
-            {
-                "--pytorch-version": pytorch_version is not None,
-                "--release": release,
-                "--torch-dir": torch_dir is not None,
-                "--require-related-commit": require_related_commit,
-                **dict.fromkeys(what.fixed(), True),
-            }
+def hipified(
+    directory: Path, *, head: Head, hip_clang: bool, jobs: int, leave: Leave, cache: Cache
+) -> HipifiedTree:
+    """Hipify what lies in a directory; nothing is fetched but submodules that are missing."""
+    work, mirrors = leave.work(), cache.mirrors()
+    locked = found(directory, project_table())
+    with console.Progress(total=0).shown() as progress:
+        tree = checked_out(locked, directory, jobs=jobs, mirrors=mirrors, work=work, watch=progress)
+        done = hipify_tree(
+            tree.checkout,
+            head=head.stays(),
+            hip_clang=hip_clang,
+            jobs=jobs,
+            mirrors=mirrors,
+            work=work,
+            watch=progress,
+            surveys=tree.surveys,
         )
-        lock = read_lock(run.places.lock).for_platform(platform or this_platform())
-        wanted = table.canonical(names)
-        lock = what.less(lock if wanted == ("all",) else lock.only(wanted))
-    else:
-        asked = SourceRequest(
-            names,
-            what,
-            platform or this_platform(),
-            line=pytorch_version,
-            torch_dir=torch_dir,
-            require_related_commit=require_related_commit,
-            release=release,
-        )
-        lock = asked.resolved(table, run.places, None if how.dry_run else run.mirrors)
-    if how.dry_run:
-        return run.plan(lock)
-    show_sources.say_lock(lock)
-    return run.act(lock, record=not locked)
-
-
-def _require_locked(given: dict[str, bool]) -> None:
-    more = [name for name, is_given in given.items() if is_given]
-    if more:
-        raise UsageError(
-            f"--locked takes everything from the lock; {', '.join(more)} would say otherwise",
-            next_step="leave one of them out",
-        )
+    return msgspec.structs.replace(done, kept=tree.checkout.kept + done.kept)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.engine.run import RunReport, StepRecord, run

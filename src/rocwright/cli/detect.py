@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import given_targets
 from rocwright.cli.reply import OnlyJson, Reply, replies
-from rocwright.cli.targets import given_targets
 from rocwright.compat.detector import answer, shown
 from rocwright.errors import InvalidInput, NoGpu, Unreachable
 from rocwright.system import console

@@ -9,8 +9,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.store.options import StoreOptions, Text
+from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.run import diagnose, import_failed

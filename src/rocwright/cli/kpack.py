@@ -10,11 +10,16 @@ from pathlib import Path
 
 from cyclopts import App
 
-from rocwright.cli.numbers import Level, OptionalCount
-from rocwright.cli.reply import Reply, for_json, for_people, replies
-from rocwright.cli.show_code import code_line, code_summary, plain, show_code
-from rocwright.cli.show_split import show_merged, show_parts, show_split
-from rocwright.cli.targets import given_targets
+from rocwright.cli.options import Level, OptionalCount, given_targets
+from rocwright.cli.reply import Reply, for_json, for_people, plain, replies
+from rocwright.cli.show_device_code import (
+    code_line,
+    code_summary,
+    show_code,
+    show_merged,
+    show_parts,
+    show_split,
+)
 from rocwright.device_code.archives import DEFAULT_LEVEL, LibrarySplit, split_library
 from rocwright.device_code.tree.code import Listing, list_device_code
 from rocwright.device_code.tree.extract import extract as extract_code

@@ -1,8 +1,8 @@
-"""Words that no command understands: refused like any other mistake, with what to write instead."""
+"""Words of a command line that are not as a command takes them: wrong ones are refused, older ones told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Literal, get_args, get_origin
 
@@ -17,6 +17,7 @@ from cyclopts import (
 from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from rocwright.errors import UsageError
+from rocwright.system import console
 
 # What Python calls such values says little to people.
 _KINDS = {int: "no whole number", float: "no number", bool: "neither true nor false"}
@@ -105,3 +106,19 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+# By command, older to newer. Those whose meaning needs more than a name are told where they are read.
+_OLDER: Mapping[tuple[str, ...], Mapping[str, str]] = {
+    ("store", "fetch"): {"--target": "--artifact-group"},
+    ("test", "setup-venv"): {"--find-links-url": "--find-links"},
+}
+
+
+def tell_older(words: Sequence[str]) -> None:
+    """Say a line for each older spelling among the words of a command; they work all the same."""
+    older = _OLDER.get(tuple(words[:2]), {})
+    own = words[: words.index("--")] if "--" in words else words
+    for name in dict.fromkeys(word.partition("=")[0] for word in own):
+        if name in older:
+            console.say(f"warning: {name} is an older spelling; give {older[name]}")

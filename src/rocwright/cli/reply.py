@@ -41,6 +41,11 @@ def for_json(value: object) -> Reply:
     return Reply(value, lambda: None)
 
 
+def plain(text: str) -> str:
+    """Text that changes nothing on a terminal; names in files may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 Command = Callable[..., Reply | Iterator[Reply]]
 Refusal = Callable[[Mapping[str, object]], None]
 

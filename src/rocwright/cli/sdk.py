@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from cyclopts import App, Parameter
 
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError

@@ -11,7 +11,7 @@ from datetime import date
 from itertools import groupby, takewhile
 
 from rocwright.check.report import Report
-from rocwright.cli.show_code import plain
+from rocwright.cli.reply import plain
 from rocwright.errors import ContractBroken
 from rocwright.model.findings import Finding, Waiver, Weighed
 from rocwright.system import console

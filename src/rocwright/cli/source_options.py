@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.family_help import family_words
-from rocwright.cli.numbers import Count, OptionalCount
+from rocwright.cli.help import family_words
+from rocwright.cli.options import Count, OptionalCount
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError

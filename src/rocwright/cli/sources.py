@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.checkout import Places, SourceRequest
-from rocwright.cli.family_help import names_family
+from rocwright.cli.help import names_family
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import (
     Cache,

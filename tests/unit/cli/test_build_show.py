@@ -16,7 +16,7 @@ from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport, KindTotal, SlowUnit, Uncompiled
 from rocwright.cli import build as door
-from rocwright.cli import show_build
+from rocwright.cli.build import show_result
 from rocwright.errors import CommandFailed
 
 MINI = Path(__file__).resolve().parents[3] / "examples" / "mini-pytorch"
@@ -59,7 +59,7 @@ def order(output: str = "/my out") -> Order:
 def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     device = "amd_torch_device_gfx942-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
     wheels = (built("torch", TORCH, device=(f"/out/{device}",)), built("torchvision", VISION, size=12_000))
-    show_build.show_result(FamilyResult(wheels, ("cp312-torchvision",), report=REPORT), order())
+    show_result(FamilyResult(wheels, ("cp312-torchvision",), report=REPORT), order())
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines if line.startswith("torch")] == [
         ["torch", TORCH, "184.0", "MB", "61.3", "110.0"],
@@ -83,7 +83,7 @@ def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_what_is_installed_in_place_is_no_wheel_to_check(capsys: pytest.CaptureFixture[str]) -> None:
     torch = BuiltWheel("torch", "2.9.0", "/src/pytorch", "", 0, 5.0, 9.0, 1, "3.12")
-    show_build.show_result(FamilyResult((torch,)), order())
+    show_result(FamilyResult((torch,)), order())
     said = capsys.readouterr().out
     assert "/src/pytorch (in place)" in said
     assert "rocwright check" not in said

@@ -12,7 +12,7 @@ import pytest
 from cyclopts import App
 
 from rocwright.cli import app
-from rocwright.cli.examples import examples
+from rocwright.cli.help import examples
 
 PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 
@@ -54,7 +54,7 @@ def test_the_help_of_a_command_ends_with_its_examples() -> None:
 
 def test_what_stands_behind_two_dashes_asks_for_no_help() -> None:
     """A command of the user's own may be asked for its help in a search."""
-    from rocwright.cli.examples import add_examples
+    from rocwright.cli.help import add_examples
 
     add_examples(app, ["set", "bisect", "release:a", "--good", "0123", "--", "tool", "--help"])
     assert app["set"]["bisect"].help_epilogue in (None, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocwright.cli import main
-from rocwright.cli.older import tell_older
+from rocwright.cli.parse import tell_older
 
 
 @pytest.mark.parametrize("form", [["--target=gfx1100"], ["--target", "gfx1100"]])

@@ -9,8 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.build_options import Place
-from rocwright.cli.numbers import OptionalAmount
+from rocwright.cli.options import OptionalAmount, Place
 from rocwright.cli.reply import Reply, replies
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.run import DeviceChoice, probe, report_on, require_claims

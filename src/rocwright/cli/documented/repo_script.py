@@ -12,9 +12,8 @@ import msgspec
 from cyclopts import App, Parameter
 
 from rocwright.cli import show_sources
-from rocwright.cli.checkout import Places, Run, SourceRequest
-from rocwright.cli.hipify import hipified
-from rocwright.cli.numbers import Count
+from rocwright.cli.checkout import Places, Run, SourceRequest, hipified
+from rocwright.cli.options import Count
 from rocwright.cli.parse import parsed
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import Cache, Head, How, Leave, What, project_table

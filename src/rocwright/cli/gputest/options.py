@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter, Token
 
-from rocwright.cli.build_options import Place
-from rocwright.cli.numbers import OptionalAmount
+from rocwright.cli.options import Files, OptionalAmount, Place
 from rocwright.cli.reply import Json
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -27,8 +26,6 @@ from rocwright.pipeline.locked import torch_commits
 from rocwright.system import console
 from rocwright.system.interpreters import find_python
 
-_Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
-_Text = Annotated[str, Parameter(show_default=False)]
 _Flag = Annotated[bool, Parameter(negative=())]
 # At least one: an empty variable of a shell must not mean the usual ones.
 Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False, consume_multiple=1)]
@@ -85,7 +82,7 @@ class Choice:
     debug: bool = False
     """Run only the tests that skip entries are for."""
 
-    skips: _Files = ()
+    skips: Files = ()
     """A TOML file with further skip entries; may be given several times."""
 
     cache: bool = True

@@ -32,7 +32,7 @@ from rocwright.cli.gputest.options import (
     wanted,
 )
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.numbers import Count, OptionalAmount
+from rocwright.cli.options import Count, Files, OptionalAmount
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import Interrupted
 from rocwright.gputest.environment import fresh_cache
@@ -60,7 +60,7 @@ def gputest_units(
     memory_gb: OptionalAmount = None,
     shard: Number = None,
     num_shards: Number = None,
-    durations: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),
+    durations: Files = (),
     output: Output = OUTPUT,
 ) -> Iterator[Reply]:
     """Run the quick selection of PyTorch's own tests against the installed torch, each test at its own risk.

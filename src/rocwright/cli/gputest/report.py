@@ -10,8 +10,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.gputest.options import of_environment
+from rocwright.cli.options import Files, Repeated, Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.store.options import Several, StoreOptions, Text
+from rocwright.cli.store.options import StoreOptions
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -26,7 +27,6 @@ from rocwright.store.sets.find import resolve_set
 from rocwright.system import console, days, files
 from rocwright.system.output import without_login
 
-Paths = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
 Flag = Annotated[bool, Parameter(negative=())]
 
 
@@ -35,13 +35,13 @@ Flag = Annotated[bool, Parameter(negative=())]
 class AboutRuns:
     """What the reports are of, for the head of the page and for runs whose files do not say it."""
 
-    suite: Annotated[str, Parameter(show_default=False)] = ""
+    suite: Text = ""
     """The suite that ran: units, smoke-gpu."""
 
     test_config: Annotated[str, Parameter(env_var="TEST_CONFIG", show_default=False)] = ""
     """The configuration that ran: default, distributed, inductor."""
 
-    target: Annotated[str, Parameter(show_default=False)] = ""
+    target: Text = ""
     """The GPU target that it ran on."""
 
     amdgpu_family: Annotated[str, Parameter(env_var="AMDGPU_FAMILY", show_default=False)] = ""
@@ -91,16 +91,16 @@ _WHERE = "name the directory that the tests wrote to: --reports-dir DIR"
 @replies
 def gputest_report(
     *,
-    reports_dir: Paths = (),
-    combined_dir: Paths = (),
-    expect: Several = (),
+    reports_dir: Files = (),
+    combined_dir: Files = (),
+    expect: Repeated = (),
     previous: Text = "",
     set_: Annotated[str, Parameter(name="--set", show_default=False)] = "",
     attempt: Annotated[int | None, of_environment("GITHUB_RUN_ATTEMPT")] = None,
     markdown_file: Annotated[Path | None, Parameter(name="--markdown")] = None,
     html: Path | None = None,
     title: str = "Test report",
-    skips: Paths = (),
+    skips: Files = (),
     exit_status: Flag = False,
     about: AboutRuns = ABOUT,
     options: StoreOptions = _DEFAULTS,
@@ -227,7 +227,7 @@ def gputest_summarize(
     *,
     reports_dir: Path = Path("pytorch/test/test-reports"),
     combined_dir: Path | None = None,
-    expect: Several = (),
+    expect: Repeated = (),
     about: AboutRuns = ABOUT,
     exit_status: Flag = False,
 ) -> None:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.gputest.options import Gpus, TestedTorch, wanted
 from rocwright.cli.gputest.skips import EntryOptions
-from rocwright.cli.numbers import Amount, Count, OptionalAmount
+from rocwright.cli.options import Amount, Count, OptionalAmount
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.build_options import OutputDir
+from rocwright.cli.options import OutputDir, Repeated, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -22,12 +22,10 @@ from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
 from rocwright.system.output import without_login
 
-_Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 _Pages = Annotated[
     tuple[str, ...],
     Parameter(name=("--find-links", "--find-links-url"), negative_iterable=(), show_default=False),
 ]
-_Text = Annotated[str, Parameter(show_default=False)]
 _Flag = Annotated[bool, Parameter(negative=())]
 
 
@@ -36,13 +34,13 @@ def gputest_setup_venv(
     venv_dir: Annotated[OutputDir, Parameter(name="VENV_DIR")],
     /,
     *,
-    packages: _Several = (),
+    packages: Repeated = (),
     index_url: str | None = None,
-    index_name: _Text = "",
-    index_subdir: _Text = "",
+    index_name: Text = "",
+    index_subdir: Text = "",
     find_links: _Pages = (),
     pre: _Flag = False,
-    python: _Text = "",
+    python: Text = "",
     use_uv: _Flag = False,
     clean: _Flag = False,
     disable_cache: _Flag = False,

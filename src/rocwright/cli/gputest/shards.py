@@ -13,6 +13,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.gputest.options import Several
+from rocwright.cli.options import Files, Repeated, Text, Words
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
@@ -49,10 +50,6 @@ from rocwright.model.suites import SuiteTable
 from rocwright.system import console
 from rocwright.system.days import today
 from rocwright.system.workflow import tell_workflow
-
-Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
-Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
-Text = Annotated[str, Parameter(show_default=False)]
 
 
 @replies
@@ -150,9 +147,6 @@ def _row(job: ShardJob) -> tuple[str, ...]:
     runs += " (in part)" if job.only is not None else ""
     seconds = "" if job.seconds is None else f"{job.seconds:.0f} s"
     return job.id, job.gpus, runs, str(len(job.entries)), seconds, shlex.join(job.command)
-
-
-Repeated = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 
 
 @replies

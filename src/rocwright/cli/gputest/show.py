@@ -10,8 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from rocwright.cli.reply import Reply
-from rocwright.cli.show_code import plain
+from rocwright.cli.reply import Reply, plain
 from rocwright.errors import SuiteFailed
 from rocwright.gputest.record import FAILED, INTERRUPTED, NOTHING, counts, exit_status
 from rocwright.model.testing import RunRecord

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import Files, Repeated
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import ContractBroken, UsageError
@@ -32,9 +33,6 @@ from rocwright.model.skips import SkipEntry
 from rocwright.system import console
 from rocwright.system.days import today
 
-Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
-Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class EntryOptions:
     """A TOML file with entries of your own; may be repeated. Built-in ones and those of rocwright.toml count
     always."""
 
-    entry: Several = ()
+    entry: Repeated = ()
     """Only the entry with this id; may be repeated."""
 
     config: Path | None = None

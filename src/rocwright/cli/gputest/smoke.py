@@ -6,14 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from rocwright.cli.build_options import Place
 from rocwright.cli.gputest.options import GPUS, OUTPUT, Gpus, Output
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.numbers import OptionalAmount
+from rocwright.cli.options import Files, OptionalAmount, Place
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
@@ -41,7 +37,7 @@ def gputest_smoke(
     *pytest_args: str,
     python: Place = None,
     gpus: Gpus = GPUS,
-    skips: Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)] = (),
+    skips: Files = (),
     test_timeout: OptionalAmount = None,
     output: Output = OUTPUT,
 ) -> Iterator[Reply]:

@@ -14,7 +14,7 @@ _COMMANDS = {
     "render": "render",
     "run": "run",
     "setup": "setup",
-    "show": "show",
+    "show": "plan",
     "step": "run",
     "test-summary": "summary",
     "tests": "matrix",

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.cli.pipeline.options import Several, Text
+from rocwright.cli.options import Text, Words
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
@@ -27,7 +27,7 @@ from rocwright.system.workflow import tell_workflow
 @replies
 def pipeline_families(
     *,
-    amdgpu_families: Several = (),
+    amdgpu_families: Words = (),
     output_mode: Literal["table", "targets", "device-extras"] | None = None,
     platform: Platform | None = None,
     tier: Literal["presubmit", "postsubmit", "nightly"] = "nightly",
@@ -70,9 +70,9 @@ def pipeline_matrix(
     *,
     release_type: Annotated[str, Parameter(env_var="RELEASE_TYPE")] = "dev",
     platform: Platform | None = None,
-    python_versions: Several = (),
-    pytorch_git_refs: Several = (),
-    amdgpu_families: Several = (),
+    python_versions: Words = (),
+    pytorch_git_refs: Words = (),
+    amdgpu_families: Words = (),
     config: Path | None = None,
 ) -> Reply:
     """Write the matrix of PyTorch builds: a row for each Python and branch, with the families that fit it.

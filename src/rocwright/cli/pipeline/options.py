@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount, Text, Words
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Plan
@@ -17,12 +17,6 @@ from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, sour
 from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan, read_plan_file
 from rocwright.pipeline.setup.publication import publication
-
-# Options that say nothing where they are not given.
-Text = Annotated[str, Parameter(show_default=False)]
-Several = Annotated[
-    tuple[str, ...], Parameter(consume_multiple=True, negative_iterable=(), show_default=False)
-]
 
 
 @Parameter(name="*")
@@ -68,16 +62,16 @@ class PlanOptions:
     profile: Text = "ci"
     """The row of the profiles table: ci, dev, nightly, release, or one of your own."""
 
-    platforms: Several = ()
+    platforms: Words = ()
     """linux, windows (default: the profile's)."""
 
-    python_versions: Several = ()
+    python_versions: Words = ()
     """Pythons that wheels are built for: 3.12 3.13."""
 
-    pytorch_git_refs: Several = ()
+    pytorch_git_refs: Words = ()
     """Branches or tags of PyTorch: release/2.12 nightly."""
 
-    families: Several = ()
+    families: Words = ()
     """GPU families or targets, separated by spaces, commas or semicolons; each is built on its own."""
 
     group: Text = ""
@@ -86,7 +80,7 @@ class PlanOptions:
     test_families: str | None = None
     """Those of them that are tested: auto (all), none, or names (default: auto)."""
 
-    projects: Several = ()
+    projects: Words = ()
     """Of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
 
     sources: Literal["miniature", "upstream"] | None = None

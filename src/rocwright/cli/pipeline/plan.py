@@ -1,21 +1,28 @@
-"""`rocwright pipeline plan`: what a run would do."""
+"""`rocwright pipeline plan | show`: what a run would do, and how a recorded run stands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Several
+from rocwright.cli.options import Words
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.errors import UsageError
+from rocwright.gputest.report.markdown import clock
 from rocwright.model.channels import Channels
 from rocwright.model.plan import Plan
 from rocwright.pipeline.define.overview import Destination, destinations, folded, left_out
 from rocwright.pipeline.define.overview import mermaid as drawn
 from rocwright.pipeline.define.plan import chosen, require_upload
 from rocwright.pipeline.records import record_plan
+from rocwright.pipeline.tell.page import run_page
+from rocwright.pipeline.tell.reproduce import MINIATURE
+from rocwright.pipeline.tell.state import RunState, find_run
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
+from rocwright.system.files import write_text
 
 _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
@@ -32,7 +39,7 @@ def _refuse_other_form(given: Mapping[str, object]) -> None:
 @replies(refuse=_refuse_other_form)
 def pipeline_plan(
     *,
-    only: Several = (),
+    only: Words = (),
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
     ids: bool = False,
@@ -79,6 +86,29 @@ def pipeline_plan(
         require_upload(plan)
         record_plan(open_store(place.address()), plan)
         console.say(f"recorded as run {plan.run_id} in {place.address()}")
+
+
+@replies
+def pipeline_show(
+    *,
+    place: PlaceOptions = _PLACE,
+    html: Path | None = None,
+) -> Iterator[Reply]:
+    """Show how a run stands: its steps, what they took, what the gate decided, where the packages are.
+
+    All of it is read from the store, so it can be asked on any machine while the run is at work.
+
+    Parameters
+    ----------
+    html
+        Also write a page for people to this file.
+    """
+    plan, run = find_run(open_store(place.address()), place.run_id, work=_work(place))
+    if html is not None:
+        write_text(html, run_page(plan, run))
+    yield Reply(run, lambda: _show(run))
+    if html is not None:
+        console.say(f"wrote {html}")
 
 
 # Places that are listed one by one.
@@ -146,3 +176,37 @@ def _places(found: Sequence[Destination]) -> list[tuple[str, str]]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _work(place: PlaceOptions) -> Path | None:
+    """The directory that addresses in records begin with: that around the store, where it is a folder."""
+    folder = Path(place.address())
+    return folder.resolve().parent if folder.is_dir() else None
+
+
+def _show(run: RunState) -> None:
+    rows = [
+        (
+            cell.id,
+            cell.state,
+            clock(cell.wall_s) if cell.by else "",
+            "; ".join(filter(None, (cell.summary, cell.why))),
+        )
+        for cell in run.cells
+    ]
+    console.table(f"Run {run.run_id}", ("step", "state", "time", "result"), rows, right=(2,))
+    console.out("")
+    counted = ", ".join(f"{count:,} {state}" for state, count in run.counts.items())
+    chain = f"; the longest chain took {clock(run.path_s)}" if run.critical_path else ""
+    console.out(f"{run.profile}: {counted}{chain}")
+    if run.sources == "miniature":
+        console.out(MINIATURE)
+    for gate in run.gates:
+        state = "open" if gate.decision.promote else "closed"
+        console.out(f"{gate.cell}: {state}, {gate.decision.rule}: {gate.decision.reason}")
+    for cell in run.cells:
+        for name in ("package_find_links_url", "package_index_url", "release_index_url"):
+            if name in cell.outputs:
+                console.out(f"{cell.id}: {cell.outputs[name]}")
+    for note in run.notes:
+        console.out(f"note: {note}")

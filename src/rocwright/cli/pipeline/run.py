@@ -12,8 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.numbers import OptionalCount
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Several
+from rocwright.cli.options import OptionalCount, Words
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.errors import RocwrightError
 from rocwright.model.plan import Cell, Plan
@@ -87,7 +87,7 @@ _MACHINE = MachineOptions()
 @replies
 def pipeline_run(
     *,
-    only: Several = (),
+    only: Words = (),
     place: PlaceOptions = _PLACE,
     options: PlanOptions = _OPTIONS,
     here: MachineOptions = _MACHINE,

@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Text
+from rocwright.cli.options import Repeated, Text
+from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.define.known import known, profiles
@@ -33,8 +34,6 @@ from rocwright.system.workflow import tell_summary, tell_workflow
 
 _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
-# One for each time that the option is given: labels may hold spaces.
-Each = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
 
 
 @replies
@@ -42,11 +41,11 @@ def pipeline_setup(
     *,
     event: Literal["pull_request", "push", "schedule", "workflow_dispatch"] | None = None,
     branch: Text = "",
-    label: Each = (),
+    label: Repeated = (),
     given: Annotated[
         tuple[str, ...], Parameter(name="--input", negative_iterable=(), show_default=False)
     ] = (),
-    changed_file: Each = (),
+    changed_file: Repeated = (),
     changed_since: Text = "",
     record: bool | None = None,
     place: PlaceOptions = _PLACE,

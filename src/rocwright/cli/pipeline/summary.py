@@ -13,8 +13,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import Repeated, Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.store.options import Several, Text
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform, this_platform
 from rocwright.pipeline.tell.reproduce import test_report, tested
@@ -60,7 +60,7 @@ def pipeline_test_summary(
     torch_version: Text = "",
     pytorch_git_ref: str = "nightly",
     index_url: Text = "",
-    find_links: Several = (),
+    find_links: Repeated = (),
     index_subdir: Text = "",
     device_extras: Text = "",
     python_version: Text = "",
@@ -111,7 +111,7 @@ def pipeline_test_summary(
 def pipeline_workflow_summary(
     *,
     needs_json: str,
-    require: Several = (),
+    require: Repeated = (),
     github_repository: Annotated[str, Parameter(env_var="GITHUB_REPOSITORY", show_default=False)] = "",
     github_run_id: Annotated[str, Parameter(env_var="GITHUB_RUN_ID", show_default=False)] = "",
 ) -> Iterator[Reply]:

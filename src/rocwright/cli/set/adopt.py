@@ -14,9 +14,9 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
-from rocwright.cli.numbers import Amount, Count
+from rocwright.cli.options import Amount, Count
 from rocwright.cli.reply import Reply
-from rocwright.cli.set.show import closed_next, promoted_next, staged_lines
+from rocwright.cli.set.look import closed_next, promoted_next, staged_lines
 from rocwright.cli.show_check import runs, targets_text, told
 from rocwright.cli.store.options import StoreOptions
 from rocwright.data import load_table

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.family_help import names_family
-from rocwright.cli.numbers import Count
+from rocwright.cli.help import names_family
+from rocwright.cli.options import Count, Repeated
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.set.show import show_diff
-from rocwright.cli.store.options import Several, StoreOptions
+from rocwright.cli.set.look import show_diff
+from rocwright.cli.store.options import StoreOptions
 from rocwright.pipeline.bisect import Bisected, behind, bisect, span
 from rocwright.pipeline.trial import Question
 from rocwright.store.layout import channel_prefix
@@ -34,7 +34,7 @@ def set_bisect(
     bad: str | None = None,
     python: Path | None = None,
     target: str | None = None,
-    install: Several = (),
+    install: Repeated = (),
     other_index: str | None = None,
     installer: str = "uv",
     tries: Count = 1,

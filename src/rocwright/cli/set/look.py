@@ -1,23 +1,35 @@
-"""`rocwright set list | show | diff | log | lock`: which sets there are, what each holds, what moved."""
+"""`rocwright set list | show | diff | log | lock`: which sets there are, what each holds, what moved; and how
+every command of sets prints them, with decisions and what to do next.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.set.show import set_line, show_diff, show_set
-from rocwright.cli.store.options import StoreOptions
-from rocwright.store.index.lock import lock_name
+from rocwright.cli.show_check import targets_text
+from rocwright.cli.store.options import SHORT, StoreOptions
+from rocwright.model.channels import Channel, Channels
+from rocwright.model.manifest import SetManifest, set_id
+from rocwright.store.channel.log import read_state
+from rocwright.store.gate.decide import Decision, openings
+from rocwright.store.gate.statements import WHY
+from rocwright.store.index.lock import lock_name, lock_targets
 from rocwright.store.index.set_pages import lock_recorded, only_target
+from rocwright.store.index.verify import ServedView
 from rocwright.store.layout import channel_prefix
-from rocwright.store.sets.diff import diff_sets
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.diff import Moved, SetDiff, diff_sets
 from rocwright.store.sets.find import named_place, resolve_set
+from rocwright.store.sets.promote import Promoted
 from rocwright.store.sets.records import read_listed, read_set
-from rocwright.store.sets.report import history_of, list_sets, report_set
+from rocwright.store.sets.report import SetReport, history_of, list_sets, report_set
+from rocwright.store.sets.verify import Verified
 from rocwright.system import console, days
 from rocwright.system.files import write_text
 
@@ -101,15 +113,12 @@ def set_diff(
     return Reply(found, lambda: show_diff(found))
 
 
-_DEFAULT = StoreOptions()
-
-
 @replies
 def set_log(
     channel: str,
     /,
     *,
-    options: StoreOptions = _DEFAULT,
+    options: StoreOptions = _DEFAULTS,
 ) -> Reply:
     """Show what a channel listed, yanked and dropped, when, by whom and why.
 
@@ -126,7 +135,7 @@ def set_log(
 
     def show() -> None:
         rows = [
-            (str(one.number), one.recorded, one.action, _short(one.sets), one.by, one.reason)
+            (str(one.number), one.recorded, one.action, short_ids(one.sets), one.by, one.reason)
             for one in found.events
         ]
         columns = ("number", "recorded", "action", "sets", "by", "reason")
@@ -136,10 +145,6 @@ def set_log(
             console.say("the pages may not show all of this yet: a change was interrupted, or is under way")
 
     return Reply(found, show)
-
-
-def _short(sets: tuple[str, ...]) -> str:
-    return " ".join(one[:12] for one in sets)
 
 
 def set_lock(
@@ -182,3 +187,125 @@ def set_lock(
     path = output / lock_name(target) if output.is_dir() else output
     write_text(path, lock)
     console.say(f"wrote {path}")
+
+
+# -- how sets, decisions and what was verified look
+
+
+def show_set(report: SetReport, options: StoreOptions) -> None:
+    """A set: what it is, what was said about it, where it is listed, what opens which gate, its files."""
+    manifest = report.manifest
+    console.out(f"set        {report.set_id}")
+    console.out(f"family     {manifest.family}")
+    console.out(f"targets    {' '.join(manifest.targets) or '-'}")
+    console.out(f"platform   {manifest.platform}")
+    for name, pin in manifest.sources.items():
+        console.out(f"source     {name} {pin}")
+    console.out(f"checked    {report.checked}")
+    for name, why in report.channels.items():
+        console.out(f"listed     {name}" + (f", withdrawn: {why}" if why is not None else ""))
+    for said in report.said:
+        console.out(f"said       {said}")
+    for key in report.signed_by:
+        console.out(f"signature  of key {key}, not verified here")
+    for name, decision in report.decisions.items():
+        word = "open" if decision.promote else "closed"
+        console.out(f"gate       {name}: {word} ({decision.rule}): {decision.reason}")
+        for line in opening_lines(decision, options):
+            console.out(f"  next     {line}")
+    console.out("")
+    rows = [
+        (entry.name, entry.version, console.human_bytes(entry.size), entry.sha256[:SHORT])
+        for entry in manifest.files
+    ]
+    console.table("", ("file", "version", "size", "sha256"), rows, right=(2,))
+
+
+def set_line(set_id: str, manifest: SetManifest, channels: str) -> tuple[str, ...]:
+    """A set as a row: id, family, targets, files, size, torch's version, channels."""
+    # Once, for however many Pythons there are wheels of it.
+    torch = dict.fromkeys(entry.version for entry in manifest.files if entry.project == "torch")
+    size = console.human_bytes(sum(entry.size for entry in manifest.files))
+    targets = targets_text(manifest.targets)
+    return set_id[:SHORT], manifest.family, targets, str(len(manifest.files)), size, " ".join(torch), channels
+
+
+def short_ids(sets: Iterable[str]) -> str:
+    """Ids of sets as people tell them apart."""
+    return " ".join(one[:SHORT] for one in sets)
+
+
+def show_decision(decision: Decision, channel: str) -> None:
+    """Rule by rule, and what follows."""
+    rows = [("ok" if one.passed else "closed", one.rule, one.reason) for one in decision.rulings]
+    console.table(f"Set {decision.set_id[:SHORT]} to {channel}", ("", "rule", "because"), rows)
+    # Why it is closed is the error that the command ends with.
+    console.out(f"open ({decision.rule}): {decision.reason}" if decision.promote else "closed")
+
+
+def opening_lines(decision: Decision, options: StoreOptions) -> Iterator[str]:
+    """The commands that take away what closes a gate, and when they may be given."""
+    for one in openings(decision):
+        when = f"   # if {one.when}" if one.when else ""
+        yield f"{options.command(*one.words)}{when}"
+
+
+def closed_next(decision: Decision, options: StoreOptions) -> str:
+    """What to do about a closed gate, for the error that says so."""
+    lines = list(opening_lines(decision, options))
+    return "\n        ".join(lines) or "nothing opens it for this set: make another one of other files"
+
+
+def staged_lines(done: Promoted | None, served: ServedView | None) -> Iterator[str]:
+    """Where a set that was listed can be installed from, and what a look at its pages found."""
+    if done is not None:
+        yield f"listed; install from it with --index-url {done.index_url}"
+    if served is not None:
+        yield f"served: {served.pages} pages, {served.files} files of the set, each as its pages say"
+
+
+def promoted_next(
+    store: ObjectStore, channels: Channels, channel: Channel, manifest: SetManifest, options: StoreOptions
+) -> Iterator[str]:
+    """What to do with a set that a channel lists: on to the channel behind, lock it, take it back."""
+    digest = set_id(manifest)
+    for later in channels.channel:
+        if later.after == channel.name:
+            yield options.command("set", "promote", digest, "--to", later.name)
+    targets = lock_targets(manifest)
+    yield options.command("set", "lock", digest, *(("--target", targets[0]) if len(targets) > 1 else ()))
+    if len(read_state(store, channel_prefix(channel.prefix, manifest.family)).open) > 1:
+        yield options.command("set", "rollback", f"{channel.name}:{manifest.family}", "--reason", WHY)
+
+
+def show_diff(found: SetDiff) -> None:
+    """The sentence, then tables of what moved."""
+    console.out(found.summary)
+    for title, moved in (("Project", found.projects), ("Source", found.sources)):
+        if moved:
+            console.out("")
+            console.table("", (title, "Before", "After"), [_row(one) for one in moved])
+    for word, names in (("added", found.added), ("removed", found.removed), ("rebuilt", found.rebuilt)):
+        for name in names:
+            console.out(f"{word:<8} {name}")
+    sizes = console.human_bytes(found.size_before), console.human_bytes(found.size_after)
+    console.out(f"size     {sizes[0]} to {sizes[1]}")
+
+
+def _row(one: Moved) -> tuple[str, str, str]:
+    return one.name, one.before or "-", one.after or "-"
+
+
+def show_verified(found: Verified) -> None:
+    """Every problem on a line, then what was looked at."""
+    for problem in found.problems:
+        console.out(f"wrong  {problem.key}: {problem.what}")
+    how = "read and digested" if found.read else "compared by size"
+    console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
+    if found.elsewhere:
+        console.out(f"{len(found.elsewhere)} files lie outside of the store and were not read")
+    for key in found.signers:
+        console.out(f"signed with {key}")
+    if not found.signers:
+        names = " ".join(found.signed_by)
+        console.out(f"signatures of {names}, not verified: no --key" if names else "not signed")

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rocwright.check.loading import ask_waivers
-from rocwright.cli.numbers import Count
+from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.set.show import show_verified
-from rocwright.cli.store.options import StoreOptions, Text
+from rocwright.cli.set.look import show_verified
+from rocwright.cli.store.options import StoreOptions
 from rocwright.store.gate.statements import Result
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set

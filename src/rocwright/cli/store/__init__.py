@@ -11,11 +11,11 @@ _COMMANDS = {
     "fetch": "fetch",
     "index": "pages",
     "landing": "pages",
-    "policy": "policy",
-    "probe": "serve",
-    "serve": "serve",
+    "policy": "upload",
+    "probe": "pages",
+    "serve": "pages",
     "upload": "upload",
-    "verify": "serve",
+    "verify": "pages",
 }
 for _name, _module in _COMMANDS.items():
     app.command(f"rocwright.cli.store.{_module}:store_{_name}", name=_name)

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from rocwright.cli.numbers import Count
+from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
-from rocwright.cli.store.options import RunOptions, Text
+from rocwright.cli.store.options import RunOptions
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.store.runs.artifacts import ArtifactChoice, RunArtifacts, words
 from rocwright.store.runs.latest import find_run

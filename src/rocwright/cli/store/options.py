@@ -27,10 +27,6 @@ from rocwright.store.runs.run import external_repo
 SHORT = 12
 _ID = re.compile(r"[0-9a-f]{64}")
 
-# Options that say nothing where they are not given.
-Text = Annotated[str, Parameter(show_default=False)]
-Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)

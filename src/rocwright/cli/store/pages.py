@@ -1,19 +1,28 @@
-"""`rocwright store index | landing`: pages of packages for installers and for people."""
+"""`rocwright store index | landing | serve | verify | probe`: a store's pages for installers and people, to
+write, serve and verify; and what the store itself honours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from rocwright.cli.options import Count, Port
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import StoreOptions
-from rocwright.errors import UsageError
+from rocwright.errors import InvalidInput, UsageError
 from rocwright.store.index.landing import write_landing
+from rocwright.store.index.verify import verify_served
+from rocwright.store.objects.probe import probe
+from rocwright.store.objects.serve import ServedIndex, address_of, make_server, served_indexes, serving
 from rocwright.store.runs.upload import folder_page, write_folder_page
 from rocwright.system import console
+
+_DEFAULTS = StoreOptions()
 
 
 def _refuse_verbose(given: Mapping[str, object]) -> None:
@@ -65,9 +74,6 @@ def store_index(
     return Reply({"page": str(page.path), "files": page.files, "ignored": list(map(str, page.ignored))}, show)
 
 
-_DEFAULTS = StoreOptions()
-
-
 @replies
 def store_landing(
     *channels: str,
@@ -97,3 +103,111 @@ def store_landing(
             console.say("every page is right already")
 
     return Reply({"written": written}, show)
+
+
+def _show_served(base: str, found: Sequence[ServedIndex]) -> None:
+    console.out(base)
+    for one in found:
+        console.out(one.pip)
+    for url in dict.fromkeys(one.page for one in found if one.page):
+        console.say(f"in a browser: {url}")
+
+
+@replies
+def store_serve(
+    *,
+    options: StoreOptions = _DEFAULTS,
+    port: Port = 8000,
+) -> Iterator[Reply]:
+    """Serve a store to pip, uv and browsers of this machine, until Ctrl-C.
+
+    On 127.0.0.1 only, without encryption or login: to try what is published. Nothing is written.
+
+    Parameters
+    ----------
+    options
+        The store.
+    port
+        The port; 0 takes a free one.
+    json
+        Print the address and the indexes as JSON.
+    """
+    store, channels = options.opened(), options.channels()
+    with make_server(store, port=port, max_age=channels.max_age) as server:
+        base = address_of(server)
+        found = served_indexes(store, channels, base)
+        yield Reply({"url": base, "indexes": found}, lambda: _show_served(base, found))
+        console.say("serving until Ctrl-C")
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            console.say("stopped")
+
+
+@replies
+def store_verify(
+    place: str,
+    /,
+    *,
+    options: StoreOptions = _DEFAULTS,
+    threads: Count = 8,
+) -> Iterator[Reply]:
+    """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.
+
+    HTML and JSON pages have to say the same, each with its Content-Type. Exit code 6 when anything is wrong.
+
+    Parameters
+    ----------
+    place
+        The URL of an index, such as https://host/v2/gfx94X-dcgpu/; or a place in the store, such as
+        v2/gfx94X-dcgpu/ or sets/ID/, which is then served on this machine for the time of the look.
+    options
+        The store.
+    threads
+        How many requests at the same time.
+    json
+        Print what was found as JSON.
+    """
+    with ExitStack() as stack:
+        url = place
+        if "://" not in place:
+            url = stack.enter_context(serving(options.opened())) + place
+        found = verify_served(url, threads=threads)
+    yield Reply(
+        found, lambda: console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
+    )
+    found.require_sound()
+
+
+_WORDS = {True: "yes", False: "no", None: "-"}
+
+
+@replies
+def store_probe(
+    *,
+    options: StoreOptions = _DEFAULTS,
+) -> Iterator[Reply]:
+    """Try what a store honours (creation only, parts, headers, its clock), and say what that means.
+
+    Writes a few objects below _probe/, 5 MB in all, and removes them. Exit code 0 when the store does all
+    that publishing needs, 3 otherwise.
+
+    Parameters
+    ----------
+    options
+        The store.
+    json
+        Print the result as JSON.
+    """
+    found = probe(options.opened(new=True))
+
+    def show() -> None:
+        rows = [(one.id, _WORDS[one.holds], one.means) for one in found.findings]
+        console.table(found.place, ("what", "holds", "so"), rows)
+
+    yield Reply(found, show)
+    if found.missing:
+        raise InvalidInput(
+            f"nothing can be published to {found.place}: it lacks {', '.join(found.missing)}",
+            next_step="use another server, or another setting of this one",
+        )

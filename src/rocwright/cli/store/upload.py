@@ -1,7 +1,8 @@
-"""`rocwright store upload`: what a run built goes to the store."""
+"""`rocwright store upload | policy`: what a run built goes to the store; whether it may go to the release."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +19,7 @@ from rocwright.store.runs.artifacts import (
     plan_artifacts,
     upload_artifacts,
 )
+from rocwright.store.runs.policy import known, may_upload
 from rocwright.store.runs.run import Result, Run
 from rocwright.store.runs.upload import (
     UploadPlan,
@@ -88,6 +90,31 @@ def store_upload(
     if dry_run:
         return _plan_reply(plan_packages(store, input_dir, run, group, kind, note=console.say))
     return _packages_reply(store, input_dir, run, group, kind, result)
+
+
+@replies
+def store_policy() -> Reply:
+    """Say whether a job of a workflow may upload wheels to the release: upload=true or upload=false.
+
+    Read are $BUILD_RESULT, $TEST_RESULT, $TEST_RUNS_ON (the runner's label), $BYPASS_TESTS_FOR_RELEASES
+    and $GITHUB_REF_NAME. The line is printed and appended to $GITHUB_ENV. Sets are promoted by
+    `rocwright set promote`, which looks at the tested bytes; this is for workflows that have results only.
+
+    Parameters
+    ----------
+    json
+        Print the decision as JSON.
+    """
+    decision = may_upload(known(os.environ))
+    line = f"upload={str(decision.upload).lower()}"
+    if not tell_workflow([line], "GITHUB_ENV"):
+        console.say("warning: GITHUB_ENV is not set; the decision is printed only")
+
+    def show() -> None:
+        console.say(f"rule {decision.rule}: {decision.reason}")
+        console.out(line)
+
+    return Reply(decision, show)
 
 
 def _packages_reply(

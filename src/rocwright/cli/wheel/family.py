@@ -12,11 +12,10 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.sanity import sanity_check as check_folder
-from rocwright.cli.family_help import names_family
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.help import names_family
+from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import show_report, verdict
-from rocwright.cli.targets import given_targets
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rocwright.builder.fat.plan import plan_fat
 from rocwright.builder.fat.wheel import FatPlan
 from rocwright.builder.fat.write import write_fat
-from rocwright.cli.numbers import OptionalCount
+from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform

@@ -9,9 +9,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from rocwright.cli.numbers import OptionalCount
-from rocwright.cli.reply import Reply, replies
-from rocwright.cli.show_code import plain
+from rocwright.cli.options import OptionalCount
+from rocwright.cli.reply import Reply, plain, replies
 from rocwright.errors import UsageError
 from rocwright.system import console
 from rocwright.system.limits import available_cores

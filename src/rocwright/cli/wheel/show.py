@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from rocwright.cli.reply import Reply, for_json, for_people, replies
-from rocwright.cli.show_code import plain
+from rocwright.cli.reply import Reply, for_json, for_people, plain, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.wheel_about import Code, Compiled, WheelAbout, about_wheel
 from rocwright.system import console

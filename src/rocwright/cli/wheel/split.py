@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from rocwright.cli.numbers import Level, OptionalCount
+from rocwright.cli.options import Level, OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_json, for_people, replies
-from rocwright.cli.show_split import show_wheel
-from rocwright.cli.targets import given_targets
+from rocwright.cli.show_device_code import show_wheel
 from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError

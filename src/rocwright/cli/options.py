@@ -1,0 +1,90 @@
+"""Types of options that commands of several groups take: numbers in ranges, words, paths, GPU targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from os.path import commonprefix
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, Token
+
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.model.device_files import DeviceFiles, known_targets
+from rocwright.model.gpu import Families, InvalidTarget, in_order, parse_targets
+
+
+def _within(least: int, most: int | None = None) -> Callable[[object, float | None], None]:
+    """A validator for numbers from `least` to `most`; its words stand behind the option and the value."""
+
+    said = f"{least} or more" if most is None else f"between {least} and {most}"
+
+    def require(_: object, value: float | None) -> None:
+        # Asked this way round, no-number (nan) is refused, too.
+        if value is not None and not (least <= value and (most is None or value <= most)):
+            raise ValueError(f"is not {said}")
+
+    return require
+
+
+def _above_zero(_: object, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ValueError("is not more than 0")
+
+
+def _place(_: object, tokens: Sequence[Token]) -> Path:
+    """A path; an empty one is a variable that was not set, and would stand for the current directory."""
+    text = tokens[0].value
+    if not text.strip():
+        raise ValueError("the path is empty")
+    return Path(text)
+
+
+_ONE_OR_MORE = Parameter(validator=_within(1))
+_ABOVE_ZERO = Parameter(validator=_above_zero)
+
+Count = Annotated[int, _ONE_OR_MORE]
+OptionalCount = Annotated[int | None, _ONE_OR_MORE]
+# Seconds, gigabytes.
+Amount = Annotated[float, _ABOVE_ZERO]
+OptionalAmount = Annotated[float | None, _ABOVE_ZERO]
+# How hard zstd compresses.
+Level = Annotated[int, Parameter(validator=_within(1, 22))]
+# 0 takes a free one.
+Port = Annotated[int, Parameter(validator=_within(0, 65535))]
+# What says nothing where it is not given; a word of `Repeated` may hold spaces, so each has its own option.
+Text = Annotated[str, Parameter(show_default=False)]
+Repeated = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
+Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
+Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
+# A directory or an interpreter; a place to write to.
+Place = Annotated[Path | None, Parameter(converter=_place)]
+OutputDir = Annotated[Path, Parameter(converter=_place)]
+
+
+def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:
+    """The targets of `--target` or `--targets`, as they are written; none where none is given.
+
+    Raises `InvalidTarget` for one that no table has: code for it is nowhere, so whatever is asked about it
+    would find nothing. A family of `rocwright.toml` makes a new one known.
+    """
+    targets = parse_targets(text or "")
+    overlay = read_overlay(config)
+    known = known_targets(load_table("device_files", DeviceFiles), load_table("families", Families, overlay))
+    for target in targets:
+        if target.base not in known:
+            raise InvalidTarget(
+                f"{target} is no known GPU target",
+                next_step=f"{_perhaps(target.base, known)}`rocwright data explain families` shows them all",
+            )
+    return tuple(map(str, targets))
+
+
+def _perhaps(base: str, known: Collection[str]) -> str:
+    """The known targets that are spelled alike; of those the ones that begin alike: gfx1100 for gfx1109."""
+    alike = get_close_matches(base, known, n=len(known))
+    # No paths, and meant letter by letter.
+    nearest = sorted(alike, key=lambda one: -len(commonprefix((one, base))))[:4]  # noqa: RUF071
+    return f"perhaps {' or '.join(in_order(nearest))}; " if nearest else ""
