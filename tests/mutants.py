@@ -145,17 +145,18 @@ def drawn(count: int, seed: int) -> list[Mutant]:
 
 def outcome(mutant: Mutant, tree: Path, without: list[str]) -> tuple[str, float]:
     """The test that noticed (`timeout` where it would not end), or empty; and seconds."""
-    path = tree / mutant.file
-    data = path.read_bytes()
+    changed = tree / mutant.file
+    data = changed.read_bytes()
+    path = [str(tree / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     began = time.monotonic()
     try:
-        path.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
+        changed.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
         room = [f"tests/unit/{name}" for name in (mutant.room,) if (tree / "tests/unit" / name).exists()]
         words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
         done = subprocess.run(
             [*words, *without, *room, *SUITE],
             cwd=tree,
-            env={**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
@@ -164,7 +165,7 @@ def outcome(mutant: Mutant, tree: Path, without: list[str]) -> tuple[str, float]
     except subprocess.TimeoutExpired:
         return "timeout", time.monotonic() - began
     finally:
-        path.write_bytes(data)
+        changed.write_bytes(data)
     failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     noticed = (failed or ["the suite does not start"])[0] if done.returncode else ""
     return noticed, time.monotonic() - began
