@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.setup.event import Event, told_event
 from rocwright.pipeline.setup.event import changed_since as since
 from rocwright.pipeline.setup.run import (

@@ -19,7 +19,7 @@ from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.plan import Choice, Publication
 from rocwright.model.statement import BUILD, FINDINGS, about_set
 from rocwright.pipeline.cells.act import act
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Ended, Machine, NeedEnd, Record, State
