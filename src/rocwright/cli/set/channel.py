@@ -12,10 +12,10 @@ from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.set.show import closed_next, promoted_next, show_decision, staged_lines
 from rocwright.cli.store.options import StoreOptions, Text
 from rocwright.errors import UsageError
-from rocwright.store.channel.publish import repair, rollback
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
+from rocwright.store.publish import repair, rollback
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open
 from rocwright.store.sets.report import consider

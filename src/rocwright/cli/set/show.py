@@ -8,9 +8,8 @@ from rocwright.cli.show_check import targets_text
 from rocwright.cli.store.options import SHORT, StoreOptions
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
-from rocwright.store.channel.log import read_state
-from rocwright.store.gate.decide import Decision, openings
-from rocwright.store.gate.statements import WHY
+from rocwright.store.channel_log import read_state
+from rocwright.store.gate import Decision, openings
 from rocwright.store.index.lock import lock_targets
 from rocwright.store.index.verify import ServedView
 from rocwright.store.layout import channel_prefix
@@ -19,6 +18,7 @@ from rocwright.store.sets.diff import Moved, SetDiff
 from rocwright.store.sets.promote import Promoted
 from rocwright.store.sets.report import SetReport
 from rocwright.store.sets.verify import Verified
+from rocwright.store.statements import WHY
 from rocwright.system import console
 
 

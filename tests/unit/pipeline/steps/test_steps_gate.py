@@ -35,7 +35,7 @@ from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
 from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
-from rocwright.store.gate.decide import Decision, decide, policy_for
+from rocwright.store.gate import Decision, decide, policy_for
 from rocwright.store.objects.local import LocalStore
 
 WHEEL = "torch-2.9-cp311-cp311-linux_x86_64.whl"
