@@ -40,7 +40,7 @@ sys.stdout.write(msgspec.json.format(msgspec.json.encode(plan), indent=2).decode
 _WORK = """
 import sys, time
 from rocwright.model.plan import Choice, Publication
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 tables, profile = known(environment={}), profiles().named("release")
 choice = Choice("release", "1", families=tuple(sys.argv[1].split()))

@@ -25,8 +25,8 @@ from pathlib import Path
 from sdk_measure import Command, middle, run, shown
 
 from rocwright.model.manifest import FileEntry, SetManifest, new_set
-from rocwright.store.channel import publish
-from rocwright.store.channel.log import Event, append, read_log
+from rocwright.store import publish
+from rocwright.store.channel_log import Event, append, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.layout import LOG

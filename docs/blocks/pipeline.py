@@ -7,8 +7,8 @@ from collections.abc import Callable
 from blocks.text import code, table
 from rocwright.model.plan import Choice, Publication
 from rocwright.model.profile import Profile
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
-from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.overview import mermaid
 from rocwright.pipeline.define.plan import make_plan
 

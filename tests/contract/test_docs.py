@@ -19,7 +19,7 @@ from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace
-from rocwright.store.gate import decide as gate
+from rocwright.store import gate
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

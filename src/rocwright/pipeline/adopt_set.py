@@ -19,7 +19,7 @@ from rocwright.errors import ContractBroken, IntegrityError, RocwrightError
 from rocwright.model.gpu import Families, base_targets, is_target
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import ADOPTED, BUILD, FINDINGS, Statement, about_set
-from rocwright.pipeline.check_set import check_set, serve_files
+from rocwright.pipeline.check_set import check_set, judge_metadata, serve_files
 from rocwright.pipeline.find_sets import (
     Finder,
     Judged,
@@ -29,7 +29,6 @@ from rocwright.pipeline.find_sets import (
     offered_targets,
     require_targets,
 )
-from rocwright.pipeline.judge_metadata import judge_metadata
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.offered import Offered, SetChoice
 from rocwright.store.index.set_pages import publish_set_pages

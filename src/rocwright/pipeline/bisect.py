@@ -27,7 +27,7 @@ from rocwright.pipeline.trial import (
     try_set,
     verdict_of,
 )
-from rocwright.store.channel.log import read_events
+from rocwright.store.channel_log import read_events
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.sets.diff import SetDiff, diff_sets

@@ -1,16 +1,36 @@
-"""The wheel contract over a set, with the proof that pip and uv install it from an index of its own."""
+"""The wheel contract over a set, with the proof that pip and uv install it from an index of its own.
+
+Of files that are not at hand, what their names and METADATA alone tell: rules without content, a resolution.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import unquote
 
-from rocwright.check.install import prove
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rocwright.check.context import Context, Request, Rule, SetRule
+from rocwright.check.contract import ContractTable
+from rocwright.check.environments import environments_of, named_extras, read_requirement
+from rocwright.check.facts import Facts, Headers, Installation
+from rocwright.check.gather.names import headers
+from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
-from rocwright.check.run import CheckRequest, gather_paths
+from rocwright.check.rules import metadata, offers, requires, sets
+from rocwright.check.rules.sets import RULES as INSTALL_RULES
+from rocwright.check.run import CheckRequest, gather_paths, judge
+from rocwright.errors import RocwrightError
+from rocwright.store.adopt.fetch import Told
+from rocwright.store.adopt.grouping import Needs
+from rocwright.store.adopt.metadata import stub_name, write_stub
+from rocwright.store.adopt.offered import Offered, SetChoice
 from rocwright.store.index.listed import ListedFile
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
@@ -72,3 +92,136 @@ def serve_files(files: Sequence[Path], folder: Path) -> Iterator[_Served]:
     requests: list[str] = []
     with serving(folder, requests=requests) as url:
         yield _Served(url, requests)
+
+
+# -- files that are not at hand, by their names and METADATA alone
+
+
+# The others read members, or tell from them whether a wheel has ROCm inside.
+_RULES = (
+    "metadata-identity",
+    "metadata-fields",
+    "requirement-brace",
+    "requirement-malformed",
+    "requirement-extra",
+    "torch-pin",
+    "family-pin",
+    "device-pin",
+)
+_SET_RULES = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-device")
+# An error of these says that the files are no whole set.
+WHOLE = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-install")
+
+
+def needs_of(told: Told | RocwrightError, wanted: SetChoice) -> Needs:
+    """What METADATA requires; lines that cannot be read are left out, a rule names them."""
+    if isinstance(told, RocwrightError):
+        return Needs(unreadable=told.what)
+    said = _meant(headers(told.metadata), wanted)
+    read = map(read_requirement, said.requires)
+    return Needs(tuple(one for one in read if not isinstance(one, str)), said.extras)
+
+
+def _meant(said: Headers, wanted: SetChoice) -> Headers:
+    """What METADATA says, without the device packages of targets that nobody asked for and their extras."""
+    read = {line: read_requirement(line) for line in said.requires}
+    other = [
+        one
+        for one in read.values()
+        if isinstance(one, Requirement) and not wanted.is_for(canonicalize_name(one.name))
+    ]
+    rest = [one for one in read.values() if isinstance(one, Requirement) and one not in other]
+    brought = {str(extra) for one in rest for extra in named_extras(one)}
+    gone = {str(extra) for one in other for extra in named_extras(one)} - brought
+    return replace(
+        said,
+        requires=tuple(line for line in said.requires if read[line] not in other),
+        extras=tuple(extra for extra in said.extras if extra not in gone),
+    )
+
+
+def environments(files: Iterable[Offered]) -> tuple[Mapping[str, str], ...]:
+    """The values of markers wherever these files can be installed."""
+    return tuple(
+        one.markers() for one in environments_of(_facts(file, None, Path(), SetChoice()) for file in files)
+    )
+
+
+def judge_metadata(
+    files: Iterable[Offered],
+    told: Callable[[Offered], Told | RocwrightError],
+    contract: ContractTable,
+    *,
+    wanted: SetChoice,
+    serve: Serve | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Apply the rules that names and METADATA are enough for; the files are taken as a complete set.
+
+    With `serve`, pip and uv also install wheels that have this METADATA and nothing else, from an index of
+    nothing else: so what they resolve is proved, and no content is needed.
+    """
+    offered = sorted(files, key=lambda one: one.name)
+    facts = [_facts(one, told(one), Path(), wanted) for one in offered]
+    request = Request(closed=True)
+    # What an sdist brings may be known only where it is installed; who brings a device package, then, too.
+    open_ended = any(one.kind == "sdist" and not one.headers.requires for one in facts)
+    installations: tuple[Installation, ...] = ()
+    if serve is not None:
+        with tempfile.TemporaryDirectory(prefix="rocwright-resolve-") as work:
+            stubs = [_stub(one, told(one), Path(work) / "stubs", wanted) for one in offered]
+            context = Context(contract, request, tuple(stubs))
+            proof = Path(work) / "proof"
+            proof.mkdir()
+            installations = prove(context, serve, proof, note=note)
+    return judge(
+        facts,
+        request=request,
+        contract=contract,
+        installations=installations,
+        rules=_named(_RULES, (*metadata.RULES, *requires.RULES)),
+        set_rules=[
+            *_named(
+                [one for one in _SET_RULES if one != "set-device" or not open_ended],
+                (*sets.RULES, *offers.RULES),
+            ),
+            *INSTALL_RULES,
+        ],
+    )
+
+
+def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wanted: SetChoice) -> Facts:
+    """A file as far as its name and METADATA say; its content is not known, and no rule asks for it."""
+    facts = Facts(
+        folder / one.name,
+        "wheel" if one.is_wheel else "sdist",
+        size=one.link.size or 0,
+        project=one.project,
+        version=one.version,
+        tags=one.tags,
+        dist_infos=("-".join(one.name.split("-")[:2]) + ".dist-info",),
+    )
+    if isinstance(told, RocwrightError):
+        return replace(facts, unreadable=told.what)
+    if told is None:
+        return facts
+    # Which licence files it names cannot be compared with members.
+    return replace(facts, headers=replace(_meant(headers(told.metadata), wanted), license_files=()))
+
+
+def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetChoice) -> Facts:
+    """A wheel with the METADATA of a file in its place; an sdist would run whatever is in it."""
+    if isinstance(told, RocwrightError):
+        return _facts(one, told, folder, wanted)
+    name = one.name if one.is_wheel else stub_name(one.project, one.version)
+    facts = _facts(one, told, folder, wanted)
+    tags = one.tags if one.is_wheel else frozenset({"py3-none-any"})
+    return replace(facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags)
+
+
+_R = TypeVar("_R", Rule, SetRule)
+
+
+def _named(ids: Iterable[str], rules: Iterable[_R]) -> list[_R]:
+    by_id = {rule.id: rule for rule in rules}
+    return [by_id[one] for one in ids]

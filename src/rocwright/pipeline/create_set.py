@@ -21,13 +21,13 @@ from rocwright.model.findings import Waiver
 from rocwright.model.gpu import Families, base_targets, is_target, matching_family
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, waiver_statement
-from rocwright.store.gate.statements import verdict_on
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files, read_metadata, wanted_objects
 from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 from rocwright.store.sets.stage import record_set
+from rocwright.store.statements import verdict_on
 from rocwright.system.console import Progress, human_bytes
 from rocwright.wheel.tags import platform_of
 

@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.errors import ContractBroken, InvalidInput, RocwrightError
 from rocwright.model.gpu import base_targets, matching_family
 from rocwright.model.project import TORCH, ProjectTable
-from rocwright.pipeline.judge_metadata import WHOLE, environments, judge_metadata, needs_of
+from rocwright.pipeline.check_set import WHOLE, environments, judge_metadata, needs_of
 from rocwright.store.adopt.fetch import Fetcher, Told
 from rocwright.store.adopt.grouping import Asking, Needs, OfferedSet, grow, roots
 from rocwright.store.adopt.offered import Catalogue, Node, Offered, SetChoice, device_of, label_of, select

@@ -20,7 +20,7 @@ from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import Cell, Plan, parse_plan
 from rocwright.pipeline.define.inputs import require_run_id
-from rocwright.store.channel.lease import PIPELINE
+from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 from rocwright.system import console
 

@@ -16,15 +16,15 @@ from rocwright.model.channels import Channels
 from rocwright.model.manifest import set_id
 from rocwright.model.statement import FINDINGS, about_set
 from rocwright.pipeline.check_set import check_set
-from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.statements import verdict_on
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import list_set, require_listable
 from rocwright.store.sets.records import fetch_set, read_set, read_statements
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.sets.stage import Staged, record_set, rfc3339
 from rocwright.store.sets.state import inherited, reversioned
+from rocwright.store.statements import verdict_on
 from rocwright.system.files import require_space
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.values import ReversionPlan

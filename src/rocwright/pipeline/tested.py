@@ -25,12 +25,12 @@ from rocwright.model.channels import Channels
 from rocwright.model.gpu import base_targets, is_target
 from rocwright.model.manifest import SetManifest, canonical_json
 from rocwright.model.testing import Ran
-from rocwright.store.gate.statements import Result
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set, read_statements, received, recorded_sets, save_statement
 from rocwright.store.sets.state import Said, statements_of
+from rocwright.store.statements import Result
 
 _FOLDER = "_tests/"
 # What is kept of the detail of a failure.

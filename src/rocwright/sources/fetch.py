@@ -1,9 +1,14 @@
-"""Brings exactly one commit from a server into a repository, whatever the server hands out."""
+"""Brings exactly one commit from a server into a repository, or only some of its files to whoever reads them.
+
+Servers differ in what they hand out: any commit or tips alone, single files or whole commits.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from rocwright.errors import CommandFailed, NotOffered, Unreachable
 from rocwright.sources.watch import NOBODY, Watch
@@ -86,6 +91,53 @@ def _found(repository: Git, commit: str) -> bool:
     return repository.has_commit(commit) and bool(
         repository.run("for-each-ref", "--contains", commit, "--count=1", _FOUND)
     )
+
+
+def read_files(
+    origin: str,
+    commit: str,
+    names: Sequence[str],
+    *,
+    mirror: Git | None = None,
+    ref: str | None = None,
+    log: Path | None = None,
+    pauses_s: Sequence[float] = PAUSES_S,
+) -> dict[str, str]:
+    """The text of some files of a commit that need not be checked out; absent ones are left out.
+
+    Read from `mirror` when that has the commit, else fetched: this commit alone, and of its files only
+    these where the server can do that. Raises as `fetch_from` does.
+    """
+    with suppress(CommandFailed):
+        if mirror is not None and is_complete(mirror, commit):
+            return _texts(mirror, _blobs(mirror, commit, names))
+    with tempfile.TemporaryDirectory(prefix="rocwright-") as area:
+        few, all_ = (git.init(Path(area) / name, Path(area) / name, log=log) for name in ("few", "all"))
+        fetch_from(few, origin, commit, ref=ref, depth=1, blobs=False, pauses_s=pauses_s)
+        blobs = _blobs(few, commit, names)
+        try:
+            if blobs:
+                few.fetch(origin, *blobs.values(), blobs=False, pauses_s=pauses_s)
+            return _texts(few, blobs)
+        except NotOffered:
+            # A server that leaves files out but does not hand them out singly either.
+            fetch_from(all_, origin, commit, ref=ref, depth=1, pauses_s=pauses_s)
+            return _texts(all_, blobs)
+
+
+def _blobs(repository: Git, commit: str, names: Sequence[str]) -> dict[str, str]:
+    """Which of the files a commit has, and their objects."""
+    found = {}
+    for record in repository.records("ls-tree", "-z", "--full-tree", commit, "--", *names):
+        facts, name = record.split("\t", 1)
+        mode, kind, oid = facts.split(" ")
+        if kind == "blob" and mode != "120000":
+            found[name] = oid
+    return found
+
+
+def _texts(repository: Git, blobs: dict[str, str]) -> dict[str, str]:
+    return {name: repository.run("cat-file", "blob", oid) for name, oid in blobs.items()}
 
 
 def noting(watch: Watch, name: str) -> Callable[[str], None] | None:

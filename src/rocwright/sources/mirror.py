@@ -11,23 +11,22 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote_to_bytes
 
+import msgspec
+
 from rocwright.errors import (
     CommandFailed,
     Interrupted,
     InvalidInput,
     NoSpace,
-    NotOffered,
     RocwrightError,
     Unreachable,
 )
-from rocwright.sources import packs
 from rocwright.sources.fetch import COMMITS, fetch_from, is_complete, is_fetched, noting
 from rocwright.sources.watch import NOBODY, Watch
 from rocwright.system import files, git, locks
@@ -85,7 +84,7 @@ class Mirrors:
         """The mirror of `origin`; `None` where there is none, or none that is whole."""
         key = self.key(origin)
         place = None if key is None else self.root / key
-        return _at(place) if place is not None and packs.are_whole(place) else None
+        return _at(place) if place is not None and has_its_packs(place) else None
 
     def fetch(
         self,
@@ -108,14 +107,14 @@ class Mirrors:
         place = self.root / key
         mirror = _at(place, log)
         with suppress(CommandFailed):
-            if packs.are_whole(place) and is_fetched(mirror, commit):
+            if has_its_packs(place) and is_fetched(mirror, commit):
                 return mirror
 
         def waiting() -> None:
             watch.note(name, "waiting for another run that fetches it")
 
         with self._turn(key, waiting):
-            if packs.are_whole(place):
+            if has_its_packs(place):
                 try:
                     if is_complete(mirror, commit):
                         return mirror
@@ -133,7 +132,7 @@ class Mirrors:
     def _fetch(self, mirror: Git, origin: str, commit: str, ref: str | None, watch: Watch, name: str) -> None:
         note = noting(watch, name)
         fetch_from(mirror, origin, commit, ref=ref, note=note, pauses_s=self.pauses_s)
-        packs.record(mirror)
+        record_packs(mirror)
 
     def _make(
         self,
@@ -198,7 +197,7 @@ class Mirrors:
                 return
             with self._turn(key):
                 mirror.fetch(str(source.git_dir), f"{commit}:{ref}")
-                packs.record(mirror)
+                record_packs(mirror)
         except (Interrupted, NoSpace):
             raise
         except RocwrightError:
@@ -243,7 +242,7 @@ def _give(mirror: Git, ref: str, commit: str, into: Git) -> None:
     """Set `ref` of a repository to a commit of a mirror, of which it gets links, else copies."""
     linked: list[Path] = []
     try:
-        packs.link(mirror, into, linked)
+        _link_packs(mirror, into, linked)
         into.set_ref(ref, commit)
     except (OSError, CommandFailed):
         # Another file system or owner, or a join of packs that removed what was being linked. What cannot
@@ -253,52 +252,67 @@ def _give(mirror: Git, ref: str, commit: str, into: Git) -> None:
         into.fetch(str(mirror.git_dir), f"{commit}:{ref}")
 
 
-def read_files(
-    origin: str,
-    commit: str,
-    names: Sequence[str],
-    *,
-    mirrors: Mirrors | None = None,
-    ref: str | None = None,
-    log: Path | None = None,
-) -> dict[str, str]:
-    """The text of some files of a commit that need not be checked out; absent ones are left out.
+# -- packs: what a mirror was made of, whether all of it is still there, and a checkout's links
 
-    Read from the mirror when that has the commit, else fetched: this commit alone, and of its files only
-    these where the server can do that. Raises as `fetch_from` does.
+_RECORD = "rocwright-packs.json"
+# More packs than this make every look-up slow; then the small ones are joined.
+_MANY = 40
+_DIGEST_BYTES = 20
+
+
+def record_packs(mirror: Git) -> None:
+    """Write down the packs that a mirror has; joins small ones when there are many."""
+    packs = _pack_directory(mirror.git_dir)
+    if len([*packs.glob("*.pack")]) > _MANY:
+        mirror.run("repack", "-d", "-q", "--geometric=2", "--no-write-bitmap-index")
+    found = [path for ending in ("pack", "idx") for path in packs.glob(f"*.{ending}")]
+    sizes = {path.name: path.stat().st_size for path in found}
+    files.write_text(mirror.git_dir / _RECORD, msgspec.json.encode(sizes, order="sorted").decode() + "\n")
+
+
+def has_its_packs(git_dir: Path) -> bool:
+    """Whether a mirror is there with all of its recorded packs, none of them cut.
+
+    A pack ends with its digest, which its index repeats: this reads a few bytes, whatever the size.
     """
-    mirror = mirrors.repository(origin) if mirrors is not None else None
-    with suppress(CommandFailed):
-        if mirror is not None and is_complete(mirror, commit):
-            return _texts(mirror, _blobs(mirror, commit, names))
-    pauses = PAUSES_S if mirrors is None else mirrors.pauses_s
-    with tempfile.TemporaryDirectory(prefix="rocwright-") as area:
-        few, all_ = (git.init(Path(area) / name, Path(area) / name, log=log) for name in ("few", "all"))
-        fetch_from(few, origin, commit, ref=ref, depth=1, blobs=False, pauses_s=pauses)
-        blobs = _blobs(few, commit, names)
-        try:
-            if blobs:
-                few.fetch(origin, *blobs.values(), blobs=False, pauses_s=pauses)
-            return _texts(few, blobs)
-        except NotOffered:
-            # A server that leaves files out but does not hand them out singly either.
-            fetch_from(all_, origin, commit, ref=ref, depth=1, pauses_s=pauses)
-            return _texts(all_, blobs)
+    packs = _pack_directory(git_dir)
+    try:
+        sizes = msgspec.json.decode((git_dir / _RECORD).read_bytes(), type=dict[str, int])
+        return (git_dir / "HEAD").is_file() and all(
+            (packs / name).stat().st_size == size and _agrees_with_index(packs / name)
+            for name, size in sizes.items()
+        )
+    except (OSError, msgspec.DecodeError):
+        return False
 
 
-def _blobs(repository: Git, commit: str, names: Sequence[str]) -> dict[str, str]:
-    """Which of the files a commit has, and their objects."""
-    found = {}
-    for record in repository.records("ls-tree", "-z", "--full-tree", commit, "--", *names):
-        facts, name = record.split("\t", 1)
-        mode, kind, oid = facts.split(" ")
-        if kind == "blob" and mode != "120000":
-            found[name] = oid
-    return found
+def _link_packs(mirror: Git, into: Git, linked: list[Path]) -> None:
+    """Give a repository every pack of a mirror as hard links; adds those to `linked`.
+
+    Raises `OSError` where that is not possible.
+    """
+    source, target = _pack_directory(mirror.git_dir), _pack_directory(into.git_dir)
+    # A pack is complete when its index is there; git finds it by the index, so that comes last here too.
+    for index in sorted(source.glob("pack-*.idx")):
+        for path in (index.with_suffix(".pack"), index.with_suffix(".rev"), index):
+            if not (target / path.name).exists() and (path.suffix != ".rev" or path.exists()):
+                os.link(path, target / path.name)
+                linked.append(target / path.name)
 
 
-def _texts(repository: Git, blobs: dict[str, str]) -> dict[str, str]:
-    return {name: repository.run("cat-file", "blob", oid) for name, oid in blobs.items()}
+def _pack_directory(git_dir: Path) -> Path:
+    return git_dir / "objects" / "pack"
+
+
+def _agrees_with_index(path: Path) -> bool:
+    return path.suffix != ".pack" or _digest(path, 1) == _digest(path.with_suffix(".idx"), 2)
+
+
+def _digest(path: Path, back: int) -> bytes:
+    """The digest that stands `back` digests before the end of a file."""
+    with path.open("rb") as stream:
+        stream.seek(-back * _DIGEST_BYTES, os.SEEK_END)
+        return stream.read(_DIGEST_BYTES)
 
 
 # -- one name for one repository of a server, however its address is spelled; a safe path anywhere

@@ -22,8 +22,9 @@ from rocwright.model.project import (
     is_path,
     origin_problem,
 )
-from rocwright.sources import mirror
+from rocwright.sources.fetch import read_files
 from rocwright.sources.lock import SCHEMA, LockedSource, SourceLock
+from rocwright.sources.mirror import Mirrors
 from rocwright.sources.pins import (
     TORCH_FIRST,
     CommitPins,
@@ -101,7 +102,7 @@ def resolve(
     torch_dir: Path | None = None,
     require_related_commit: bool = False,
     platform: str = "linux",
-    mirrors: mirror.Mirrors | None = None,
+    mirrors: Mirrors | None = None,
     log: Path | None = None,
     watch: Watch = NOBODY,
 ) -> SourceLock:
@@ -195,7 +196,7 @@ def _pins(
     others: Sequence[_Asked],
     table: ProjectTable,
     torch_dir: Path | None,
-    mirrors: mirror.Mirrors | None,
+    mirrors: Mirrors | None,
     platform: str,
     log: Path | None,
 ) -> Pins | None:
@@ -221,7 +222,10 @@ def _pins(
         here = None if torch_dir is None else read_checkout(torch_dir, commit, names)
         if here is not None:
             return here
-        return mirror.read_files(origin, commit, names, mirrors=mirrors, ref=ref, log=log)
+        if mirrors is None:
+            return read_files(origin, commit, names, ref=ref, log=log)
+        mirror, pauses = mirrors.repository(origin), mirrors.pauses_s
+        return read_files(origin, commit, names, mirror=mirror, ref=ref, log=log, pauses_s=pauses)
 
     return CommitPins(origin, commit, read, tuple(names))
 

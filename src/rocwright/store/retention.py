@@ -26,12 +26,12 @@ import msgspec
 from rocwright.errors import ChannelBusy, InvalidData, InvalidInput
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import canonical_json
-from rocwright.store.channel.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
-from rocwright.store.channel.log import ChannelState, Log, read_log
-from rocwright.store.channel.publish import require_files, withdraw, write_view
+from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
+from rocwright.store.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there
 from rocwright.store.pool import wanted_objects
+from rocwright.store.publish import require_files, withdraw, write_view
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_listed, read_set
 

@@ -17,12 +17,12 @@ from rocwright.errors import InvalidInput
 from rocwright.model.plan import Choice, Group, Plan, Publication, Rocm
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Axis, Kind
-from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
-from rocwright.pipeline.render.github.graph import every_kind, job_kinds
-from rocwright.pipeline.render.github.jobs import step_action
-from rocwright.pipeline.render.github.workflows import github_files, workflow_text, workflows
+from rocwright.pipeline.render.job_kinds import every_kind, job_kinds
+from rocwright.pipeline.render.jobs import step_action
+from rocwright.pipeline.render.workflows import github_files, workflow_text, workflows
 from rocwright.pipeline.setup.run import workflow_outputs
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -36,20 +36,20 @@ from rocwright.errors import ChannelBusy, GateClosed, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
-from rocwright.store.channel.log import read_state
-from rocwright.store.channel.publish import repair, rollback, view_sets
-from rocwright.store.gate.decide import policy_for
-from rocwright.store.gate.statements import SuiteResult, result_statement
+from rocwright.store.channel_log import read_state
+from rocwright.store.gate import policy_for
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import repair, rollback, view_sets
 from rocwright.store.retention import Pin, collect, pin, read_pins, unpin
 from rocwright.store.sets.promote import promote_set
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339, stage_set
+from rocwright.store.statements import SuiteResult, result_statement
 
 FAMILIES = {
     "gfx94X-dcgpu": ("gfx942",),

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from rocwright.errors import IntegrityError, NoObject
-from rocwright.store.channel.lease import LEASES, PACE, Pace
 from rocwright.store.layout import check_key
+from rocwright.store.lease import LEASES, PACE, Pace
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from rocwright.model.manifest import new_set, set_id
-from rocwright.store.channel.log import Event
-from rocwright.store.channel.publish import change, list_set
+from rocwright.store.channel_log import Event
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import change, list_set
 from rocwright.store.sets.stage import record_set
 
 NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)

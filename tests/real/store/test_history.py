@@ -15,9 +15,8 @@ import pytest
 from real.store import history
 from real.store.history_checks import Violation
 from real.store.history_store import Memory
-from rocwright.store import retention
-from rocwright.store.channel import publish
-from rocwright.store.channel.lease import Lease, leased
+from rocwright.store import publish, retention
+from rocwright.store.lease import Lease, leased
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets import promote, stage

@@ -17,17 +17,17 @@ from real.store.history_checks import PROJECTS, WISHES, links, pick
 from real.store.history_store import START, World
 from rocwright.model.manifest import new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, about_set
-from rocwright.store.channel.log import read_log
-from rocwright.store.channel.publish import view_sets
-from rocwright.store.gate.decide import policy_for
-from rocwright.store.gate.statements import SuiteResult, result_statement
+from rocwright.store.channel_log import read_log
+from rocwright.store.gate import policy_for
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import view_sets
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.stage import stage_set
+from rocwright.store.statements import SuiteResult, result_statement
 
 PREFIX = "v2/gfx94X-dcgpu/"
 

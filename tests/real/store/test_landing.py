@@ -24,11 +24,11 @@ from real.browser import asked, chromium
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import new_set
-from rocwright.store.channel.publish import list_set
 from rocwright.store.index.landing import write_landing
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import list_set
 from rocwright.store.sets.stage import record_set
 
 CHANNELS = load_table("channels", Channels)

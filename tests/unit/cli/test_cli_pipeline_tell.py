@@ -23,7 +23,7 @@ from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.pipeline.define.cells import make_jobs
 from rocwright.pipeline.records import Record, record_plan, write_record
 from rocwright.pipeline.tell.state import find_run
-from rocwright.store.channel.lease import LEASES
+from rocwright.store.lease import LEASES
 from rocwright.store.objects.local import LocalStore
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "build_tools/github_actions"

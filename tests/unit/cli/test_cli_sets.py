@@ -486,9 +486,9 @@ def test_a_withdrawn_set_is_not_released_again_by_whoever_promotes_the_newest(ru
     digest = created(run, "1.0", "--stage")
     all_tested(run, digest)
     assert run("promote", "newest").code == 0
-    from rocwright.store.channel.log import Event
-    from rocwright.store.channel.publish import change
+    from rocwright.store.channel_log import Event
     from rocwright.store.objects.local import LocalStore
+    from rocwright.store.publish import change
 
     event = Event("yank", (digest,), at="2026-11-22T00:00:00Z", reason="wrong results on gfx942")
     change(LocalStore(Path("store")), "v2/fam/", event)

@@ -16,9 +16,9 @@ from test_cli_sets_sealed import new_key, trusting
 from oracle.plain_wheel import write_wheel
 from rocwright.model.manifest import canonical_json
 from rocwright.model.statement import TEST, about_set
-from rocwright.store.channel.log import Event
-from rocwright.store.channel.publish import change
+from rocwright.store.channel_log import Event
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.publish import change
 from rocwright.store.sets.records import read_set
 
 __all__ = ["run"]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from cli_sets import Run, all_tested, created, kept, run, wheels
 
-from rocwright.store.channel.lease import PACE, WHOLE_STORE, Pace, leased
-from rocwright.store.channel.log import Event
-from rocwright.store.channel.publish import change
-from rocwright.store.gate.statements import SuiteResult, result_statement
+from rocwright.store.channel_log import Event
 from rocwright.store.layout import file_key
+from rocwright.store.lease import PACE, WHOLE_STORE, Pace, leased
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.publish import change
 from rocwright.store.sets.records import read_set, save_statement
+from rocwright.store.statements import SuiteResult, result_statement
 from rocwright.system.files import sha256_file
 
 __all__ = ["run"]

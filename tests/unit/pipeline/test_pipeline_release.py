@@ -12,7 +12,7 @@ from rocwright.model.channels import Channels
 from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.statement import BUILD, FINDINGS, TEST, about_set
 from rocwright.pipeline.steps import testing
-from rocwright.store.gate.decide import Decision, decide, policy_for
+from rocwright.store.gate import Decision, decide, policy_for
 
 TODAY = date(2026, 11, 21)
 CHANNELS = load_table("channels", Channels)

@@ -26,7 +26,7 @@ from rocwright.model.statement import (
     waiver_statement,
 )
 from rocwright.pipeline.reversion import Reversioned, reversion_set
-from rocwright.store.channel.log import read_state
+from rocwright.store.channel_log import read_state
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from rocwright.errors import InvalidData, UsageError
-from rocwright.sources.lock import LockedSource, Outcome, SourceLock, read_lock, write_lock
+from rocwright.sources.lock import LockedSource, Outcome, SourceLock, read_lock, torch_commits, write_lock
 
-A, B = "a" * 40, "b" * 40
+A, B, C = "a" * 40, "b" * 40, "c" * 40
 TORCH = LockedSource("torch", "https://host/torch.git", "refs/heads/main", A, "flag", "pytorch", True)
 AUDIO = LockedSource(
     "torchaudio",
@@ -204,3 +204,29 @@ def test_a_login_is_never_written(tmp_path: Path) -> None:
         write_lock(lock(secret), path)
     assert "hunter2" not in str(caught.value)
     assert path.read_bytes() == before
+
+
+# -- the commits of torch, for those who only test it
+
+
+def locked(path: Path, project: str, outcome: Outcome | None) -> Path:
+    source = LockedSource(
+        project, "https://example.org/it", "refs/heads/main", A, "default", "it", True, outcome=outcome
+    )
+    write_lock(SourceLock(1, "linux", (source,)), path)
+    return path
+
+
+def test_upstream_then_hipified_then_with_patches(tmp_path: Path) -> None:
+    lock = tmp_path / "sources.lock.json"
+    assert torch_commits(locked(lock, "torch", None)) == (A,)
+    assert torch_commits(locked(lock, "torch", Outcome(tip=C, hipify_commit=B))) == (A, B, C)
+    # Nothing to hipify, no patches: the files are upstream's.
+    assert torch_commits(locked(lock, "torch", Outcome(tip=A))) == (A,)
+
+
+def test_a_lock_that_says_nothing_of_torch(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not hold torch"):
+        torch_commits(locked(tmp_path / "sources.lock.json", "torchaudio", None))
+    with pytest.raises(InvalidData, match="does not exist"):
+        torch_commits(tmp_path / "absent.json")

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.sources import packs
-from rocwright.sources.mirror import Mirrors, default_root, read_files
+from rocwright.sources.fetch import read_files
+from rocwright.sources.mirror import Mirrors, default_root, has_its_packs, record_packs
 from rocwright.sources.tree import repos
 from rocwright.system import git, locks
 from rocwright.system.git import Git
@@ -374,7 +374,7 @@ def test_a_mirror_that_git_cannot_read_is_made_anew(world: World, damage: Callab
     here = git.init(world.root / "here/.git", world.root / "here")
     world.mirrors.keep(world.url, world.commits[2], ref, world.checkout("other", 2, mirrors=None))
     assert world.mirrors.find(world.url, ref, here) is None
-    assert read_files(world.url, world.commits[2], ["ci/pin.txt"], mirrors=world.mirrors)
+    assert read_files(world.url, world.commits[2], ["ci/pin.txt"], mirror=world.mirrors.repository(world.url))
     assert sound(world.checkout("shallow", depth=1), world.commits[2])
     assert sound(world.checkout("two"), world.commits[2])
     world.server.forget()
@@ -528,7 +528,7 @@ def test_files_are_read_without_a_checkout(world: World, mirrored: bool) -> None
         world.checkout("one")
     world.server.forget()
     names = ["ci/pin.txt", "missing", "ci"]
-    found = read_files(world.url, world.commits[1], names, mirrors=world.mirrors)
+    found = read_files(world.url, world.commits[1], names, mirror=world.mirrors.repository(world.url))
     assert found == {"ci/pin.txt": "two\n"}
     assert (world.server.count() == 0) == mirrored
     # The large file of the commit stayed where it is.
@@ -562,9 +562,9 @@ def test_many_packs_are_joined_and_nothing_is_lost(tmp_path: Path) -> None:
                 ["git", "--git-dir=.", "pack-objects", "-q", "objects/pack/pack"],
                 cwd=repository.git_dir, stdin=stream, check=True, capture_output=True,
             )  # fmt: skip
-    packs.record(repository)
+    record_packs(repository)
     assert len([*(repository.git_dir / "objects/pack").glob("*.pack")]) < 5
-    assert packs.are_whole(repository.git_dir)
+    assert has_its_packs(repository.git_dir)
     # None of these is below a ref: a mirror drops nothing.
     kinds = [plain(repository.git_dir, "--git-dir=.", "cat-file", "-t", blob) for blob in blobs]
     assert kinds == ["blob"] * 41

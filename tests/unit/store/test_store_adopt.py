@@ -22,10 +22,10 @@ from index_server import Asked, IndexServer, build, metadata_of, multi_arch, ser
 from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.model.statement import ADOPTED, FINDINGS
-from rocwright.store.gate.statements import verdict
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_locations, read_set, read_statements, recorded_sets
 from rocwright.store.sets.report import sentence
+from rocwright.store.statements import verdict
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow

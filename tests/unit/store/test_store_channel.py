@@ -20,12 +20,12 @@ from rocwright.errors import (
     Unreachable,
 )
 from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.store.channel.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
-from rocwright.store.channel.log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
-from rocwright.store.channel.publish import list_set, repair, rollback, withdraw, write_view
+from rocwright.store.channel_log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
+from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import list_set, repair, rollback, withdraw, write_view
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set

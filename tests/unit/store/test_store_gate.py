@@ -23,8 +23,8 @@ from rocwright.model.statement import (
     about_set,
     waiver_statement,
 )
-from rocwright.store.gate.decide import Decision, Objection, Policy, decide, policy_for
-from rocwright.store.gate.statements import Bypass, Required, bypass_statement
+from rocwright.store.gate import Decision, Objection, Policy, decide, policy_for
+from rocwright.store.statements import Bypass, Required, bypass_statement
 
 
 def make_set(digest: str = "a", targets: Iterable[str] = ()) -> SetManifest:

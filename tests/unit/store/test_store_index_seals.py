@@ -11,13 +11,13 @@ import pytest
 
 from rocwright.errors import IntegrityError
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.store.channel.log import mark_shown, read_log
-from rocwright.store.channel.publish import list_set, view_sets, withdraw, write_view
+from rocwright.store.channel_log import mark_shown, read_log
 from rocwright.store.index import pages as rendering
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import wanted_objects
+from rocwright.store.publish import list_set, view_sets, withdraw, write_view
 from rocwright.store.sets.records import Locations, save_locations, save_receipt, save_set
 
 PREFIX = "v2/fam/"

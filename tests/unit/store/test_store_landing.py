@@ -15,11 +15,11 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels, LandingTable
 from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.store.channel.publish import list_set
 from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.offers import Offer, fits, offers_of, pip_line, platform_of, pythons_of, uv_line
 from rocwright.store.objects.local import LocalStore
+from rocwright.store.publish import list_set
 from rocwright.store.sets.records import save_receipt, save_set
 
 TABLE = load_table("landing", LandingTable)

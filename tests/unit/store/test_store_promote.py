@@ -17,7 +17,7 @@ from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.model.statement import FINDINGS, PROMOTION, Statement, about_set, statement_id
-from rocwright.store.gate.decide import Decision
+from rocwright.store.gate import Decision
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.promote import promote

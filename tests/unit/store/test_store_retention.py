@@ -17,12 +17,12 @@ from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.manifest import SetManifest, new_set, set_id
 from rocwright.store import retention
-from rocwright.store.channel.lease import PACE, Pace, leased
-from rocwright.store.channel.log import read_state
-from rocwright.store.channel.publish import list_set
+from rocwright.store.channel_log import read_state
+from rocwright.store.lease import PACE, Pace, leased
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import describe_files
+from rocwright.store.publish import list_set
 from rocwright.store.retention import Pin, collect, pin, plan_gc, read_pins, unpin
 from rocwright.store.sets.records import (
     Locations,

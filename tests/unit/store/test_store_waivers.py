@@ -26,12 +26,12 @@ from rocwright.model.statement import (
     parse_statement,
     waiver_statement,
 )
-from rocwright.store.gate.decide import Policy, decide
-from rocwright.store.gate.statements import Required, verdict, verdict_on
+from rocwright.store.gate import Policy, decide
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.records import read_statements
 from rocwright.store.sets.stage import stage_set
+from rocwright.store.statements import Required, verdict, verdict_on
 
 WHEEL = "torch-1-py3-none-any.whl"
 

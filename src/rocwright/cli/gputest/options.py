@@ -22,7 +22,7 @@ from rocwright.gputest.skips.entries import families_table, generic_targets, loa
 from rocwright.model.platforms import this_platform
 from rocwright.model.skips import SkipEntry
 from rocwright.model.suites import SuiteTable
-from rocwright.pipeline.locked import torch_commits
+from rocwright.sources.lock import torch_commits
 from rocwright.system import console
 from rocwright.system.interpreters import find_python
 

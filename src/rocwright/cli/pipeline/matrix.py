@@ -17,8 +17,7 @@ from rocwright.cli.options import Text, Words
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
 from rocwright.model.platforms import Platform, this_platform
-from rocwright.pipeline.define.inputs import words
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles, words
 from rocwright.pipeline.setup.families import build_matrix, expanded, family_rows, matrix_of_tests
 from rocwright.system import console
 from rocwright.system.workflow import tell_workflow

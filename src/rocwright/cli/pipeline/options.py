@@ -13,8 +13,7 @@ from rocwright.cli.options import OptionalCount, Text, Words
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Plan
-from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, sources_of, words
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, known, profiles, sources_of, words
 from rocwright.pipeline.define.plan import make_plan, read_plan_file
 from rocwright.pipeline.setup.publication import publication
 

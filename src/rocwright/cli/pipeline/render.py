@@ -13,10 +13,10 @@ from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.data import load_table
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.workflows import SlurmTable, WorkflowTable
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.render.drift import drifted, write_files
-from rocwright.pipeline.render.github.workflows import github_files
 from rocwright.pipeline.render.scripts import render_make, render_slurm
+from rocwright.pipeline.render.workflows import github_files
 from rocwright.system import console
 
 _PLACE = PlaceOptions()

@@ -14,7 +14,7 @@ from rocwright.cli.options import Repeated, Text
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.setup.event import Event, told_event
 from rocwright.pipeline.setup.event import changed_since as since
 from rocwright.pipeline.setup.run import (

@@ -13,10 +13,10 @@ from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.set.look import closed_next, promoted_next, short_ids, show_decision, staged_lines
 from rocwright.cli.store.options import StoreOptions
 from rocwright.errors import UsageError
-from rocwright.store.channel.publish import repair, rollback
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
 from rocwright.store.layout import channel_prefix
+from rocwright.store.publish import repair, rollback
 from rocwright.store.retention import GcDone, GcPlan, Pin, collect, pin, plan_gc, read_pins, unpin
 from rocwright.store.sets.find import NEWEST, current_of, named_place, resolve_set
 from rocwright.store.sets.promote import promote_set, require_open

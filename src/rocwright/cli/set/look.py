@@ -16,9 +16,8 @@ from rocwright.cli.show_check import targets_text
 from rocwright.cli.store.options import SHORT, StoreOptions
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import SetManifest, set_id
-from rocwright.store.channel.log import read_state
-from rocwright.store.gate.decide import Decision, openings
-from rocwright.store.gate.statements import WHY
+from rocwright.store.channel_log import read_state
+from rocwright.store.gate import Decision, openings
 from rocwright.store.index.lock import lock_name, lock_targets
 from rocwright.store.index.set_pages import lock_recorded, only_target
 from rocwright.store.index.verify import ServedView
@@ -30,6 +29,7 @@ from rocwright.store.sets.promote import Promoted
 from rocwright.store.sets.records import read_listed, read_set
 from rocwright.store.sets.report import SetReport, history_of, list_sets, report_set
 from rocwright.store.sets.verify import Verified
+from rocwright.store.statements import WHY
 from rocwright.system import console, days
 from rocwright.system.files import write_text
 

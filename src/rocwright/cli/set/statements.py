@@ -13,12 +13,12 @@ from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.set.look import show_verified
 from rocwright.cli.store.options import StoreOptions
-from rocwright.store.gate.statements import Result
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
 from rocwright.store.sets.sign import read_private, read_public, sign_set
 from rocwright.store.sets.state import Said, state_set
 from rocwright.store.sets.verify import require_sound, verify_set
+from rocwright.store.statements import Result
 from rocwright.system import console, days
 
 _DEFAULTS = StoreOptions()

@@ -19,7 +19,7 @@ from typing import TypeVar
 import msgspec
 
 from rocwright.errors import ChannelBusy, RocwrightError, UsageError
-from rocwright.store.channel.lease import LEASES, PACE, Lease, LeaseLost, Pace, leased
+from rocwright.store.lease import LEASES, PACE, Lease, LeaseLost, Pace, leased
 from rocwright.store.objects.protocol import ObjectStore, Stored
 from rocwright.system import process
 

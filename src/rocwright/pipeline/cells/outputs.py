@@ -15,8 +15,8 @@ import zstandard
 from rocwright.engine.left import Left, leave, still_left
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
 from rocwright.pipeline.records import CellOutput, Machine, Record
-from rocwright.store.channel.lease import PIPELINE
 from rocwright.store.layout import file_key, is_key
+from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import download
 from rocwright.store.pool import is_distribution

@@ -24,8 +24,8 @@ from rocwright.model.plan import (
 )
 from rocwright.model.profile import Profile
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
+from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
-from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.define.run_matrix import RunMatrix, resolve
 
 # Ids that a note names.

@@ -14,8 +14,7 @@ from rocwright.model.gpu import expand
 from rocwright.model.plan import Choice, Group, Rocm, TestLevel
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import PYTHON, Profile, Sources, Tier
-from rocwright.pipeline.define.inputs import require_run_id
-from rocwright.pipeline.define.known import Known, Projects
+from rocwright.pipeline.define.inputs import Known, Projects, require_run_id
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")

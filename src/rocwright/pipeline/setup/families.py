@@ -12,7 +12,7 @@ from rocwright.model.gpu import InvalidTarget, expand, spelled
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import ProfileTable, Tier
 from rocwright.model.runners import Bypass, Pool, Runners
-from rocwright.pipeline.define.known import Known
+from rocwright.pipeline.define.inputs import Known
 
 _AUTO = ("", "auto", "built")
 _NONE = ("none", "skip")

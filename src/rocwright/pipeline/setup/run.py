@@ -14,8 +14,8 @@ from rocwright.errors import InvalidInput, Unreachable
 from rocwright.model.plan import Choice, Job, Plan
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import Profile
+from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.kinds import AXES
-from rocwright.pipeline.define.known import Known
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records import plan_key, read_plan, record_plan
 from rocwright.pipeline.setup.choose import Chosen, Reusable, Tables, choose

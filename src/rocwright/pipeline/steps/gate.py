@@ -29,8 +29,11 @@ from rocwright.pipeline.steps.testing import (
     pinned_requirements,
     tested_statements,
 )
-from rocwright.store.gate.decide import Decision, Ruling, decide, policy_for
-from rocwright.store.gate.statements import (
+from rocwright.store.gate import Decision, Ruling, decide, policy_for
+from rocwright.store.index.verify import verify_listed
+from rocwright.store.sets.promote import promote
+from rocwright.store.sets.records import read_statements
+from rocwright.store.statements import (
     Bypass,
     Required,
     Result,
@@ -39,9 +42,6 @@ from rocwright.store.gate.statements import (
     latest_results,
     result_statement,
 )
-from rocwright.store.index.verify import verify_listed
-from rocwright.store.sets.promote import promote
-from rocwright.store.sets.records import read_statements
 from rocwright.system.days import today
 
 
@@ -99,7 +99,7 @@ def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         result=Gated,
         act=act,
         needs=needs,
-        rooms=("store/gate", "model", "data"),
+        rooms=("store/gate.py", "store/statements.py", "model", "data"),
         facts=lambda: {
             "today": today().isoformat(),
             "channels": options.publication.channels,

@@ -21,7 +21,8 @@ from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.sdk.build import BuiltPackages
-from rocwright.store.gate.statements import (
+from rocwright.store.objects.serve import serving
+from rocwright.store.statements import (
     Bypass,
     Required,
     Result,
@@ -29,7 +30,6 @@ from rocwright.store.gate.statements import (
     bypass_statement,
     result_statement,
 )
-from rocwright.store.objects.serve import serving
 from rocwright.system import venv
 from rocwright.system.files import content_digest, remove_tree, require_space, shipped_directory
 from rocwright.system.venv import Closed

@@ -13,7 +13,7 @@ import msgspec
 from rocwright.model.plan import Cell, Plan
 from rocwright.pipeline.records import WORK, Record, read_plan, run_prefix, run_records
 from rocwright.pipeline.tell.results import Gate, failed_tests, gate_of, outputs_of
-from rocwright.store.channel.lease import LEASES, PACE
+from rocwright.store.lease import LEASES, PACE
 from rocwright.store.objects.protocol import ObjectStore
 
 # `reused`: the result was there; `blocked`: what it needs failed or was left out.

@@ -12,12 +12,12 @@ from rocwright.errors import GateClosed, IntegrityError, NoObject
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.manifest import FileEntry, SetManifest, set_id
 from rocwright.model.statement import PROMOTION, RECEIPT, Statement, about_set, statement_id
-from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.decide import Decision
+from rocwright.store.gate import Decision
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import wanted_objects
+from rocwright.store.publish import list_set, require_listable
 from rocwright.store.sets.records import located, save_set, save_statement
 from rocwright.store.sets.report import Considered, consider
 from rocwright.store.sets.sign import require_signed

@@ -23,15 +23,15 @@ from rocwright.model.statement import (
     WAIVER,
     Statement,
 )
-from rocwright.store.channel.log import ChannelState, events_of, read_log, read_state
-from rocwright.store.gate.decide import Decision, Objection, decide, policy_for
-from rocwright.store.gate.statements import Opening, check_files, verdict_on
+from rocwright.store.channel_log import ChannelState, events_of, read_log, read_state
+from rocwright.store.gate import Decision, Objection, decide, policy_for
 from rocwright.store.layout import channel_prefix, file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.find import channel_families, current_of, the_family
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets
 from rocwright.store.sets.sign import signed_by, signers, unsigned
+from rocwright.store.statements import Opening, check_files, verdict_on
 
 
 class SetReport(msgspec.Struct, frozen=True):

@@ -11,16 +11,16 @@ from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channel
 from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set_id
 from rocwright.model.statement import Statement
-from rocwright.store.channel.lease import leased
-from rocwright.store.channel.publish import list_set, require_listable
-from rocwright.store.gate.statements import verdict_on
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix
+from rocwright.store.lease import leased
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import put_pooled
+from rocwright.store.publish import list_set, require_listable
 from rocwright.store.sets.records import read_listed, save_receipt, save_set, save_statement
 from rocwright.store.sets.sign import require_signed
+from rocwright.store.statements import verdict_on
 from rocwright.system.files import sha256_file
 
 _YOUNG = timedelta(days=1)

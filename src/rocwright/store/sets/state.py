@@ -25,7 +25,9 @@ from rocwright.model.statement import (
     waiver_statement,
     waivers_about,
 )
-from rocwright.store.gate.statements import (
+from rocwright.store.objects.protocol import ObjectStore
+from rocwright.store.sets.records import read_set, save_statement
+from rocwright.store.statements import (
     Bypass,
     Required,
     Result,
@@ -33,8 +35,6 @@ from rocwright.store.gate.statements import (
     bypass_statement,
     result_statement,
 )
-from rocwright.store.objects.protocol import ObjectStore
-from rocwright.store.sets.records import read_set, save_statement
 
 _RESULT = "rocwright set state SET --suite smoke-gpu --target gfx942 --result passed"
 _BYPASS = "rocwright set state SET --suite smoke-gpu --bypass --reason WHY --expires 2030-01-31"

@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.model.plan import Cell, Choice, Publication, Rocm
 from rocwright.pipeline.cells.inputs import inputs_digest, portable
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records import SCHEMA, Machine, Record
 from rocwright.pipeline.steps.of_cell import steps_of

@@ -15,8 +15,8 @@ from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.plan import Cell, Choice, Group, Plan, Rocm
 from rocwright.model.profile import Profile
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import AXES, Axis, Kind
-from rocwright.pipeline.define.known import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.store.layout import is_key
 

@@ -19,7 +19,7 @@ from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.plan import Choice, Publication
 from rocwright.model.statement import BUILD, FINDINGS, about_set
 from rocwright.pipeline.cells.act import act
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Ended, Machine, NeedEnd, Record, State
@@ -35,7 +35,7 @@ from rocwright.pipeline.steps.gpu import GpuTested, SuiteRun
 from rocwright.pipeline.steps.of_cell import options_of
 from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import Tested
-from rocwright.store.gate.decide import Decision, decide, policy_for
+from rocwright.store.gate import Decision, decide, policy_for
 from rocwright.store.objects.local import LocalStore
 
 WHEEL = "torch-2.9-cp311-cp311-linux_x86_64.whl"

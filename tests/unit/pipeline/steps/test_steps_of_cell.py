@@ -11,7 +11,7 @@ from rocwright.engine import record as state
 from rocwright.engine.graph import make_graph
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.model.plan import Cell, Choice, Plan, Publication, Rocm
-from rocwright.pipeline.define.known import known, profiles
+from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace

@@ -10,8 +10,7 @@ import pytest
 from told import BUILD, CELLS, cell, plan, record
 
 from rocwright.model.plan import Publication
-from rocwright.pipeline.tell.page import run_page
-from rocwright.pipeline.tell.picture import boxes, picture
+from rocwright.pipeline.tell.page import boxes, picture, run_page
 from rocwright.pipeline.tell.state import run_state
 from rocwright.pipeline.tell.summary import setup_summary
 

@@ -22,10 +22,10 @@ from typing import Literal, NamedTuple
 
 from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
 from rocwright.model.manifest import SetManifest, set_id
-from rocwright.store.channel.lease import PACE, HeldStore, LeaseLost, leased
-from rocwright.store.channel.log import ChannelState, Event, Log, append, fold, mark_shown, read_log
+from rocwright.store.channel_log import ChannelState, Event, Log, append, fold, mark_shown, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages
+from rocwright.store.lease import PACE, HeldStore, LeaseLost, leased
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.find import Versions, outranks, ranked, versions_of

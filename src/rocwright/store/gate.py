@@ -29,7 +29,7 @@ from rocwright.model.channels import Channel, Channels
 from rocwright.model.findings import Waiver
 from rocwright.model.manifest import SetManifest
 from rocwright.model.statement import BUILD, TEST, Statement
-from rocwright.store.gate.statements import (
+from rocwright.store.statements import (
     Bypass,
     Opening,
     Required,

@@ -6,24 +6,22 @@ from collections.abc import Sequence
 
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.render.github.graph import BUILDS, FILES, JobKind, shown
-from rocwright.pipeline.render.github.jobs import (
+from rocwright.pipeline.render.job_kinds import BUILDS, FILES, JobKind, shown
+from rocwright.pipeline.render.jobs import (
     PERMISSIONS,
+    Document,
+    Workflow,
+    WorkflowJob,
     as_container,
+    done,
+    every,
+    expression,
+    first,
     local,
     over,
     place_job,
     place_steps,
     tells,
-)
-from rocwright.pipeline.render.github.values import (
-    Document,
-    Workflow,
-    WorkflowJob,
-    done,
-    every,
-    expression,
-    first,
     text_input,
 )
 

@@ -11,15 +11,23 @@ from rocwright.errors import MissingTool
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.profile import Profile, ProfileTable
 from rocwright.model.workflows import WorkflowTable
+from rocwright.pipeline.define.inputs import Projects
 from rocwright.pipeline.define.kinds import SUMMARY, Kind
-from rocwright.pipeline.render.github.called import build_workflow, environment, group_workflow, test_workflow
-from rocwright.pipeline.render.github.graph import FILES, JobKind, calls, every_kind, job_kinds
-from rocwright.pipeline.render.github.jobs import (
+from rocwright.pipeline.render.called import build_workflow, environment, group_workflow, test_workflow
+from rocwright.pipeline.render.job_kinds import FILES, JobKind, calls, every_kind, job_kinds
+from rocwright.pipeline.render.jobs import (
     ACTION,
     PERMISSIONS,
     STEP,
+    CompositeAction,
+    Document,
+    Workflow,
+    WorkflowJob,
+    WorkflowStep,
     as_container,
     checkout,
+    every,
+    expression,
     local,
     over,
     place_steps,
@@ -27,22 +35,12 @@ from rocwright.pipeline.render.github.jobs import (
     setup_steps,
     step_action,
     tells,
-)
-from rocwright.pipeline.render.github.values import (
-    CompositeAction,
-    Document,
-    Workflow,
-    WorkflowJob,
-    WorkflowStep,
-    every,
-    expression,
     text_input,
     told,
 )
 
 DIRECTORY = PurePosixPath(".github/workflows")
 ACTION_FILE = PurePosixPath(ACTION.removeprefix("$/")) / "action.yml"
-Projects = Sequence[tuple[str, Sequence[str]]]
 
 
 def github_files(

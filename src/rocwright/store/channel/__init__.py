@@ -1,1 +1,0 @@
-"""A channel: a log of what was listed and withdrawn, and the pages that follow from it."""

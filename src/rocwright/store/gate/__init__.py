@@ -1,1 +1,0 @@
-"""Whether a set may go on: a pure function of the set, what was said about it, and a policy."""
