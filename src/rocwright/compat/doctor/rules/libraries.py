@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Environment, LibraryPlace
-from rocwright.compat.doctor.values import Finding
+from rocwright.compat.doctor.observations import Observation
 from rocwright.model.patterns import fits
 
 _SHOWN = 3
 
 
-def two_rocms(case: Case) -> Iterator[Finding]:
+def two_rocms(case: Case) -> Iterator[Observation]:
     """More than one copy of ROCm's runtime among the distributions."""
     environment = case.environment
     assert environment is not None
@@ -31,15 +31,15 @@ def two_rocms(case: Case) -> Iterator[Finding]:
         packages = [one.name for one in environment.family if fits(one.name, case.table.rocm)]
         detail = f"the environment has ROCm {len(owners)} times: {named}; a process may get a part of each"
         step = mend.uninstall(environment, packages or list(owners)[1:])
-        yield Finding("two-rocms", "wrong", detail, step, section="environment")
+        yield Observation("two-rocms", "wrong", detail, step, section="environment")
 
 
-def needed(case: Case) -> Iterator[Finding]:
+def needed(case: Case) -> Iterator[Observation]:
     """Libraries that are needed and that nobody has. Without one of a tool's own all else works."""
     for need in case.needs:
         ours = fits(need.library, case.table.libraries)
         detail = f"{need.library} is nowhere; {need.distribution} needs it ({need.path})"
-        yield Finding(
+        yield Observation(
             "needed",
             "missing" if ours or need.distribution == "torch" else "note",
             detail,
@@ -85,7 +85,7 @@ def own_libraries(case: Case) -> frozenset[str]:
     return frozenset(name for name in names if fits(name, case.table.libraries))
 
 
-def foreign_libraries(case: Case) -> Iterator[Finding]:
+def foreign_libraries(case: Case) -> Iterator[Observation]:
     """Places that the loader looks at, with copies of the environment's libraries."""
     environment = case.environment
     assert environment is not None
@@ -100,13 +100,13 @@ def foreign_libraries(case: Case) -> Iterator[Finding]:
         alike = [name for name in place.libraries if fits(name, case.table.libraries)]
         if same or (alike and place.via != "ld.so.conf"):
             found += 1
-            yield _finding(place, same or alike, bool(same))
+            yield _observation(place, same or alike, bool(same))
     if not found:
         detail = f"nothing leads past the environment's {len(own)} libraries of ROCm and torch"
-        yield Finding("foreign-libraries", "ok", detail, section="environment")
+        yield Observation("foreign-libraries", "ok", detail, section="environment")
 
 
-def _finding(place: LibraryPlace, names: list[str], same: bool) -> Finding:
+def _observation(place: LibraryPlace, names: list[str], same: bool) -> Observation:
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
     if place.via == "ld.so.conf":
         # The loader asks there last: after the paths in the libraries themselves.
@@ -114,7 +114,7 @@ def _finding(place: LibraryPlace, names: list[str], same: bool) -> Finding:
         # The file may name other directories, too.
         line = re.sub(r"([^\w/-])", r"\\\1", place.path)
         step = f"sudo sed -i '\\|^{line}/*$|d' /etc/ld.so.conf /etc/ld.so.conf.d/*.conf && sudo ldconfig"
-        return Finding("foreign-libraries", "note", detail, step, place.path, "environment")
+        return Observation("foreign-libraries", "note", detail, step, place.path, "environment")
     what = "has its own" if same else "has other libraries of ROCm:"
     effect = (
         "it may be loaded instead of the environment's"
@@ -122,7 +122,7 @@ def _finding(place: LibraryPlace, names: list[str], same: bool) -> Finding:
         else "they may be mixed with the environment's"
     )
     detail = f"{place.via} leads to {place.path}, which {what} {shown}: {effect}"
-    return Finding(
+    return Observation(
         "foreign-libraries",
         "wrong" if same else "note",
         detail,
