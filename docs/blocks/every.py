@@ -23,6 +23,7 @@ from rocwright.builder.before.needs import Needs
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.fat.tree import FatTable
 from rocwright.check.contract import ContractTable
+from rocwright.cli.examples import ExampleTable
 from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.render import Shown
 from rocwright.compat.claimed.sections import SECTIONS
@@ -34,7 +35,6 @@ from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
-from rocwright.model.examples import ExampleTable
 from rocwright.model.gpu import Families, GpuTable
 from rocwright.model.machines import Machines
 from rocwright.model.plan import Plan

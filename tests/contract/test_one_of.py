@@ -90,11 +90,10 @@ ONE_OF = {
         [
             "builder/decide/recipe.py",
             "engine/graph.py",
-            "model/order.py",
             "pipeline/define/cells.py",
         ],
     ),
-    "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/cells.py"]),
+    "sorting by needs": (called("TopologicalSorter"), ["engine/graph.py", "pipeline/define/cells.py"]),
     "holding a directory against other runs": (called("_marked"), ["engine/hold.py"]),
     "what finished work left behind": (
         imported("rocwright.engine.record"),

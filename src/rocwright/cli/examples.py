@@ -1,13 +1,19 @@
-"""What the help of a command says besides its words and options: how it is called."""
+"""How each command is called for what, by the table `data/examples.toml`: its help ends with that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from cyclopts import App
 
 from rocwright.data import load_table
-from rocwright.model.examples import ExampleTable
+
+
+class ExampleTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Command lines by the words that call a command, without the program: `set promote`."""
+
+    examples: dict[str, tuple[str, ...]]
 
 
 def examples() -> dict[str, tuple[str, ...]]:

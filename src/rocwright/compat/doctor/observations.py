@@ -196,16 +196,15 @@ EXAMINATIONS = (
         section="environment",
     ),
 )
-
-
 _BY_ID = {row.id: row for row in EXAMINATIONS}
 
 
 class Observation(msgspec.Struct, frozen=True):
     """One thing looked at: how it stands, and what mends it.
 
-    `id` is one of `observations.EXAMINATIONS`, `about` what in particular (a distribution, a GPU), empty where there
-    is but one. `next_step` is a command, or a sentence where none helps; empty where nothing is to be done.
+    `id` is one of `observations.EXAMINATIONS`, `about` what in particular (a distribution, a GPU), empty
+    where there is but one. `next_step` is a command, or a sentence where none helps; empty where nothing is
+    to be done.
     """
 
     id: str

@@ -39,6 +39,6 @@ ENVIRONMENT: tuple[Rule, ...] = (
     libraries.two_rocms,
     libraries.needed,
     libraries.foreign_libraries,
-    torch.imports,
-    torch.loaded,
+    libraries.imports,
+    libraries.loaded,
 )

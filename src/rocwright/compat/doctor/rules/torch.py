@@ -1,4 +1,4 @@
-"""Rules about the Python of an environment and the torch in it: do they fit, and can torch be imported?"""
+"""Rules about the Python of an environment and the torch in it: are they there, and do they fit?"""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from pathlib import PurePath
 from typing import Literal
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.explain import explain
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.compat.doctor.observations import Observation
-from rocwright.compat.doctor.rules.libraries import is_own
 from rocwright.errors import InvalidInput
 from rocwright.model.platforms import platform_named
 from rocwright.wheel.tags import serves
 
-_SHOWN = 3
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(.+)")
 _OLD = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
@@ -201,30 +198,3 @@ def shadowed(case: Case) -> Iterator[Observation]:
         )
         step = f"remove {shlex.quote(text.directory)}, or the entry of sys.path that leads to it"
         yield Observation("shadowed", "wrong", detail, step, "torch", "environment")
-
-
-def imports(case: Case) -> Iterator[Observation]:
-    """Whether torch can be imported; else why not."""
-    if case.imported is None or case.environment is None or case.environment.torch is None:
-        return
-    if case.imported.version is not None and not case.imported.ended:
-        detail = f"torch {case.imported.version} can be imported"
-        yield Observation("import", "ok", detail, section="environment")
-        return
-    cause, step = explain(case, case.imported)
-    yield Observation("import", "wrong", cause, step, section="environment")
-
-
-def loaded(case: Case) -> Iterator[Observation]:
-    """Whether the libraries that the process then had are the environment's."""
-    if case.imported is None or not case.imported.loaded:
-        return
-    foreign = [path for path in case.imported.loaded if not is_own(path, case)]
-    if foreign:
-        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
-        detail = f"loaded from outside of the environment: {', '.join(foreign[:_SHOWN])}{more}"
-        names = [name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if case.machine.variables.get(name)]
-        step = (
-            f"unset {' '.join(names)}" if names else "look at ldconfig -p, and take the directory out of it"
-        )
-        yield Observation("loaded", "wrong", detail, step, section="environment")
