@@ -28,7 +28,7 @@ from rocwright.compat.claimed.judge import Answer
 from rocwright.compat.claimed.render import Shown
 from rocwright.compat.claimed.sections import SECTIONS
 from rocwright.compat.doctor.facts import DoctorTable
-from rocwright.compat.doctor.values import Diagnosis
+from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
 from rocwright.model.channels import Channels, IndexTable, LandingTable

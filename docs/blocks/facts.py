@@ -1,4 +1,4 @@
-"""Tables of facts, as rows of a page: families, versions, projects, scripts, the findings of the doctor."""
+"""Tables of facts, as rows of a page: families, versions, projects, scripts, what the doctor looks at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from blocks.text import code, table
 from rocwright.cli.documented import DOCUMENTED
-from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.observations import EXAMINATIONS
 from rocwright.data import load_table
 from rocwright.model.gpu import Families
 from rocwright.model.platforms import PLATFORMS
@@ -88,5 +88,5 @@ def _failure(said: int | None) -> str:
 
 def render_doctor(section: str) -> str:
     """What the doctor looks at in a section, and what mends it."""
-    rows = ((code(kind.id), kind.looks_at, kind.mends) for kind in KINDS if kind.section == section)
+    rows = ((code(row.id), row.summary, row.next_step) for row in EXAMINATIONS if row.section == section)
     return table(("Finding", "What is looked at", "What mends it"), rows)

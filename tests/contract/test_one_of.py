@@ -38,10 +38,10 @@ def imported(name: str) -> Found:
     )
 
 
-def called(name: str) -> Found:
+def called(*names: str) -> Found:
     return lambda node: (
         isinstance(node, ast.Call)
-        and (getattr(node.func, "id", None) == name or getattr(node.func, "attr", None) == name)
+        and (getattr(node.func, "id", None) in names or getattr(node.func, "attr", None) in names)
     )
 
 
@@ -64,13 +64,21 @@ ONE_OF = {
     "the mark of a kpack archive, in any spelling": (containing(b"KPAK"), ["device_code/kpack.py"]),
     "a finding made of a row of a catalogue": (
         called("broken"),
-        ["check/run.py", "check/sanity.py", "device_code/verify/report.py", "gputest/skips/lint.py"],
+        [
+            "check/run.py",
+            "check/sanity.py",
+            "compat/doctor/observations.py",
+            "device_code/verify/report.py",
+            "gputest/skips/lint.py",
+        ],
     ),
     "a catalogue of rules": (
-        called("Clause"),
+        # An `Examination` is a clause that also says in which table of the doctor it stands.
+        called("Clause", "Examination"),
         [
             "check/rules/__init__.py",
             "check/sanity.py",
+            "compat/doctor/observations.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",
         ],
@@ -82,11 +90,10 @@ ONE_OF = {
         [
             "builder/decide/recipe.py",
             "engine/graph.py",
-            "model/order.py",
             "pipeline/define/cells.py",
         ],
     ),
-    "sorting by needs": (called("TopologicalSorter"), ["model/order.py", "pipeline/define/cells.py"]),
+    "sorting by needs": (called("TopologicalSorter"), ["engine/graph.py", "pipeline/define/cells.py"]),
     "holding a directory against other runs": (called("_marked"), ["engine/hold.py"]),
     "what finished work left behind": (
         imported("rocwright.engine.record"),

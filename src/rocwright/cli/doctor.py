@@ -14,8 +14,8 @@ from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
+from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.doctor.run import diagnose, import_failed
-from rocwright.compat.doctor.values import Diagnosis
 from rocwright.errors import InvalidInput, MissingTool, TorchBroken, UsageError
 from rocwright.model.manifest import SetManifest, parse_set
 from rocwright.store.sets.find import resolve_set
@@ -83,10 +83,10 @@ def doctor(
         )
     broken = import_failed(found)
     if broken is not None:
-        raise TorchBroken(broken.detail, next_step=broken.next_step)
-    if found.missing:
-        what = "thing is" if found.missing == 1 else "things are"
-        raise MissingTool(f"{found.missing} {what} missing or wrong", next_step="see the table")
+        raise TorchBroken(broken.cause, next_step=broken.next_step)
+    if found.errors:
+        what = "thing is" if found.errors == 1 else "things are"
+        raise MissingTool(f"{found.errors} {what} missing or wrong", next_step="see the table")
 
 
 # -- the set that an environment is compared with, from a store or a file
@@ -111,7 +111,7 @@ def chosen_set(text: str, manifest: Path | None, options: StoreOptions) -> SetMa
         ) from error
 
 
-# -- how the doctor's findings look
+# -- how the doctor's observations look
 
 
 _HEAD = ("what", "verdict", "detail", "next")
@@ -122,14 +122,14 @@ def show_diagnosis(found: Diagnosis) -> None:
     for section, title in (("machine", "This machine"), ("environment", "The environment")):
         rows = [
             (item.id, item.verdict, item.detail, item.next_step)
-            for item in found.findings
+            for item in found.observations
             if item.section == section
         ]
         if rows:
             if section == "environment" and found.environment is not None:
                 title = f"{title} {found.environment.python}"
             console.table(title, _HEAD, rows)
-    if any(f" {INDEX} " in item.next_step for item in found.findings):
+    if any(f" {INDEX} " in item.next_step for item in found.observations):
         console.say(
             f"{INDEX} stands for the index that has packages for your GPUs: name it with --index-url."
         )

@@ -1,17 +1,17 @@
-"""A pipeline as a value: steps, what each needs, what makes its result stale."""
+"""A pipeline as a value: steps, what each needs, what makes its result stale, and the order they come in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import CycleError
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from rocwright.errors import InvalidInput
-from rocwright.model.order import in_order
 
 V = TypeVar("V", bound=msgspec.Struct)
 # Tells the display what a step is doing now.
@@ -102,3 +102,23 @@ def make_graph(steps: Iterable[Step], given: Collection[str] = ()) -> Graph:
     except CycleError as error:
         circle = ", ".join(sorted(set(error.args[1])))
         raise InvalidInput(f"these steps need each other in a circle: {circle}") from None
+
+
+def in_order(needs: Mapping[str, Collection[str]]) -> list[str]:
+    """The names so that each stands behind those it needs, otherwise as they are given.
+
+    What is needed and not itself among the names is left out. Raises `graphlib.CycleError`, whose second
+    argument is a circle from one name back to it.
+    """
+    sorter = TopologicalSorter({name: [need for need in needs[name] if need in needs] for name in needs})
+    sorter.prepare()
+    place = {name: number for number, name in enumerate(needs)}
+    ready: list[tuple[int, str]] = []
+    found: list[str] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(ready, (place[name], name))
+        first = heappop(ready)[1]
+        found.append(first)
+        sorter.done(first)
+    return found

@@ -10,9 +10,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from rocwright.engine.changes import CLOCK_TICK_S, InputLook, Left, leave, room_digest, same_look, still_left
 from rocwright.engine.graph import Step
-from rocwright.engine.left import CLOCK_TICK_S, Left, leave, room_digest, still_left
-from rocwright.engine.look import InputLook, same_look
 from rocwright.errors import RocwrightError
 from rocwright.system.files import write_text
 

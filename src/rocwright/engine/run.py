@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from rocwright.engine import record as state
+from rocwright.engine.changes import look
 from rocwright.engine.graph import Graph, Inputs, Note, Step
 from rocwright.engine.hold import held
-from rocwright.engine.look import look
 from rocwright.errors import Interrupted, UsageError
 from rocwright.system import console, process
 from rocwright.system.console import Progress

@@ -14,22 +14,20 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.errors import CommandFailed, UsageError
 from rocwright.system import process
-from rocwright.system.installers import (
+from rocwright.system.venv import (
     BROKEN_OFF,
     LEAKS,
     NOT_SHOWN,
     SILENT,
+    TOOL_PIP_ENV,
     TROUBLED,
+    Closed,
+    Environment,
     despite_others,
+    links_page,
     misplaced_settings,
     not_yet,
     own_settings,
-)
-from rocwright.system.venv import (
-    TOOL_PIP_ENV,
-    Closed,
-    Environment,
-    links_page,
     pip_command,
     remote_places,
     uv_command,

@@ -86,7 +86,10 @@ class Clause:
 class HasFindings:
     """What every report is that holds findings: their counts."""
 
-    findings: tuple[Finding, ...]
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong: a field of most reports, made of what was seen in others."""
+        raise NotImplementedError
 
     @property
     def errors(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rocwright.compat.detector import Gpu, detect
+from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.run import diagnose as visit
-from rocwright.compat.doctor.values import Diagnosis, Finding
 
 PROGRAMS = ("git", "cc", "g++", "make", "apt-get", "dpkg-deb")
 
@@ -55,10 +55,10 @@ def _plain_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 50_000_000_000}))
 
 
-def by_id(found: Diagnosis) -> dict[str, Finding]:
-    ids = [item.id for item in found.findings]
+def by_id(found: Diagnosis) -> dict[str, Observation]:
+    ids = [item.id for item in found.observations]
     assert len(ids) == len(set(ids))
-    return {item.id: item for item in found.findings}
+    return {item.id: item for item in found.observations}
 
 
 def test_gpus_are_listed_without_processors_in_the_drivers_order(nodes: Path) -> None:
@@ -75,8 +75,8 @@ def test_no_driver_is_no_gpu_and_no_problem(tmp_path: Path) -> None:
 def test_a_machine_in_order_lacks_nothing(nodes: Path, tmp_path: Path) -> None:
     found = diagnose(nodes=nodes, which=which(), work_dir=tmp_path)
     assert found.gpus == ("gfx90a", "gfx1030")
-    assert found.missing == 0
-    assert {item.verdict for item in found.findings} == {"ok"}
+    assert found.errors == 0
+    assert {item.verdict for item in found.observations} == {"ok"}
     assert by_id(found)["gpu"].detail == "gfx90a, gfx1030"
 
 
@@ -87,7 +87,7 @@ def test_a_missing_program_comes_with_its_command(
     nodes: Path, tmp_path: Path, program: str, package: str
 ) -> None:
     found = diagnose(nodes=nodes, which=which(program), work_dir=tmp_path)
-    assert found.missing == 1
+    assert found.errors == 1
     item = by_id(found)[program]
     assert (item.verdict, item.next_step) == ("missing", f"apt-get install {package}")
     assert "needed to" in item.detail
@@ -96,7 +96,7 @@ def test_a_missing_program_comes_with_its_command(
 @pytest.mark.parametrize("program", ["apt-get", "dpkg-deb"])
 def test_without_apt_a_prefix_is_the_way(nodes: Path, tmp_path: Path, program: str) -> None:
     found = diagnose(nodes=nodes, which=which(program), work_dir=tmp_path)
-    assert found.missing == 1
+    assert found.errors == 1
     assert by_id(found)["rocm-source"].next_step == "use --rocm-prefix DIR"
 
 
@@ -108,14 +108,14 @@ def test_no_gpu_is_a_note_and_no_fault(tmp_path: Path) -> None:
     none = diagnose(nodes=tmp_path / NODES, which=which(), work_dir=tmp_path)
     assert by_id(none)["gpu"].verdict == "note"
     assert "lists none" in by_id(none)["gpu"].detail
-    assert (absent.missing, none.missing, absent.gpus) == (0, 0, ())
+    assert (absent.errors, none.errors, absent.gpus) == (0, 0, ())
 
 
 def test_a_gpu_that_cannot_be_read_is_never_no_gpu(tmp_path: Path) -> None:
     (tmp_path / NODES / "1" / "properties").mkdir(parents=True)
     found = diagnose(nodes=tmp_path / NODES, which=which(), work_dir=tmp_path)
     item = by_id(found)["gpu"]
-    assert (item.verdict, found.missing) == ("missing", 1)
+    assert (item.verdict, found.errors) == ("missing", 1)
     assert "1/properties" in item.detail
     assert "/dev/kfd" in item.next_step
 
@@ -132,7 +132,7 @@ def test_too_little_room_is_said_in_numbers(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1_500_000_000}))
     found = diagnose(nodes=nodes, which=which(), work_dir=tmp_path)
-    assert found.missing == 1
+    assert found.errors == 1
     assert by_id(found)["disk"].detail.startswith("1.5 GB free")
 
 
@@ -151,4 +151,4 @@ def test_variables_that_lead_libraries_astray_are_noted(
     found = diagnose(nodes=nodes, which=which(), work_dir=tmp_path)
     item = by_id(found)["environment"]
     assert (item.verdict, item.next_step) == ("note", "unset LD_LIBRARY_PATH PYTHONPATH")
-    assert found.missing == 0
+    assert found.errors == 0

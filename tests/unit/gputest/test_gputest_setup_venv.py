@@ -16,7 +16,7 @@ from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.install import Install, links_pages, package_words
 from rocwright.gputest.setup_venv import activate_in_steps, index_of, require_removable
 from rocwright.model.channels import IndexTable
-from rocwright.system.installers import misplaced_settings, not_yet, own_settings
+from rocwright.system.venv import misplaced_settings, not_yet, own_settings
 
 TABLE = load_table("indexes", IndexTable)
 

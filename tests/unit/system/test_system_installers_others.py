@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocwright.errors import CommandFailed
-from rocwright.system.installers import despite_others
+from rocwright.system.venv import despite_others
 
 # What pip 24 said when a wheel that it had just built was removed by another pip's `cache remove`.
 TAKEN = (

@@ -12,8 +12,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
+from rocwright.engine.graph import in_order
 from rocwright.errors import InvalidData, UsageError
-from rocwright.model.order import in_order
 from rocwright.model.platforms import PLATFORMS
 
 Backend = Literal["setup.py", "build"]

@@ -20,17 +20,20 @@ from rocwright.builder.rocm.describe import describe_rocm
 from rocwright.builder.rocm.rocm import ALWAYS, Rocm, require_extras
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.system import process
-from rocwright.system.installers import (
+from rocwright.system.interpreters import ask_interpreter
+from rocwright.system.venv import (
     BROKEN_OFF,
     LEAKS,
     SILENT,
     TROUBLED,
+    Closed,
+    Environment,
     despite_others,
     not_yet,
     own_settings,
+    pip_command,
+    remote_places,
 )
-from rocwright.system.interpreters import ask_interpreter
-from rocwright.system.venv import Closed, Environment, pip_command, remote_places
 
 Note = Callable[[str], None]
 

@@ -15,15 +15,16 @@ from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.environment import gather_environment, import_torch
 from rocwright.compat.doctor.facts import Case, DoctorTable, Environment, Machine, Need, TorchImport
 from rocwright.compat.doctor.machine import gather_machine, this_user
+from rocwright.compat.doctor.observations import Diagnosis, Installed, Looked, Observation
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.compat.doctor.rules.machine import building
 from rocwright.compat.doctor.rules.packages import whose
 from rocwright.compat.doctor.rules.torch import kind_of
-from rocwright.compat.doctor.values import Diagnosis, Finding, Installed, Looked
 from rocwright.data import load_table
 from rocwright.errors import InvalidElf
 from rocwright.model.channels import IndexTable, LandingTable
 from rocwright.model.device_files import DeviceFiles, known_targets
+from rocwright.model.findings import Finding
 from rocwright.model.gpu import Families, base_targets, is_target
 from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.platforms import Platforms
@@ -64,7 +65,7 @@ def diagnose(
     if environment is not None:
         needs = unmet_needs(environment, machine, load_table("platforms", Platforms), root)
         case = msgspec.structs.replace(case, needs=needs)
-    found = [finding for rule in MACHINE for finding in rule(case)]
+    found = [seen for rule in MACHINE for seen in rule(case)]
     found += building(which, work_dir or Path.cwd(), environ)
     return Diagnosis(
         tuple(gpu.target for gpu in machine.gpus),
@@ -73,11 +74,11 @@ def diagnose(
     )
 
 
-def judge(case: Case) -> tuple[Finding, ...]:
+def judge(case: Case) -> tuple[Observation, ...]:
     """What the rules say of the environment; nothing without one."""
     if case.environment is None:
         return ()
-    return tuple(finding for rule in ENVIRONMENT for finding in rule(case))
+    return tuple(seen for rule in ENVIRONMENT for seen in rule(case))
 
 
 def make_case(
@@ -136,7 +137,7 @@ def _looked(case: Case) -> Looked:
 
 def import_failed(found: Diagnosis) -> Finding | None:
     """The finding that torch cannot be imported, if that was tried and failed."""
-    return next((item for item in found.findings if item.id == "import" and item.bad), None)
+    return next((finding for finding in found.findings if finding.rule == "import"), None)
 
 
 # -- gather which libraries the libraries of an environment need and nobody has; read from their headers

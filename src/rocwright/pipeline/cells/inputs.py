@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from rocwright.engine.changes import room_digest
 from rocwright.engine.graph import Step
-from rocwright.engine.left import room_digest
 from rocwright.engine.record import digest
 from rocwright.errors import InvalidData
 from rocwright.model.plan import Cell, Plan

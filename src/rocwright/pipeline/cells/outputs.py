@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from rocwright.engine.left import Left, leave, still_left
+from rocwright.engine.changes import Left, leave, still_left
 from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
 from rocwright.pipeline.records import CellOutput, Machine, Record
 from rocwright.store.layout import file_key, is_key

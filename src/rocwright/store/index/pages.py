@@ -128,7 +128,7 @@ def dependency_order(files: Iterable[FileEntry]) -> list[str]:
     """Projects so that each stands behind those it depends on; equal ones by name.
 
     A client that reads a new page of a project then finds the new pages of what it needs. Packages may need
-    each other, which graphlib and `model/order` refuse: a cycle is cut at its first project by name.
+    each other, which graphlib and `engine/graph` refuse: a cycle is cut at its first project by name.
     """
     needs: dict[str, set[str]] = {}
     for project, depends in {(entry.project, entry.depends) for entry in files}:

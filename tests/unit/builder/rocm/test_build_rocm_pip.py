@@ -8,8 +8,7 @@ import pytest
 
 from rocwright.builder.rocm.install import Install, rocm_requirement, satisfies
 from rocwright.errors import UsageError
-from rocwright.system.installers import not_yet
-from rocwright.system.venv import Closed
+from rocwright.system.venv import Closed, not_yet
 
 INDEX = Closed("https://host/simple/", ("https://host/more/",))
 LOCAL = Closed(None, ("/srv/rocm",))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.run import diagnose
-from rocwright.compat.doctor.values import Diagnosis, Finding
 
 # gfx_target_version of the kernel's topology, and what LLVM calls it.
 MI210, RADEON_6900, RADEON_7900 = 90010, 100300, 110000
@@ -163,20 +163,20 @@ def digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
-def of(found: Diagnosis, kind: str) -> list[Finding]:
-    """The findings of a kind."""
-    return [item for item in found.findings if item.id == kind]
+def of(found: Diagnosis, kind: str) -> list[Observation]:
+    """The observations of a kind."""
+    return [item for item in found.observations if item.id == kind]
 
 
-def one(found: Diagnosis, kind: str) -> Finding:
-    """The only finding of a kind."""
+def one(found: Diagnosis, kind: str) -> Observation:
+    """The only observation of a kind."""
     (item,) = of(found, kind)
     return item
 
 
 def bad(found: Diagnosis) -> dict[str, str]:
     """Kind to detail of everything in the environment that is to be mended."""
-    return {item.id: item.detail for item in found.findings if item.bad and item.section == "environment"}
+    return {item.id: item.detail for item in found.observations if item.bad and item.section == "environment"}
 
 
 def visit(room: Room, tree: Tree | None = None, **more: object) -> Diagnosis:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rocwright import cli
-from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.observations import EXAMINATIONS, Diagnosis, Observation
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
+from rocwright.model.findings import Finding
 from rocwright.model.manifest import FileEntry, canonical_json, new_set, set_id
 from rocwright.store.objects.address import open_store
 from rocwright.store.sets.records import save_set
@@ -174,11 +175,31 @@ def test_names_on_disk_do_not_command_the_terminal(door, room: Room) -> None:
 
 
 def test_every_kind_of_finding_is_made_by_some_rule() -> None:
-    """The page for users is made of the kinds; the code spells each of them, and no other."""
+    """The page for users is made of the catalogue; the code spells each of them, and no other."""
     folder = ROOT / "src/rocwright/compat/doctor"
     texts = [path.read_text() for path in folder.glob("rules/*.py")]
-    made = {name for text in texts for name in re.findall(r'Finding\(\s*"([a-z+-]+)"', text)}
+    made = {name for text in texts for name in re.findall(r'Observation\(\s*"([a-z+-]+)"', text)}
     # The programs are rows of a table.
     made |= {"git", "cc", "g++", "make", "unreadable"}
-    assert made == {kind.id for kind in KINDS}
-    assert len(MACHINE) + len(ENVIRONMENT) <= len(KINDS)
+    assert made == {row.id for row in EXAMINATIONS}
+    assert len(MACHINE) + len(ENVIRONMENT) <= len(EXAMINATIONS)
+
+
+def test_only_what_is_missing_or_wrong_is_a_finding() -> None:
+    well = Observation("git", "ok", "/usr/bin/git")
+    noted = Observation("seccomp", "note", "a filter", "start it without")
+    absent = Observation("cc", "missing", "needed to build", "apt-get install gcc")
+    foreign = Observation("torch", "wrong", "torch is for the CPU", about="torch", section="environment")
+    found = Diagnosis((), (well, noted, absent, foreign))
+    assert (well.finding, noted.finding, found.errors, found.warnings) == (None, None, 2, 0)
+    assert found.findings == (
+        Finding("cc", "error", "machine", "needed to build", "apt-get install gcc"),
+        # What the catalogue says where the observation does not.
+        Finding(
+            "torch",
+            "error",
+            "torch",
+            "torch is for the CPU",
+            "`python -m pip install --index-url … --force-reinstall --no-deps torch==VERSION`",
+        ),
+    )

@@ -15,9 +15,8 @@ import pytest
 
 from rocwright.compat.doctor.environment import active_python, find_python, gather_environment
 from rocwright.compat.doctor.facts import DoctorTable, Machine
-from rocwright.compat.doctor.kinds import KINDS
+from rocwright.compat.doctor.observations import EXAMINATIONS, Observation
 from rocwright.compat.doctor.run import judge, make_case
-from rocwright.compat.doctor.values import Finding
 from rocwright.data import load_table
 from rocwright.errors import MissingTool, UsageError
 from unit.compat.doctor.desk import (
@@ -51,7 +50,7 @@ def test_an_environment_in_order(room: Room, tree: Tree) -> None:
         ("torch", "2.9.0+rocm7.10.0", None),
     ]
     assert one(found, "device-code").detail == "rocm: device code for gfx90a"
-    assert {item.id for item in found.findings} <= {kind.id for kind in KINDS}
+    assert {item.id for item in found.observations} <= {row.id for row in EXAMINATIONS}
 
 
 # --- torch
@@ -154,7 +153,7 @@ def test_wheels_that_fit_here_are_not_told_of(room: Room) -> None:
     assert of(visit(room), "tags") == []
 
 
-def changed(room: Room, **facts: object) -> list[Finding]:
+def changed(room: Room, **facts: object) -> list[Observation]:
     """What the rules about Python say of this environment, were it another one."""
     table = load_table("doctor", DoctorTable)
     machine = Machine(system="linux", nodes="/x", driver_listed=False)

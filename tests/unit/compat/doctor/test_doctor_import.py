@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from rocwright.compat.doctor.values import Diagnosis
+from rocwright.compat.doctor.observations import Diagnosis
 from unit.compat.doctor.desk import (
     Room,
     Tree,

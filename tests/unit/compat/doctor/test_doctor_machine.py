@@ -11,9 +11,9 @@ import pytest
 
 from rocwright.compat.doctor.facts import Case, Device, DoctorTable, Machine
 from rocwright.compat.doctor.machine import User, gather_machine
+from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.rules import machine as rules
 from rocwright.compat.doctor.run import diagnose, make_case
-from rocwright.compat.doctor.values import Diagnosis, Finding
 from rocwright.data import load_table
 from unit.compat.doctor.desk import RADEON_6900, Tree, bad, of, one, write
 
@@ -31,7 +31,7 @@ def visit(tree: Tree, **environ: str) -> Diagnosis:
     )
 
 
-def said(rule: object, case: Case) -> list[Finding]:
+def said(rule: object, case: Case) -> list[Observation]:
     return list(rule(case))  # type: ignore[operator]
 
 
@@ -43,13 +43,13 @@ def case(**facts: object) -> Case:
 def test_a_machine_with_a_gpu_in_order_has_nothing_to_mend(tree: Tree) -> None:
     found = visit(tree.gpu())
     assert found.gpus == ("gfx90a",)
-    assert [item for item in found.findings if item.verdict != "ok"] == []
-    assert found.missing == 0 and found.environment is None
+    assert [item for item in found.observations if item.verdict != "ok"] == []
+    assert found.errors == 0 and found.environment is None
 
 
 def test_a_machine_without_a_gpu_is_told_of_in_the_words_of_the_readme(tree: Tree) -> None:
     found = visit(tree)
-    assert [item.id for item in found.findings] == [
+    assert [item.id for item in found.observations] == [
         *("gpu", "git", "cc", "g++", "make", "rocm-source", "disk"),
     ]
     assert one(found, "gpu").verdict == "note"
@@ -130,7 +130,7 @@ def test_a_container_with_half_of_them(tree: Tree) -> None:
 
 def test_a_container_with_the_devices_lacks_nothing_but_memory_and_calls(tree: Tree) -> None:
     found = visit(tree.gpu().docker())
-    assert of(found, "container") == [] and found.missing == 0
+    assert of(found, "container") == [] and found.errors == 0
     assert one(found, "shared-memory").detail.startswith("shared memory (/dev/shm) has 67 MB")
     assert one(found, "seccomp").verdict == "note"
 
@@ -247,7 +247,7 @@ def test_an_override_for_another_gpu(tree: Tree) -> None:
 
 def test_an_override_that_changes_nothing_is_noted(tree: Tree) -> None:
     found = visit(tree.gpu(RADEON_6900), HSA_OVERRIDE_GFX_VERSION="10.3.0")
-    assert (one(found, "override").verdict, found.missing) == ("note", 0)
+    assert (one(found, "override").verdict, found.errors) == ("note", 0)
     assert of(visit(tree), "override") == []
 
 
@@ -327,8 +327,8 @@ def test_wsl_is_told_of(tree: Tree) -> None:
 def test_a_machine_that_shows_nothing_at_all(tmp_path: Path) -> None:
     """No /sys, no /proc, no /etc, no /dev: nothing is invented."""
     found = diagnose(root=tmp_path / "void", environ={}, which=lambda _: "/x", work_dir=tmp_path)
-    assert found.missing == 0 and bad(found) == {}
-    assert {item.id for item in found.findings if item.verdict != "ok"} == {"gpu"}
+    assert found.errors == 0 and bad(found) == {}
+    assert {item.id for item in found.observations if item.verdict != "ok"} == {"gpu"}
 
 
 def test_facts_are_frozen_and_are_json() -> None:

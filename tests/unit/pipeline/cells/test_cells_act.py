@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.engine import left
+from rocwright.engine import changes
 from rocwright.errors import CommandFailed, InvalidInput, RocwrightError
 from rocwright.pipeline.cells import outputs
 from rocwright.pipeline.cells.act import TAKEN, act
@@ -150,17 +150,17 @@ def test_a_tree_that_another_run_replaces_while_it_is_looked_at_is_fetched(
 ) -> None:
     do(toy, here, A)
     tree = here.work / "linux/one/make-a-tree"
-    look = left.fingerprint
+    look = changes.fingerprint
 
     def late(path: Path) -> str:
         """What the walk over a tree meets whose directories go meanwhile."""
-        monkeypatch.setattr(left, "fingerprint", look)
+        monkeypatch.setattr(changes, "fingerprint", look)
         if path != tree:
-            monkeypatch.setattr(left, "fingerprint", late)
+            monkeypatch.setattr(changes, "fingerprint", late)
             return look(path)
         raise InvalidInput(f"cannot list {tree}/inside: No such file or directory")
 
-    monkeypatch.setattr(left, "fingerprint", late)
+    monkeypatch.setattr(changes, "fingerprint", late)
     do(toy, here, B)
     assert toy.done == [A, B]
     require_tree(tree)

@@ -1,14 +1,14 @@
-"""The rules: pure functions from facts to findings, in the order in which they are shown."""
+"""The rules: pure functions from facts to observations, in the order in which they are shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from rocwright.compat.doctor.facts import Case
+from rocwright.compat.doctor.observations import Observation
 from rocwright.compat.doctor.rules import devices, libraries, machine, packages, torch
-from rocwright.compat.doctor.values import Finding
 
-Rule = Callable[[Case], Iterator[Finding]]
+Rule = Callable[[Case], Iterator[Observation]]
 
 # Each looks at the whole case; those of an environment are asked only where there is one.
 MACHINE: tuple[Rule, ...] = (
@@ -39,6 +39,6 @@ ENVIRONMENT: tuple[Rule, ...] = (
     libraries.two_rocms,
     libraries.needed,
     libraries.foreign_libraries,
-    torch.imports,
-    torch.loaded,
+    libraries.imports,
+    libraries.loaded,
 )

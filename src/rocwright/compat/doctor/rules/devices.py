@@ -9,17 +9,17 @@ from packaging.utils import canonicalize_name
 
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
+from rocwright.compat.doctor.observations import Observation
 from rocwright.compat.doctor.rules.machine import overridden
 from rocwright.compat.doctor.rules.packages import applying
-from rocwright.compat.doctor.values import Finding
 from rocwright.model.gpu import in_order
 
 _EXTRA = "device-"
 _EVERY = "device-all"
 
 
-def device_code(case: Case) -> Iterator[Finding]:
-    """One finding for each GPU target and each part that has no code for it, or one that all is there."""
+def device_code(case: Case) -> Iterator[Observation]:
+    """An observation for each GPU target and each part that has no code for it, or one that all is there."""
     environment = case.environment
     assert environment is not None
     instead = overridden(case.machine.variables.get("HSA_OVERRIDE_GFX_VERSION", ""))
@@ -35,7 +35,7 @@ def device_code(case: Case) -> Iterator[Finding]:
         yield found
     if judged and targets and not bad:
         detail = f"{', '.join(sorted(set(judged)))}: device code for {', '.join(targets)}"
-        yield Finding("device-code", "ok", detail, section="environment")
+        yield Observation("device-code", "ok", detail, section="environment")
 
 
 # --- packages whose device code is split off: rocm-sdk-device-*, amd-torch-device-*
@@ -57,7 +57,7 @@ def offers(one: Distribution, environment: Environment) -> dict[str, set[str]]:
 
 def _split(
     case: Case, environment: Environment, targets: Sequence[str], judged: list[str]
-) -> Iterator[Finding]:
+) -> Iterator[Observation]:
     installed = {one.name for one in environment.distributions}
     for one in environment.family:
         found = offers(one, environment)
@@ -89,25 +89,25 @@ def _plain(word: str) -> str:
 
 def _absent(
     case: Case, one: Distribution, target: str, words: Mapping[str, frozenset[str]], there: set[str]
-) -> Finding:
+) -> Observation:
     which = f"GPU {_numbers(case, target)} ({target})"
     has = f"installed is that for {', '.join(sorted(there))}" if there else "none is installed"
     word = next((word for word, served in sorted(words.items()) if target in served), None)
     if word is not None:
         detail = f"{one.name} {one.version} has no device code for {which}; {has}"
         step = mend.install(case, f"{one.name}[{_EXTRA}{word}]=={one.version}")
-        return Finding("device-code", "missing", detail, step, f"{one.name} {target}", "environment")
+        return Observation("device-code", "missing", detail, step, f"{one.name} {target}", "environment")
     offered = frozenset().union(*words.values())
     return _not_offered(case, f"{one.name} {one.version}", target, offered)
 
 
-def _not_offered(case: Case, what: str, target: str, offered: frozenset[str]) -> Finding:
+def _not_offered(case: Case, what: str, target: str, offered: frozenset[str]) -> Observation:
     """Nothing that can be installed serves the GPU: name the nearest targets."""
     near_ = near(target, offered)
     others = f"the nearest it has: {', '.join(near_)}" if near_ else f"it has: {', '.join(in_order(offered))}"
     detail = f"{what} has no device code for GPU {_numbers(case, target)} ({target}) at all; {others}"
     step = f"take a release that has it, or build one: rocwright build --pytorch-rocm-arch {target}"
-    return Finding(
+    return Observation(
         "device-code", "missing", detail, step, f"{what.partition(' ')[0]} {target}", "environment"
     )
 
@@ -137,7 +137,7 @@ def _numbers(case: Case, target: str) -> str:
 
 def _families(
     case: Case, environment: Environment, targets: Sequence[str], judged: list[str]
-) -> Iterator[Finding]:
+) -> Iterator[Observation]:
     served = {name: {one.partition(":")[0] for one in code} for name, code in environment.targets.items()}
     if not served:
         return
@@ -158,7 +158,7 @@ def _families(
         step = mend.install(case, f"rocm[libraries]{pin}", again=True)
         if family:
             step = f"ROCM_SDK_TARGET_FAMILY={family} {step} --no-cache-dir"
-        yield Finding("device-code", "missing", detail, step, f"{names} {target}", "environment")
+        yield Observation("device-code", "missing", detail, step, f"{names} {target}", "environment")
 
 
 # --- torch with its device code inside: it says itself, once it is imported
@@ -166,7 +166,7 @@ def _families(
 
 def _torch(
     case: Case, environment: Environment, targets: Sequence[str], judged: list[str]
-) -> Iterator[Finding]:
+) -> Iterator[Observation]:
     built = case.imported.architectures if case.imported else ()
     text = environment.torch
     # Generic code runs on chips whose names it does not have.

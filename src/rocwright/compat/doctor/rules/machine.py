@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from rocwright.compat.doctor.facts import Case, Device
-from rocwright.compat.doctor.values import Finding
+from rocwright.compat.doctor.observations import Observation
 
 # Measured: prefix 1.9, packages 0.5, build environment 1.9, two test environments and uv's cache 5.6 GB.
 _DEMO_SPACE = 10_000_000_000
@@ -28,13 +28,13 @@ _SYSTEMS = {
 }
 
 
-def platform(case: Case) -> Iterator[Finding]:
+def platform(case: Case) -> Iterator[Observation]:
     """What is not looked at here."""
     system = case.machine.system
     if system in _SYSTEMS:
-        yield Finding("platform", "note", _SYSTEMS[system])
+        yield Observation("platform", "note", _SYSTEMS[system])
     elif system == "wsl":
-        yield Finding(
+        yield Observation(
             "platform",
             "note",
             "WSL: GPUs come through /dev/dxg, not through the kernel driver that is asked here",
@@ -42,21 +42,21 @@ def platform(case: Case) -> Iterator[Finding]:
         )
 
 
-def gpu(case: Case) -> Iterator[Finding]:
+def gpu(case: Case) -> Iterator[Observation]:
     """Which GPUs there are."""
     facts = case.machine
     targets = [one.target for one in facts.gpus]
     if targets:
-        yield Finding("gpu", "ok", ", ".join(targets))
+        yield Observation("gpu", "ok", ", ".join(targets))
     elif facts.gpu_problems:
         step = "check the permissions of /dev/kfd and /sys/class/kfd"
-        yield Finding("gpu", "missing", "; ".join(facts.gpu_problems), step)
+        yield Observation("gpu", "missing", "; ".join(facts.gpu_problems), step)
     elif facts.system in ("linux", "wsl"):
         reason = "the driver lists none" if facts.driver_listed else f"no {facts.nodes}"
-        yield Finding("gpu", "note", f"no AMD GPU ({reason}); building works, kernels cannot run here")
+        yield Observation("gpu", "note", f"no AMD GPU ({reason}); building works, kernels cannot run here")
 
 
-def driver(case: Case) -> Iterator[Finding]:
+def driver(case: Case) -> Iterator[Observation]:
     """A GPU without its kernel driver."""
     facts = case.machine
     if not facts.boards or facts.gpus or facts.gpu_problems:
@@ -65,14 +65,14 @@ def driver(case: Case) -> Iterator[Finding]:
     if facts.blocked:
         places = ", ".join(facts.blocked)
         step = f"take it out of {places}, then sudo update-initramfs -u and restart"
-        yield Finding("driver", "wrong", f"{boards}, but {places} forbids the driver amdgpu", step)
+        yield Observation("driver", "wrong", f"{boards}, but {places} forbids the driver amdgpu", step)
     elif facts.driver != "loaded":
         step = "sudo modprobe amdgpu"
         if facts.container:
             step += " on the host, not in the container"
-        yield Finding("driver", "missing", f"{boards}, but the driver amdgpu is not loaded", step)
+        yield Observation("driver", "missing", f"{boards}, but the driver amdgpu is not loaded", step)
     else:
-        yield Finding(
+        yield Observation(
             "driver",
             "wrong",
             f"{boards} and amdgpu is loaded, but it offers none of them for computing (no KFD node)",
@@ -80,7 +80,7 @@ def driver(case: Case) -> Iterator[Finding]:
         )
 
 
-def container(case: Case) -> Iterator[Finding]:
+def container(case: Case) -> Iterator[Observation]:
     """A container that was not given the devices."""
     facts = case.machine
     if not facts.container or not (facts.gpus or facts.boards or facts.gpu_problems):
@@ -88,7 +88,7 @@ def container(case: Case) -> Iterator[Finding]:
     absent = [] if facts.kfd else ["/dev/kfd"]
     absent += [] if facts.render else ["/dev/dri/renderD*"]
     if absent:
-        yield Finding(
+        yield Observation(
             "container",
             "missing",
             f"this {facts.container} container has no {' and no '.join(absent)}, the machine has a GPU",
@@ -103,19 +103,19 @@ def docker_line(case: Case) -> str:
     return f"docker run {' '.join(words)} IMAGE"
 
 
-def access(case: Case) -> Iterator[Finding]:
+def access(case: Case) -> Iterator[Observation]:
     """Rights on the devices, for a machine with a GPU."""
     facts = case.machine
     devices = [one for one in (facts.kfd, *facts.render) if one is not None]
     if not devices:
         if facts.gpus and not facts.container:
             step = "sudo modprobe -r amdgpu && sudo modprobe amdgpu, and look at sudo dmesg"
-            yield Finding("access", "missing", "the driver lists GPUs, but there is no /dev/kfd", step)
+            yield Observation("access", "missing", "the driver lists GPUs, but there is no /dev/kfd", step)
         return
     refused = [one for one in devices if not one.usable]
     if not refused:
         names = ", ".join(one.path for one in devices)
-        yield Finding("access", "ok", f"{facts.user} may use {names}")
+        yield Observation("access", "ok", f"{facts.user} may use {names}")
         return
     groups = _wanted_groups(case, refused)
     named = ", ".join(f"{one.path} ({one.mode:03o}, group {one.group})" for one in refused)
@@ -129,7 +129,7 @@ def access(case: Case) -> Iterator[Finding]:
         step = f"docker run {options} … IMAGE"
     # Without /dev/kfd no GPU works; of several GPUs one may be somebody else's.
     some = any(one.usable for one in facts.render) and (facts.kfd is None or facts.kfd.usable)
-    yield Finding("access", "note" if some else "missing", detail, step)
+    yield Observation("access", "note" if some else "missing", detail, step)
 
 
 def _wanted_groups(case: Case, refused: list[Device]) -> list[str]:
@@ -138,7 +138,7 @@ def _wanted_groups(case: Case, refused: list[Device]) -> list[str]:
     return list(dict.fromkeys(own)) or list(case.table.access.groups)
 
 
-def shared_memory(case: Case) -> Iterator[Finding]:
+def shared_memory(case: Case) -> Iterator[Observation]:
     """A container's /dev/shm."""
     facts = case.machine
     size = facts.shared_bytes
@@ -147,14 +147,14 @@ def shared_memory(case: Case) -> Iterator[Finding]:
             f"shared memory (/dev/shm) has {size / 1e6:.0f} MB: data loaders with workers fail (Bus error)"
         )
         step = f"start the container with {case.table.container.memory}, or --shm-size=8g"
-        yield Finding("shared-memory", "note", detail, step)
+        yield Observation("shared-memory", "note", detail, step)
 
 
-def seccomp(case: Case) -> Iterator[Finding]:
+def seccomp(case: Case) -> Iterator[Observation]:
     """A container's filter of system calls, where there is a GPU to work with."""
     facts = case.machine
     if facts.container and facts.seccomp and (facts.gpus or facts.boards):
-        yield Finding(
+        yield Observation(
             "seccomp",
             "note",
             "system calls are filtered: memory policies (NUMA), profilers and debuggers do not work",
@@ -162,7 +162,7 @@ def seccomp(case: Case) -> Iterator[Finding]:
         )
 
 
-def override(case: Case) -> Iterator[Finding]:
+def override(case: Case) -> Iterator[Observation]:
     """HSA_OVERRIDE_GFX_VERSION: programs take every GPU for another one."""
     value = case.machine.variables.get("HSA_OVERRIDE_GFX_VERSION")
     if value is None:
@@ -171,14 +171,14 @@ def override(case: Case) -> Iterator[Finding]:
     match = _OVERRIDE.fullmatch(value)
     if match is None:
         detail = f"HSA_OVERRIDE_GFX_VERSION={value} is no version such as 10.3.0"
-        yield Finding("override", "wrong", detail, step)
+        yield Observation("override", "wrong", detail, step)
         return
     taken = overridden(value)
     others = sorted({one.target for one in case.machine.gpus} - {taken})
     detail = f"HSA_OVERRIDE_GFX_VERSION={value}: programs take every GPU for {taken}"
     if others:
         detail += f", also {', '.join(others)}, for which kernels of {taken} may crash or compute wrong"
-    yield Finding("override", "wrong" if others else "note", detail, step)
+    yield Observation("override", "wrong" if others else "note", detail, step)
 
 
 def overridden(value: str) -> str:
@@ -190,7 +190,7 @@ def overridden(value: str) -> str:
     return f"gfx{major}{minor:x}{step:x}"
 
 
-def visibility(case: Case) -> Iterator[Finding]:
+def visibility(case: Case) -> Iterator[Observation]:
     """Variables that hide GPUs; HIP takes an empty one of its own as not set, ROCr as none."""
     variables = case.machine.variables
     for name in _VISIBILITY:
@@ -204,13 +204,13 @@ def visibility(case: Case) -> Iterator[Finding]:
             continue
         step = f"unset {name}"
         if words[0] in ("", "-1"):
-            yield Finding("visibility", "wrong", f"{name}={value}: programs see no GPU", step, about=name)
+            yield Observation("visibility", "wrong", f"{name}={value}: programs see no GPU", step, about=name)
         else:
             detail = f"{name}={value}: programs do not see all of the {_count(count, 'GPU')}"
-            yield Finding("visibility", "note", detail, step, about=name)
+            yield Observation("visibility", "note", detail, step, about=name)
 
 
-def system_rocm(case: Case) -> Iterator[Finding]:
+def system_rocm(case: Case) -> Iterator[Observation]:
     """ROCms of the system, beside those of environments."""
     facts = case.machine
     if not facts.rocms:
@@ -219,7 +219,7 @@ def system_rocm(case: Case) -> Iterator[Finding]:
     on_path = [entry for entry in facts.path if "rocm" in entry and entry.startswith("/opt/")]
     if on_path:
         word = ":".join(on_path)
-        yield Finding(
+        yield Observation(
             "system-rocm",
             "note",
             f"{named}; {word} is on PATH: hipcc and rocminfo are that ROCm's, not an environment's",
@@ -227,7 +227,7 @@ def system_rocm(case: Case) -> Iterator[Finding]:
         )
     elif len(facts.rocms) > 1:
         detail = f"several ROCms on this system: {named}; wheels bring their own and need none of them"
-        yield Finding("system-rocm", "note", detail)
+        yield Observation("system-rocm", "note", detail)
 
 
 def _count(number: int, noun: str) -> str:
@@ -236,31 +236,31 @@ def _count(number: int, noun: str) -> str:
 
 def building(
     which: Callable[[str], str | None], work_dir: Path, environ: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[Observation]:
     """Each program, ROCm's source, the disk, and variables that lead libraries astray."""
     for program, purpose, package in (*PROGRAMS, _MAKE):
         path = which(program)
         if path:
-            yield Finding(program, "ok", path)
+            yield Observation(program, "ok", path)
         else:
-            yield Finding(program, "missing", f"needed to {purpose}", f"apt-get install {package}")
+            yield Observation(program, "missing", f"needed to {purpose}", f"apt-get install {package}")
     if which("apt-get") and which("dpkg-deb"):
-        yield Finding("rocm-source", "ok", "ROCm can be fetched from the distribution, without root")
+        yield Observation("rocm-source", "ok", "ROCm can be fetched from the distribution, without root")
     else:
-        yield Finding("rocm-source", "missing", "no apt here to fetch ROCm with", "use --rocm-prefix DIR")
+        yield Observation("rocm-source", "missing", "no apt here to fetch ROCm with", "use --rocm-prefix DIR")
     yield _disk(work_dir)
     leading = [name for name in _LEADING if environ.get(name)]
     if leading:
         detail = f"{', '.join(leading)} set: libraries from there may be loaded first"
-        yield Finding("environment", "note", detail, f"unset {' '.join(leading)}")
+        yield Observation("environment", "note", detail, f"unset {' '.join(leading)}")
 
 
-def _disk(directory: Path) -> Finding:
+def _disk(directory: Path) -> Observation:
     existing = directory.resolve()
     while not existing.exists():
         existing = existing.parent
     free = shutil.disk_usage(existing).free
     detail = f"{free / 1e9:.1f} GB free, the demo needs about {_DEMO_SPACE / 1e9:.0f} GB"
     if free > _DEMO_SPACE:
-        return Finding("disk", "ok", detail)
-    return Finding("disk", "missing", detail, "free some space, or choose another --work-dir")
+        return Observation("disk", "ok", detail)
+    return Observation("disk", "missing", detail, "free some space, or choose another --work-dir")

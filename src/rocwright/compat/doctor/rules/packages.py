@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
-from rocwright.compat.doctor.values import Finding, Whose
+from rocwright.compat.doctor.observations import Observation, Whose
 from rocwright.model.manifest import FileEntry, SetManifest
 from rocwright.model.patterns import fits
 
@@ -26,16 +26,16 @@ _SOURCE = re.compile(r"\.(?:lw|git[0-9a-f]+)(?:\.|$)")
 _FOREIGN_LOCAL = re.compile(r"cu[0-9]+.*|cpu.*|xpu.*")
 
 
-def unreadable(case: Case) -> Iterator[Finding]:
+def unreadable(case: Case) -> Iterator[Observation]:
     """Metadata that cannot be read."""
     assert case.environment is not None
     for text in case.environment.unreadable:
         place, _, why = text.partition(": ")
         step = f"rm -r {shlex.quote(place)}, and install what it was again"
-        yield Finding("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
+        yield Observation("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
 
 
-def duplicate(case: Case) -> Iterator[Finding]:
+def duplicate(case: Case) -> Iterator[Observation]:
     """A project that is installed twice in one place."""
     environment = case.environment
     assert environment is not None
@@ -49,7 +49,7 @@ def duplicate(case: Case) -> Iterator[Finding]:
             # Each call takes one of them away.
             once = mend.uninstall(environment, [name])
             step = " && ".join([*([once] * len(several)), mend.install(case, _pinned(case, several))])
-            yield Finding("duplicate", "wrong", detail, step, name, "environment")
+            yield Observation("duplicate", "wrong", detail, step, name, "environment")
 
 
 def _pinned(case: Case, several: list[Distribution]) -> str:
@@ -61,7 +61,7 @@ def _pinned(case: Case, several: list[Distribution]) -> str:
     return f"{name}=={version}" if version else name
 
 
-def overlap(case: Case) -> Iterator[Finding]:
+def overlap(case: Case) -> Iterator[Observation]:
     """Files that two projects claim."""
     environment = case.environment
     assert environment is not None
@@ -77,10 +77,10 @@ def overlap(case: Case) -> Iterator[Finding]:
         step = mend.uninstall(environment, names[1:])
         if kept is not None:
             step += f" && {mend.reinstall(case, kept)}"
-        yield Finding("overlap", "wrong", detail, step, " ".join(names), "environment")
+        yield Observation("overlap", "wrong", detail, step, " ".join(names), "environment")
 
 
-def requirements(case: Case) -> Iterator[Finding]:
+def requirements(case: Case) -> Iterator[Observation]:
     """What members of the family require, and is not there or does not fit."""
     environment = case.environment
     assert environment is not None
@@ -97,7 +97,7 @@ def requirements(case: Case) -> Iterator[Finding]:
             continue
         bad += 1
         text = f"{wanted.name}{_extras(wanted)}{wanted.specifier}"
-        yield Finding(
+        yield Observation(
             "requirements",
             verdict,  # type: ignore[arg-type]
             f"{one.name} {one.version} requires {text}; {name} {state}",
@@ -108,7 +108,7 @@ def requirements(case: Case) -> Iterator[Finding]:
     members = {one.name for one in environment.family}
     if members and not bad:
         detail = f"requirements of {', '.join(sorted(members))} are installed and fit"
-        yield Finding("requirements", "ok", detail, section="environment")
+        yield Observation("requirements", "ok", detail, section="environment")
 
 
 def _extras(wanted: Requirement) -> str:
@@ -161,7 +161,7 @@ def rocm_of(version: str) -> str:
     return _SOURCE.split(match["version"])[0] if match else ""
 
 
-def mixed(case: Case) -> Iterator[Finding]:
+def mixed(case: Case) -> Iterator[Observation]:
     """Packages of several sets: ROCm in two versions, frameworks for another one."""
     environment = case.environment
     assert environment is not None
@@ -178,11 +178,11 @@ def mixed(case: Case) -> Iterator[Finding]:
         # As an index spells a version with a local part.
         version = next((one.version for one in rocm if one not in others), expected)
         step = mend.install(case, *(f"{one.name}=={version}" for one in others))
-        yield Finding("mixed", "wrong", f"{named}: {whose} ROCm {expected}", step, "rocm", "environment")
+        yield Observation("mixed", "wrong", f"{named}: {whose} ROCm {expected}", step, "rocm", "environment")
     for one in frameworks:
         cause = _other_build(one, expected, torch, case.table.extensions)
         if cause:
-            yield Finding("mixed", "wrong", cause, _again(case, one, torch), one.name, "environment")
+            yield Observation("mixed", "wrong", cause, _again(case, one, torch), one.name, "environment")
 
 
 def _other_build(
@@ -256,7 +256,7 @@ def _by_metadata(one: Distribution, same: list[FileEntry]) -> tuple[Whose, str]:
     return "other", "the version is the set's, its METADATA is not: another build"
 
 
-def from_set(case: Case) -> Iterator[Finding]:
+def from_set(case: Case) -> Iterator[Observation]:
     """Say of each distribution whether it is the set's; only with a set."""
     environment, manifest = case.environment, case.manifest
     assert environment is not None
@@ -268,25 +268,26 @@ def from_set(case: Case) -> Iterator[Finding]:
         answer, why = whose(one, manifest)
         said = f"{one.name} {one.version}"
         if answer == "set":
-            yield Finding("set", "ok", f"{said} is from {name}: {why}", about=one.name, section="environment")
+            detail = f"{said} is from {name}: {why}"
+            yield Observation("set", "ok", detail, about=one.name, section="environment")
         elif answer == "unknown":
             detail = f"{said} is not from {name}: {why}"
-            yield Finding("set", "note", detail, about=one.name, section="environment")
+            yield Observation("set", "note", detail, about=one.name, section="environment")
         else:
             step = mend.install(case, f"{one.name}=={versions[one.name]}", again=True, alone=True)
             detail = f"{said} is not from {name}: {why}"
-            yield Finding("set", "wrong", detail, step, one.name, "environment")
+            yield Observation("set", "wrong", detail, step, one.name, "environment")
 
 
-def files(case: Case) -> Iterator[Finding]:
-    """Distributions with files that differ from RECORD, or one finding that all are whole."""
+def files(case: Case) -> Iterator[Observation]:
+    """Distributions with files that differ from RECORD, or one observation that all are whole."""
     environment = case.environment
     assert environment is not None
     bad = 0
     for one in environment.family:
         if not one.recorded:
             detail = f"{one.name} {one.version} has no RECORD: its files cannot be compared"
-            yield Finding("files", "note", detail, mend.reinstall(case, one), one.name, "environment")
+            yield Observation("files", "note", detail, mend.reinstall(case, one), one.name, "environment")
         if not one.bad_files:
             continue
         bad += 1
@@ -294,7 +295,7 @@ def files(case: Case) -> Iterator[Finding]:
         more = one.bad_files - len(one.problems[:_SHOWN])
         detail = f"{one.name} {one.version}: {shown}" + (f" and {more} more" if more else "")
         gone = all(problem.kind == "missing" for problem in one.problems)
-        yield Finding(
+        yield Observation(
             "files",
             "missing" if gone else "wrong",
             detail,
@@ -306,4 +307,4 @@ def files(case: Case) -> Iterator[Finding]:
         detail = (
             f"no file of {', '.join(sorted({one.name for one in environment.family}))} is missing or changed"
         )
-        yield Finding("files", "ok", detail, section="environment")
+        yield Observation("files", "ok", detail, section="environment")

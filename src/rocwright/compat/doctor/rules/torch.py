@@ -1,4 +1,4 @@
-"""Rules about the Python of an environment and the torch in it: do they fit, and can torch be imported?"""
+"""Rules about the Python of an environment and the torch in it: are they there, and do they fit?"""
 
 from __future__ import annotations
 
@@ -9,47 +9,44 @@ from pathlib import PurePath
 from typing import Literal
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.explain import explain
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
-from rocwright.compat.doctor.rules.libraries import is_own
-from rocwright.compat.doctor.values import Finding
+from rocwright.compat.doctor.observations import Observation
 from rocwright.errors import InvalidInput
 from rocwright.model.platforms import platform_named
 from rocwright.wheel.tags import serves
 
-_SHOWN = 3
 _MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(.+)")
 _OLD = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
-def python(case: Case) -> Iterator[Finding]:
+def python(case: Case) -> Iterator[Observation]:
     """Whether wheels are made for this Python: those of the set where there is one, else the table's."""
     environment = case.environment
     assert environment is not None
     name = f"Python {environment.full}" + (" (free-threaded)" if environment.version.endswith("t") else "")
     if environment.implementation != "cpython":
         detail = f"{name} is {environment.implementation}; wheels are made for CPython"
-        yield _python_finding(case, detail)
+        yield _python_observation(case, detail)
     elif case.manifest is not None:
         names = [entry.name for entry in case.manifest.files if entry.project == "torch"]
         if names and not any(_fits(name_, environment) for name_ in names):
             detail = (
                 f"{name}: the set has no torch for it, but {', '.join(sorted(set(map(_python_of, names))))}"
             )
-            yield _python_finding(case, detail)
+            yield _python_observation(case, detail)
         else:
-            yield Finding("python", "ok", f"{name}, which the set has", section="environment")
+            yield Observation("python", "ok", f"{name}, which the set has", section="environment")
     elif environment.version not in case.pythons:
-        yield _python_finding(case, f"{name}: wheels are made for {', '.join(case.pythons)}")
+        yield _python_observation(case, f"{name}: wheels are made for {', '.join(case.pythons)}")
     else:
-        yield Finding("python", "ok", f"{name}, {environment.python}", section="environment")
+        yield Observation("python", "ok", f"{name}, {environment.python}", section="environment")
 
 
-def _python_finding(case: Case, detail: str) -> Finding:
+def _python_observation(case: Case, detail: str) -> Observation:
     assert case.environment is not None
     best = case.pythons[-2] if len(case.pythons) > 1 else case.pythons[-1]
     step = f"uv venv --python {best} NEW, and install there"
-    return Finding("python", "wrong", detail, step, section="environment")
+    return Observation("python", "wrong", detail, step, section="environment")
 
 
 def _tags_of(wheel: str) -> list[str]:
@@ -77,7 +74,7 @@ def _system(environment: Environment) -> str:
     return platform_named(environment.markers.get("sys_platform", ""))
 
 
-def tags(case: Case) -> Iterator[Finding]:
+def tags(case: Case) -> Iterator[Observation]:
     """Whether each installed wheel is for this Python, machine and C library."""
     environment = case.environment
     assert environment is not None
@@ -85,7 +82,7 @@ def tags(case: Case) -> Iterator[Finding]:
         cause = _misfit(one, environment)
         if cause:
             detail = f"{one.name} {one.version} {cause}"
-            yield Finding("tags", "wrong", detail, _tags_step(one, environment), one.name, "environment")
+            yield Observation("tags", "wrong", detail, _tags_step(one, environment), one.name, "environment")
 
 
 def _misfit(one: Distribution, environment: Environment) -> str:
@@ -143,7 +140,7 @@ def kind_of(environment: Environment) -> Literal["", "rocm", "cuda", "cpu"]:
     return "rocm" if text.hip else "cuda" if text.cuda else "cpu"
 
 
-def torch(case: Case) -> Iterator[Finding]:
+def torch(case: Case) -> Iterator[Observation]:
     """Is there a torch, and for ROCm?"""
     environment = case.environment
     assert environment is not None
@@ -154,26 +151,27 @@ def torch(case: Case) -> Iterator[Finding]:
     version = text.version or "of unknown version"
     if text.hip:
         detail = f"torch {version} for ROCm (HIP {text.hip}), {text.directory}"
-        yield Finding("torch", "ok", detail, about="torch", section="environment")
+        yield Observation("torch", "ok", detail, about="torch", section="environment")
         return
     built = f"CUDA {text.cuda}" if text.cuda else "the CPU only"
     detail = f"torch {version} is built for {built}, like PyPI's, not for ROCm (torch.version.hip is None)"
     step = mend.install(case, _wanted(case), again=True)
-    yield Finding("torch", "wrong", detail, step, about="torch", section="environment")
+    yield Observation("torch", "wrong", detail, step, about="torch", section="environment")
 
 
-def _absent(case: Case, environment: Environment) -> Finding:
+def _absent(case: Case, environment: Environment) -> Observation:
     installed = environment.named("torch")
     if installed is not None and installed.editable:
         detail = (
             f"torch {installed.version} is imported from its sources ({installed.origin}): not looked into"
         )
-        return Finding("torch", "note", detail, about="torch", section="environment")
+        return Observation("torch", "note", detail, about="torch", section="environment")
     if installed is not None:
         detail = f"torch {installed.version} is installed, but its package torch/ is gone"
-        return Finding("torch", "missing", detail, mend.reinstall(case, installed), "torch", "environment")
+        step = mend.reinstall(case, installed)
+        return Observation("torch", "missing", detail, step, "torch", "environment")
     detail = f"no torch in {environment.prefix}"
-    return Finding("torch", "missing", detail, mend.install(case, _wanted(case)), "torch", "environment")
+    return Observation("torch", "missing", detail, mend.install(case, _wanted(case)), "torch", "environment")
 
 
 def _wanted(case: Case) -> str:
@@ -184,13 +182,13 @@ def _wanted(case: Case) -> str:
     return "torch"
 
 
-def shadowed(case: Case) -> Iterator[Finding]:
+def shadowed(case: Case) -> Iterator[Observation]:
     """Another torch in front of the installed one."""
     environment = case.environment
     assert environment is not None
     for place in environment.shadows:
         detail = f"PYTHONPATH leads to {place}, whose modules are imported instead of the installed ones"
-        yield Finding("shadowed", "wrong", detail, "unset PYTHONPATH", place, "environment")
+        yield Observation("shadowed", "wrong", detail, "unset PYTHONPATH", place, "environment")
     text, installed = environment.torch, environment.named("torch")
     if text is None or installed is None or installed.editable or environment.shadows:
         return
@@ -199,31 +197,4 @@ def shadowed(case: Case) -> Iterator[Finding]:
             f"import finds {text.directory}, installed is torch {installed.version} in {installed.directory}"
         )
         step = f"remove {shlex.quote(text.directory)}, or the entry of sys.path that leads to it"
-        yield Finding("shadowed", "wrong", detail, step, "torch", "environment")
-
-
-def imports(case: Case) -> Iterator[Finding]:
-    """Whether torch can be imported; else why not."""
-    if case.imported is None or case.environment is None or case.environment.torch is None:
-        return
-    if case.imported.version is not None and not case.imported.ended:
-        detail = f"torch {case.imported.version} can be imported"
-        yield Finding("import", "ok", detail, section="environment")
-        return
-    cause, step = explain(case, case.imported)
-    yield Finding("import", "wrong", cause, step, section="environment")
-
-
-def loaded(case: Case) -> Iterator[Finding]:
-    """Whether the libraries that the process then had are the environment's."""
-    if case.imported is None or not case.imported.loaded:
-        return
-    foreign = [path for path in case.imported.loaded if not is_own(path, case)]
-    if foreign:
-        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
-        detail = f"loaded from outside of the environment: {', '.join(foreign[:_SHOWN])}{more}"
-        names = [name for name in ("LD_LIBRARY_PATH", "LD_PRELOAD") if case.machine.variables.get(name)]
-        step = (
-            f"unset {' '.join(names)}" if names else "look at ldconfig -p, and take the directory out of it"
-        )
-        yield Finding("loaded", "wrong", detail, step, section="environment")
+        yield Observation("shadowed", "wrong", detail, step, "torch", "environment")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.engine import look, record
+from rocwright.engine import changes, record
 from rocwright.engine.graph import Step
 from rocwright.engine.run import once
 
@@ -41,7 +41,7 @@ def prefix(tmp_path: Path) -> Path:
 def age(monkeypatch: pytest.MonkeyPatch, seconds: float = 10) -> None:
     """Let the clock run ahead, as if the files had been there for a while."""
     real = time.time_ns
-    monkeypatch.setattr(look.time, "time_ns", lambda: real() + int(seconds * 1e9))
+    monkeypatch.setattr(changes.time, "time_ns", lambda: real() + int(seconds * 1e9))
 
 
 def mark(prefix: Path) -> Path:
@@ -156,8 +156,8 @@ def test_a_change_within_the_same_tick_is_noticed_by_content(
     prefix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change that leaves every fact as it was, ctime included, as one within the clock's tick does."""
-    frozen = dict(look.stat_files(prefix))
-    monkeypatch.setattr(look, "stat_files", lambda _: sorted(frozen.items()))
+    frozen = dict(changes.stat_files(prefix))
+    monkeypatch.setattr(changes, "stat_files", lambda _: sorted(frozen.items()))
     build(prefix)
     assert again(prefix) == RESULT
     (prefix / "lib/liba.so.1").write_bytes(b"b" * 100)

@@ -1,8 +1,8 @@
-"""How the files and directories looked that a step reads, so that a change of any of them is noticed.
+"""Notices what changed since work was done: the files that it made, those that it read, the code that did it.
 
 Size, times, inode and mode stand for content. A restored mtime does not deceive, since ctime cannot be set.
-What times cannot tell is a change within the same tick as the one before: files changed less than two seconds
-before they were looked at are compared by content (git calls them racy).
+What times cannot tell is a change within the same tick as the one before: files that were read, and changed
+less than two seconds before they were looked at, are compared by content (git calls them racy).
 """
 
 from __future__ import annotations
@@ -12,17 +12,49 @@ import stat
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from rocwright.errors import RocwrightError
-from rocwright.system.files import fact_line, sha256_file, stat_files
+from rocwright.system.files import content_digest, fact_line, fingerprint, sha256_file, stat_files
 
+# Past this much time a file's next change shows in its ctime (git's "racy" index entries); local disks only.
+CLOCK_TICK_S = 0.02
 # Coarse clocks (FAT, network file systems, whose clock may also be another) do not see shorter intervals.
 _RACY_NS = 2_000_000_000
 # Digests of more than this would cost every rerun more than waiting once costs the first run.
 _MOST_RACY_BYTES = 64 << 20
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A file or tree as it was left.
+
+    `fingerprint` is cheap to compare. Hard-linking a file into a store changes its ctime and with it the
+    fingerprint, so files have their sha256 recorded too, which decides when fingerprints differ.
+    """
+
+    fingerprint: str
+    sha256: str | None
+
+
+def leave(path: Path, *, sha256: str | None = None) -> Left:
+    """Note how `path` lies there now; `sha256` spares reading a file whose digest is known."""
+    return Left(fingerprint(path), (sha256 or sha256_file(path)) if path.is_file() else None)
+
+
+def still_left(path: Path, left: Left) -> Left | None:
+    """`left`, its fingerprint renewed, if `path` still has the content that it was left with."""
+    now = fingerprint(path)
+    if now == left.fingerprint:
+        return left
+    if left.sha256 is None or not path.is_file() or sha256_file(path) != left.sha256:
+        return None
+    return Left(now, left.sha256)
+
+
+# -- how the files and directories look that a step reads
 
 
 class InputLook(msgspec.Struct, frozen=True):
@@ -119,3 +151,14 @@ def _content(root: Path, name: str) -> str:
         return str(path.readlink()) if path.is_symlink() else sha256_file(path)
     except OSError as error:
         return f"not readable: {error.strerror}"
+
+
+# -- the code that does the work
+
+
+@cache
+def room_digest(room: str) -> str:
+    """Digest of the sources of a room or module (`wheel`, `sdk/fetch.py`): other code, other results."""
+    package = Path(__file__).resolve().parent.parent
+    path = package / room
+    return content_digest(path if path.exists() else package / f"{room}.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.engine.left import leave, room_digest, still_left
+from rocwright.engine.changes import leave, room_digest, still_left
 from rocwright.system.files import stat_files
 
 
