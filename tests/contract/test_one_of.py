@@ -64,13 +64,13 @@ ONE_OF = {
     "the mark of a kpack archive, in any spelling": (containing(b"KPAK"), ["device_code/kpack.py"]),
     "a finding made of a row of a catalogue": (
         called("broken"),
-        ["check/run.py", "check/sanity.py", "device_code/verify/report.py", "gputest/skips/lint.py"],
+        ["check/run.py", "device_code/verify/report.py", "gputest/skips/lint.py"],
     ),
     "a catalogue of rules": (
         called("Clause"),
         [
             "check/rules/__init__.py",
-            "check/sanity.py",
+            "check/run.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",
         ],
