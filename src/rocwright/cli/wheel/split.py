@@ -11,7 +11,7 @@ from rocwright.cli.numbers import Level, OptionalCount
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.show_split import show_wheel
 from rocwright.cli.targets import given_targets
-from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
+from rocwright.device_code.merge_parts import MergedParts, Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError
 from rocwright.system import console
