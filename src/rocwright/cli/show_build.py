@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rocwright.builder.decide.family import FamilyPlan
-from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.family import FamilyResult
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport
 from rocwright.system import console

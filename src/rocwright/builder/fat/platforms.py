@@ -1,5 +1,6 @@
-"""What a fat wheel holds and changes, by platform: what is decided alike for both, and what for Windows, which
-gets the whole of ROCm but a few parts, in one directory of DLLs. What is decided for Linux is in `linux`.
+"""What a fat wheel holds and changes, by platform: what is decided alike for both, and what for Windows.
+
+There all of ROCm but a few parts goes in, with one directory of DLLs. What is for Linux alone is in `linux`.
 """
 
 from __future__ import annotations

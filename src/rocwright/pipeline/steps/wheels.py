@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.builder.run.project import BuiltWheel
+from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.device_code.merge_parts import merge_parts
 from rocwright.device_code.parts import Part
 from rocwright.device_code.wheel.wheel import split_wheel
