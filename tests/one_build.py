@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
-from rocwright.builder.run.project import Build, BuiltWheel
+from rocwright.builder.run.project import Build
 from rocwright.builder.run.tree import held_tree
 from rocwright.system.venv import Environment
 

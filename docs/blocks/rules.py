@@ -8,7 +8,7 @@ from blocks.text import code, table
 from rocwright.check.context import Rule, SetRule
 from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.check.rules import OWN_RULES, RULES, SET_RULES
-from rocwright.check.sanity import BUILD_RULES
+from rocwright.check.run import BUILD_RULES
 from rocwright.data import load_table
 from rocwright.device_code.verify.report import NOTES
 from rocwright.device_code.verify.report import RULES as KPACK_RULES

@@ -66,7 +66,6 @@ ONE_OF = {
         called("broken"),
         [
             "check/run.py",
-            "check/sanity.py",
             "compat/doctor/observations.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",
@@ -77,7 +76,7 @@ ONE_OF = {
         called("Clause", "Examination"),
         [
             "check/rules/__init__.py",
-            "check/sanity.py",
+            "check/run.py",
             "compat/doctor/observations.py",
             "device_code/verify/report.py",
             "gputest/skips/lint.py",

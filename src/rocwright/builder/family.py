@@ -24,8 +24,8 @@ from rocwright.builder.order import Order, Planner, wanted_trees
 from rocwright.builder.rocm.install import require_python
 from rocwright.builder.rocm.place import RocmPlace, installed_rocm, own_root, place_environment, present_rocm
 from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
+from rocwright.builder.run.environments import install_built
 from rocwright.builder.run.family import FamilyResult, run_family
-from rocwright.builder.run.prove import install_built
 from rocwright.builder.units.report import BuildReport
 from rocwright.errors import MissingTool, RocwrightError, UsageError
 from rocwright.system.interpreters import Interpreter, ask_interpreter, find_interpreter

@@ -11,12 +11,11 @@ import msgspec
 
 from rocwright.builder.before.host import this_system
 from rocwright.builder.decide.family import FamilyPlan, plan_family
-from rocwright.builder.decide.plan import BuildRequest
+from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
 from rocwright.builder.decide.recipe import RecipeTable
 from rocwright.builder.decide.tree import SourceFacts, read_tree
 from rocwright.builder.rocm.place import RocmPlace, present_rocm
 from rocwright.builder.rocm.rocm import Rocm, unknown_rocm
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.launch import (
     Jobs,
     asked_jobs,

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.builder.decide.family import FamilyPlan
-from rocwright.builder.decide.plan import BuildPlan, BuildRequest
+from rocwright.builder.decide.plan import BuildPlan, BuildRequest, BuiltWheel
 from rocwright.builder.decide.recipe import load_recipes
 from rocwright.builder.family import build_family, last_report
 from rocwright.builder.order import Order, find_sources, plan_only
 from rocwright.builder.rocm.place import RocmPlace, decide_place
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.family import FamilyResult
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.builder.units.caches import CacheUse
 from rocwright.builder.units.report import BuildReport
 from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words

@@ -30,7 +30,7 @@ from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.state import find_run
 from rocwright.sdk.intake.distribution import distributions
-from rocwright.sdk.plan.names import normal
+from rocwright.sdk.plan.packages import normal
 from rocwright.system.files import write_text
 
 _NO_GPU = "the demo builds for several GPUs and asks for none; rocwright test full tests on a GPU"

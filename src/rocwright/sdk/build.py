@@ -22,9 +22,9 @@ from rocwright.engine.run import once
 from rocwright.errors import RocwrightError
 from rocwright.sdk.intake.forms import Form, Reading
 from rocwright.sdk.intake.tree import RocmTree, readable
-from rocwright.sdk.plan.names import REFUSAL
+from rocwright.sdk.plan.devel import TarEntry, TarSource
+from rocwright.sdk.plan.packages import REFUSAL
 from rocwright.sdk.plan.release import Packaging, SdkPlan, plan_packages
-from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.system.files import (
     CHUNK,
     PARTIAL,

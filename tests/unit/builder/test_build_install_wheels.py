@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.builder.decide.plan import BuildRequest
+from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
 from rocwright.builder.family import _install_wheels
 from rocwright.builder.order import Order
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.run.family import FamilyResult
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.system import venv
 
 

@@ -17,7 +17,7 @@ from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.fatbin_walk import walk
 from rocwright.binary.elf import read_elf
 from rocwright.binary.soundness import problems
-from rocwright.device_code.parts.merge import Part, merge_parts
+from rocwright.device_code.merge_parts import Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
 
 pytestmark = [

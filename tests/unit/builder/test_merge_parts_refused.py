@@ -14,7 +14,7 @@ from fat_wheels import FILENAME, METADATA, write
 from needs import needs
 from oracle.fat_library import build_library, bundle, code_object
 from rocwright.cli import main
-from rocwright.device_code.parts.merge import Part, merge_parts
+from rocwright.device_code.merge_parts import Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import InvalidInput, InvalidWheel, RocwrightError, UsageError
 

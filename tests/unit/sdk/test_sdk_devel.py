@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from rocwright.errors import InvalidInput
 from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.intake.tree import Layer, RocmTree, TreeFile
-from rocwright.sdk.plan.devel import plan_devel
+from rocwright.sdk.plan.devel import TarEntry, TarSource, plan_devel
 from rocwright.sdk.plan.runtime import plan_runtime
 from rocwright.sdk.table import package_table
-from rocwright.sdk.tar_source import TarEntry, TarSource
 from rocwright.wheel.source import BytesSource, FileSource
 
 MODULES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries_x", "devel": "_rocm_sdk_devel"}

@@ -1,5 +1,5 @@
-"""What a user asks of a build, and one planned build, as frozen values, with the versions that only earlier
-builds of the same run tell.
+"""What a user asks of a build, one planned build, and the wheel that comes of it, as frozen values, with the
+versions that only earlier builds of the same run tell.
 """
 
 from __future__ import annotations
@@ -85,6 +85,24 @@ class BuildPlan(msgspec.Struct, frozen=True):
     wheel_name: str = ""
     per_python: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+
+
+class BuiltWheel(msgspec.Struct, frozen=True):
+    """A built wheel: where it lies, what it is, what it cost; `device` are wheels that were split off it.
+
+    Of an editable install `path` is the source tree, `sha256` empty and `size` 0.
+    """
+
+    project: str
+    version: str
+    path: str
+    sha256: str
+    size: int
+    wall_s: float
+    cpu_s: float
+    peak_rss: int
+    python: str = ""
+    device: tuple[str, ...] = ()
 
 
 def version_of(project: str) -> str:

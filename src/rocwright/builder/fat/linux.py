@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocwright.builder.fat.decided import Decided
-from rocwright.builder.fat.loader import ROCM_INIT, render_loader
+from rocwright.builder.fat.platforms import ForPlatform
+from rocwright.builder.fat.texts import ROCM_INIT, render_loader
 from rocwright.builder.fat.tree import FatTable, Library, RocmFiles, TreeEntry, read_libraries, read_native
 from rocwright.builder.fat.wheel import BundledFile, WheelFacts
 from rocwright.device_code.host import MARKER_SECTION
@@ -22,7 +22,7 @@ from rocwright.model.patterns import any_pattern, fits
 from rocwright.model.platforms import Platforms
 
 
-class ForLinux(Decided):
+class ForLinux(ForPlatform):
     """Libraries that are needed, with RPATHs that lead to each other."""
 
     def __init__(

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from rocwright.binary.pe import read_pe
-from rocwright.builder.fat.decided import Decided, chosen_output
 from rocwright.builder.fat.linux import ForLinux
-from rocwright.builder.fat.loader import INIT, render_loader, with_dll_directory
+from rocwright.builder.fat.platforms import TORCH, ForWindows
+from rocwright.builder.fat.texts import INIT, chosen_output
 from rocwright.builder.fat.tree import FatTable, RocmFiles, fat_table, read_rocm
-from rocwright.builder.fat.wheel import BundledFile, FatPlan, WheelFacts, read_facts, render_bill
+from rocwright.builder.fat.wheel import FatPlan, WheelFacts, read_facts, render_bill
 from rocwright.device_code.wheel.device_wheel import offered
 from rocwright.errors import InvalidWheel, UsageError
-from rocwright.model.patterns import any_pattern
-
-_TORCH = "torch"
 
 
 def plan_fat(
@@ -76,7 +72,7 @@ def plan_fat(
 def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> str:
     """The wheel's platform; raises for what no fat wheel can be made of."""
     wheel = facts.wheel
-    if wheel.name != _TORCH or INIT not in wheel.member:
+    if wheel.name != TORCH or INIT not in wheel.member:
         raise InvalidWheel(
             f"{wheel.path.name} is no torch",
             where=wheel.path,
@@ -108,7 +104,7 @@ def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> 
 def _require_extension(facts: WheelFacts, torch: WheelFacts) -> None:
     wheel, version = facts.wheel, Version(torch.wheel.version)
     pins = [
-        pin for pin in _requirements(wheel.metadata.requires_dist) if canonicalize_name(pin.name) == _TORCH
+        pin for pin in _requirements(wheel.metadata.requires_dist) if canonicalize_name(pin.name) == TORCH
     ]
     if not any(pin.specifier.contains(version, prereleases=True) for pin in pins):
         shown = ", ".join(map(str, pins)) or "no torch"
@@ -140,69 +136,3 @@ def _version_notes(torch: WheelFacts, tree: RocmFiles) -> Iterator[str]:
                 continue
             if not fitting:
                 yield f"torch was built for {pin}, and this is ROCm {tree.version}"
-
-
-# -- decide what a fat wheel for Windows has: the whole of ROCm but a few parts, in one directory of DLLs
-
-
-class ForWindows(Decided):
-    """The whole of ROCm but a few parts; the loader is told of one directory."""
-
-    def __init__(
-        self, torch: WheelFacts, extensions: Sequence[WheelFacts], tree: RocmFiles, table: FatTable
-    ) -> None:
-        super().__init__(torch, extensions, tree, table)
-        excluded = any_pattern(table.windows.exclude)
-        self.chosen = {
-            path: found.place for path, found in sorted(tree.files.items()) if not excluded.fullmatch(path)
-        }
-        programs = f"{table.windows.programs}/"
-        there = {path.lower().removeprefix(programs) for path in self.chosen if path.startswith(programs)}
-        own = self.own_names()
-        missing: dict[str, list[str]] = {}
-        for facts in self.all:
-            for binary in facts.binaries:
-                self._find(binary.needed, binary.place, own | there, missing)
-        for path, place in self.chosen.items():
-            if path.startswith(programs) and path.lower().endswith(".dll"):
-                self._find(read_pe(place).imports, path, own | there, missing)
-        self.require_found(missing)
-        for short in self.wanted_names():
-            self._preload(short, programs)
-        self.name_all(path for path in self.chosen if path.rpartition("/")[0] == programs.rstrip("/"))
-
-    def _find(self, names: Iterable[str], who: str, there: Set[str], missing: dict[str, list[str]]) -> None:
-        for name in map(str.lower, names):
-            if name not in there and not self.platforms.on_every(name, windows=True):
-                missing.setdefault(name, []).append(who)
-
-    def _preload(self, short: str, programs: str) -> None:
-        pattern = self.pattern_of(short)
-        for path in self.chosen:
-            if path.startswith(programs) and pattern.fullmatch(path.removeprefix(programs)):
-                self.preload[short] = path
-                return
-        self.left_out(short)
-
-    def files(self) -> tuple[BundledFile, ...]:
-        """Everything that is not excluded."""
-        return tuple(
-            BundledFile(f"{self.table.directory}/{path}", str(place), place.stat().st_size)
-            for path, place in self.chosen.items()
-        )
-
-    def init(self, text: str) -> str:
-        """With the directory of ROCm's DLLs."""
-        below = f"{self.table.directory}/{self.table.windows.programs}".split("/")[1:]
-        patched = with_dll_directory(text, below)
-        if patched is None:
-            raise self.invalid(f"{INIT} has no loop `for dll_path in dll_paths:`", "find ROCm's DLLs")
-        return patched
-
-    def loader(self) -> str:
-        """Loads by path what torch's own module loaded by name."""
-        return render_loader(list(self.preload), self.by_name, dll_directory=self.table.windows.programs)
-
-    def rpaths(self, facts: WheelFacts) -> dict[str, tuple[str, ...]]:
-        """None: Windows has no such thing."""
-        return {}

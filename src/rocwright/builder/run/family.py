@@ -15,16 +15,17 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.decide.family import FamilyPlan
-from rocwright.builder.decide.plan import BuildPlan, with_built
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel, with_built
 from rocwright.builder.run.environments import (
+    Proven,
     build_environment,
     installed_wheels,
     note_installed,
+    prove,
     show_rocm,
 )
 from rocwright.builder.run.isolation import outcome_environment, rocm_identity, tools
-from rocwright.builder.run.project import Build, BuiltWheel, Note
-from rocwright.builder.run.prove import Proven, prove
+from rocwright.builder.run.project import Build, Note
 from rocwright.builder.run.tree import Content, SourceTree, held_tree, state_digest
 from rocwright.builder.units.caches import CacheCounter, CacheUse, advice, cache_settings
 from rocwright.builder.units.launch import write_launchers

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 from packaging.version import InvalidVersion, Version
 
-from rocwright.builder.decide.plan import BuildPlan
+from rocwright.builder.decide.plan import BuildPlan, BuiltWheel
 from rocwright.builder.pins import require_pins
 from rocwright.builder.rocm.rocm import Rocm, offered_extras
 from rocwright.builder.run import undo
@@ -45,24 +44,6 @@ _SCARCE = re.compile(
     r"|virtual memory exhausted|Cannot allocate memory|std::bad_alloc|fatal error C1060",
     re.MULTILINE,
 )
-
-
-class BuiltWheel(msgspec.Struct, frozen=True):
-    """A built wheel: where it lies, what it is, what it cost; `device` are wheels that were split off it.
-
-    Of an editable install `path` is the source tree, `sha256` empty and `size` 0.
-    """
-
-    project: str
-    version: str
-    path: str
-    sha256: str
-    size: int
-    wall_s: float
-    cpu_s: float
-    peak_rss: int
-    python: str = ""
-    device: tuple[str, ...] = ()
 
 
 def _requirements(path: Path) -> list[str]:

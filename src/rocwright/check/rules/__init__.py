@@ -15,13 +15,11 @@ from rocwright.check.rules import (
     requires,
     rocm_init,
     sets,
-    sizes,
 )
 from rocwright.model.findings import Clause
 
 RULES: tuple[Rule, ...] = (
     *archive.RULES,
-    *sizes.RULES,
     *metadata.RULES,
     *requires.RULES,
     *content.LEGAL_RULES,

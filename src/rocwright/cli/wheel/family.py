@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
-from rocwright.check.sanity import sanity_check as check_folder
+from rocwright.check.run import sanity_check as check_folder
 from rocwright.cli.help import names_family
 from rocwright.cli.options import OptionalCount, given_targets
 from rocwright.cli.reply import Reply, replies

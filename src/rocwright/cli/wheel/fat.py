@@ -9,8 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from rocwright.builder.fat.plan import plan_fat
-from rocwright.builder.fat.wheel import FatPlan
-from rocwright.builder.fat.write import write_fat
+from rocwright.builder.fat.wheel import FatPlan, write_fat
 from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError

@@ -10,7 +10,7 @@ from pathlib import Path
 from rocwright.cli.options import Level, OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.show_device_code import show_wheel
-from rocwright.device_code.parts.merge import MergedParts, Part, merge_parts
+from rocwright.device_code.merge_parts import MergedParts, Part, merge_parts
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import UsageError
 from rocwright.system import console

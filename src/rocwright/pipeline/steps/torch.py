@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.builder.before import tools
-from rocwright.builder.decide.plan import BuildRequest
+from rocwright.builder.decide.plan import BuildRequest, BuiltWheel
 from rocwright.builder.decide.recipe import load_recipes
 from rocwright.builder.family import build_family
 from rocwright.builder.order import Order
@@ -16,7 +16,6 @@ from rocwright.builder.rocm.install import install_rocm
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.isolation import outcome_environment
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.project import TORCH
 from rocwright.pipeline.options import RunOptions

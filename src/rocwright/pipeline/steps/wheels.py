@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.builder.run.project import BuiltWheel
-from rocwright.device_code.parts.merge import merge_parts
-from rocwright.device_code.parts.parts import Part
+from rocwright.builder.decide.plan import BuiltWheel
+from rocwright.device_code.merge_parts import merge_parts
+from rocwright.device_code.parts import Part
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions

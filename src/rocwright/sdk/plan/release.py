@@ -16,8 +16,19 @@ from rocwright.model.gpu import Families, base_targets, matching_family
 from rocwright.model.version import parse_version
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.devel import DevelPayload, plan_devel
-from rocwright.sdk.plan.expected import Expected, device_platforms, family_platforms, family_targets
-from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, REFUSAL, device, libraries_of
+from rocwright.sdk.plan.packages import (
+    CORE,
+    DEVEL,
+    LIBRARIES,
+    PROFILER,
+    REFUSAL,
+    Expected,
+    device,
+    device_platforms,
+    family_platforms,
+    family_targets,
+    libraries_of,
+)
 from rocwright.sdk.plan.runtime import RuntimePlan, plan_runtime
 from rocwright.sdk.plan.wheels import Legal, Maker, console_commands
 from rocwright.sdk.table import package_table
@@ -33,7 +44,7 @@ class Packaging(msgspec.Struct, frozen=True):
 
     `family` names the libraries package of a single tree with its device code inside; without it, a known
     family with exactly the targets found is taken. `linux` and `windows` are the families or targets that a
-    release promises (see `expected`). `selector` is `sdist` or `wheel`, `compression` a name of
+    release promises (see `Expected`). `selector` is `sdist` or `wheel`, `compression` a name of
     `wheel.deflate`; `devel_xz` compresses the devel tree once more, smaller and slower to expand. `without`
     are packages that shall not be made.
     """

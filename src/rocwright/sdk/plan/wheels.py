@@ -23,7 +23,7 @@ from rocwright.sdk.licences import (
     licences_of,
 )
 from rocwright.sdk.plan.devel import DevelPayload
-from rocwright.sdk.plan.names import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
+from rocwright.sdk.plan.packages import CORE, DEVEL, LIBRARIES, PROFILER, Named, device, normal
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, programs_of
 from rocwright.sdk.sbom import SBOM_PATH, Provenance, bundled, read_provenance, sbom
 from rocwright.sdk.table import PackageTable

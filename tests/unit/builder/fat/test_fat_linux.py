@@ -14,7 +14,7 @@ from small_fat import FAT, FAT_NAME, INFO, INSIDE, LICENCES, NAME, VERSION
 
 from rocwright.binary.elf import read_elf
 from rocwright.builder.fat.plan import plan_fat
-from rocwright.builder.fat.write import write_fat
+from rocwright.builder.fat.wheel import write_fat
 from rocwright.errors import InvalidPrefix, InvalidWheel, NoSpace, RocwrightError, UsageError
 from rocwright.wheel.read import open_wheel, verify_record
 
@@ -220,7 +220,7 @@ def test_output_names(
 
 
 def test_a_version_without_local_part() -> None:
-    from rocwright.builder.fat.decided import fat_version
+    from rocwright.builder.fat.texts import fat_version
 
     assert fat_version("2.9.0") == "2.9.0+rocm"
     assert fat_version("2.9.0+devrocm7.10.0.dev0-efed3c") == "2.9.0+rocm.devrocm7.10.0.dev0.efed3c"

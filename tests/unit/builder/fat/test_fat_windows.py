@@ -10,7 +10,7 @@ import pytest
 
 from oracle.plain_wheel import write_wheel
 from rocwright.builder.fat.plan import plan_fat
-from rocwright.builder.fat.write import write_fat
+from rocwright.builder.fat.wheel import write_fat
 from rocwright.errors import InvalidPrefix, InvalidWheel
 from rocwright.wheel.read import open_wheel, verify_record
 from windows_tree import Dll, build_dll, windows_prefix

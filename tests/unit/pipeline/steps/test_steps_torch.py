@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.environments import build_environment
-from rocwright.builder.run.project import BuiltWheel
 from rocwright.engine import run as local
 from rocwright.engine.graph import make_graph
 from rocwright.pipeline.options import RunOptions, Workspace

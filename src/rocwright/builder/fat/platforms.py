@@ -1,38 +1,43 @@
-"""What is decided alike for both platforms: the names of wheels, texts, metadata, and what is missing."""
+"""What a fat wheel holds and changes, by platform: what is decided alike for both, and what for Windows.
+
+There all of ROCm but a few parts goes in, with one directory of DLLs. What is for Linux alone is in `linux`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from rocwright.builder.fat.loader import (
+from rocwright.binary.pe import read_pe
+from rocwright.builder.fat.texts import (
     INIT,
     ROCM_INIT,
     calls_rocm_init,
+    fat_filename,
+    fat_metadata,
+    fat_version,
     module_version,
     preload_names,
+    render_loader,
+    with_dll_directory,
     with_version,
 )
 from rocwright.builder.fat.tree import FatTable, RocmFiles
 from rocwright.builder.fat.wheel import BundledFile, WheelChange, WheelFacts
-from rocwright.builder.pins import environment_of, pinned
 from rocwright.data import load_table
-from rocwright.errors import InvalidPrefix, InvalidWheel, UsageError
-from rocwright.model.patterns import fits
+from rocwright.errors import InvalidPrefix, InvalidWheel
+from rocwright.model.patterns import any_pattern, fits
 from rocwright.model.platforms import Platforms, RocmLibraries, file_pattern
-from rocwright.wheel.metadata import add_headers, edit_headers, parse_metadata, wheel_stem
-from rocwright.wheel.read import Wheel
+from rocwright.wheel.metadata import wheel_stem
 
 TORCH = "torch"
 _SHOWN = 8
 
 
-class Decided:
+class ForPlatform:
     """What both platforms have in common: the changes of texts and metadata."""
 
     def __init__(
@@ -193,128 +198,64 @@ def _is_version(said: str | None, version: str) -> bool:
         return False
 
 
-# -- METADATA of a wheel with ROCm inside: another version, nothing of ROCm required
+class ForWindows(ForPlatform):
+    """The whole of ROCm but a few parts; the loader is told of one directory."""
 
+    def __init__(
+        self, torch: WheelFacts, extensions: Sequence[WheelFacts], tree: RocmFiles, table: FatTable
+    ) -> None:
+        super().__init__(torch, extensions, tree, table)
+        excluded = any_pattern(table.windows.exclude)
+        self.chosen = {
+            path: found.place for path, found in sorted(tree.files.items()) if not excluded.fullmatch(path)
+        }
+        programs = f"{table.windows.programs}/"
+        there = {path.lower().removeprefix(programs) for path in self.chosen if path.startswith(programs)}
+        own = self.own_names()
+        missing: dict[str, list[str]] = {}
+        for facts in self.all:
+            for binary in facts.binaries:
+                self._find(binary.needed, binary.place, own | there, missing)
+        for path, place in self.chosen.items():
+            if path.startswith(programs) and path.lower().endswith(".dll"):
+                self._find(read_pe(place).imports, path, own | there, missing)
+        self.require_found(missing)
+        for short in self.wanted_names():
+            self._preload(short, programs)
+        self.name_all(path for path in self.chosen if path.rpartition("/")[0] == programs.rstrip("/"))
 
-_EXTRA = re.compile(r"""extra\s*==\s*(['"])(?P<name>[^'"]+)\1""")
-# Licence files have had a field since this version of core metadata.
-_LICENCE_FILES = (2, 4)
+    def _find(self, names: Iterable[str], who: str, there: Set[str], missing: dict[str, list[str]]) -> None:
+        for name in map(str.lower, names):
+            if name not in there and not self.platforms.on_every(name, windows=True):
+                missing.setdefault(name, []).append(who)
 
+    def _preload(self, short: str, programs: str) -> None:
+        pattern = self.pattern_of(short)
+        for path in self.chosen:
+            if path.startswith(programs) and pattern.fullmatch(path.removeprefix(programs)):
+                self.preload[short] = path
+                return
+        self.left_out(short)
 
-def fat_metadata(
-    wheel: Wheel,
-    metadata: bytes,
-    version: str,
-    *,
-    needless: Sequence[str],
-    licences: Iterable[str] = (),
-    torch: str | None = None,
-) -> tuple[bytes, tuple[str, ...]]:
-    """METADATA of the output, and the requirements that it no longer has.
-
-    `needless` are patterns over names of projects that ROCm inside makes needless. `licences` are further
-    licence files, below `.dist-info/licenses`; `torch` is the version to require exactly.
-    """
-    dropped: list[str] = []
-    kept: set[str] = set()
-    for line in parse_metadata(metadata).requires_dist:
-        text = " ".join(line.split())
-        if fits(_project(text), needless):
-            dropped.append(text)
-        else:
-            kept |= _extras(text)
-    # An extra that only asked for what is no longer required would install nothing.
-    unused = {extra for text in dropped for extra in _extras(text)} - kept
-
-    def edit(key: str, value: str) -> Sequence[str] | None:
-        if key == "version":
-            return [f"Version: {version}"]
-        if key == "requires-dist" and value in dropped:
-            return ()
-        if key == "provides-extra" and canonicalize_name(value) in unused:
-            return ()
-        return None
-
-    edited = edit_headers(metadata, edit)
-    if _metadata_version(metadata) >= _LICENCE_FILES:
-        edited = add_headers(edited, [f"License-File: {path}" for path in licences])
-    if torch is not None:
-        edited = pinned(edited, [Requirement(f"torch=={torch}")], environment_of(wheel.tags))
-    return edited, tuple(dropped)
-
-
-def _project(text: str) -> str:
-    try:
-        return canonicalize_name(Requirement(text).name)
-    except InvalidRequirement:
-        return ""
-
-
-def _extras(text: str) -> set[str]:
-    return {canonicalize_name(match["name"]) for match in _EXTRA.finditer(text)}
-
-
-def _metadata_version(metadata: bytes) -> tuple[int, ...]:
-    match = re.match(rb"Metadata-Version:\s*([0-9]+)\.([0-9]+)", metadata)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-LABEL = "rocm"
-
-
-def fat_version(version: str) -> str:
-    """`2.9.0+rocm.rocm7.10.0` for `2.9.0+rocm7.10.0`, `2.9.0+rocm` for `2.9.0`.
-
-    The normal form of what `2.9.0+rocm_rocm7.10.0` spells: installers know both for the same version.
-    """
-    parsed = Version(version)
-    local = f"{LABEL}.{parsed.local}" if parsed.local else LABEL
-    return f"{parsed.public}+{local}"
-
-
-def fat_filename(wheel: Wheel, version: str) -> str:
-    """The wheel's file name with another version: build number and tags stay."""
-    return f"{wheel_stem(wheel.name, version)}-{wheel.path.name.split('-', 2)[2]}"
-
-
-def chosen_output(wheel: Wheel, given: Path | None) -> tuple[Path, str]:
-    """The file that is written, and its version.
-
-    Beside the wheel, or in the given directory, under the usual name; or the given file, whose name says the
-    version. Raises `UsageError` for a file name of something else, and for the wheel itself.
-    """
-    version = fat_version(wheel.version)
-    output = given or wheel.path.parent
-    if output.is_dir() or output.suffix.lower() != ".whl":
-        output = output / fat_filename(wheel, version)
-    elif given is not None:
-        version = _named_version(wheel, output)
-    if output.resolve() == wheel.path.resolve():
-        raise UsageError(
-            f"the fat wheel would replace {wheel.path.name} itself",
-            next_step="choose another --output-path",
+    def files(self) -> tuple[BundledFile, ...]:
+        """Everything that is not excluded."""
+        return tuple(
+            BundledFile(f"{self.table.directory}/{path}", str(place), place.stat().st_size)
+            for path, place in self.chosen.items()
         )
-    return output, version
 
+    def init(self, text: str) -> str:
+        """With the directory of ROCm's DLLs."""
+        below = f"{self.table.directory}/{self.table.windows.programs}".split("/")[1:]
+        patched = with_dll_directory(text, below)
+        if patched is None:
+            raise self.invalid(f"{INIT} has no loop `for dll_path in dll_paths:`", "find ROCm's DLLs")
+        return patched
 
-def _named_version(wheel: Wheel, output: Path) -> str:
-    usual = fat_filename(wheel, fat_version(wheel.version))
-    try:
-        name, version, _, tags = parse_wheel_filename(output.name)
-    except (InvalidWheelFilename, InvalidVersion) as error:
-        raise UsageError(
-            f"{output.name} is no valid wheel name: {error}",
-            next_step=f"call it {usual}, or give a directory",
-        ) from error
-    theirs: Mapping[str, tuple[str, str]] = {
-        "project": (canonicalize_name(wheel.name), name),
-        "tags": (" ".join(sorted(wheel.tags)), " ".join(sorted(map(str, tags)))),
-        "version": (Version(wheel.version).public, version.public),
-    }
-    for what, (have, said) in theirs.items():
-        if have != said:
-            raise UsageError(
-                f"{output.name} says {what} {said}, {wheel.path.name} is {have}; installers go by the name",
-                next_step=f"call it {usual}; only what follows the + may differ",
-            )
-    return str(version)
+    def loader(self) -> str:
+        """Loads by path what torch's own module loaded by name."""
+        return render_loader(list(self.preload), self.by_name, dll_directory=self.table.windows.programs)
+
+    def rpaths(self, facts: WheelFacts) -> dict[str, tuple[str, ...]]:
+        """None: Windows has no such thing."""
+        return {}

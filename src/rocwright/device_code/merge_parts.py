@@ -15,8 +15,19 @@ from pathlib import Path
 from rocwright.binary import elf as fmt
 from rocwright.binary.elf import read_elf
 from rocwright.binary.view import Mapped, spooled
-from rocwright.device_code.parts.library import Census, Joined, merge_library, prove_library, targets_of
-from rocwright.device_code.parts.parts import AGAIN, Part, ReadPart, missing_targets, open_parts, read_parts
+from rocwright.device_code.parts import (
+    AGAIN,
+    Census,
+    Joined,
+    Part,
+    ReadPart,
+    merge_library,
+    missing_targets,
+    open_parts,
+    prove_library,
+    read_parts,
+    targets_of,
+)
 from rocwright.device_code.same_host import HostDifference, host_differences
 from rocwright.device_code.wheel.outputs import publish, require_elsewhere, workspace
 from rocwright.errors import InvalidElf, InvalidInput

@@ -13,7 +13,7 @@ from packaging.markers import Marker
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
 from rocwright.sdk.build import BuiltPackages, build_packages
-from rocwright.sdk.plan.expected import Expected, device_platforms, family_platforms
+from rocwright.sdk.plan.packages import Expected, device_platforms, family_platforms
 from rocwright.sdk.plan.release import Packaging, plan_packages
 from windows_tree import windows_artifacts
 

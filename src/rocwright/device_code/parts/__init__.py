@@ -1,1 +1,0 @@
-"""Wheels whose device code was compiled in parts, on several machines, into one wheel."""
