@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sdk_measure import Command, middle, run, shown
 
-from rocwright.model.manifest import FileEntry, SetManifest, new_set
+from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store import publish
 from rocwright.store.channel_log import Event, append, read_log
 from rocwright.store.index.listed import ListedSet, listed_files

@@ -37,12 +37,10 @@ from rocwright.model.compat_releases import FeatureTable, LibraryTable
 from rocwright.model.device_files import DeviceFiles
 from rocwright.model.gpu import Families, GpuTable
 from rocwright.model.machines import Machines
-from rocwright.model.plan import Plan
+from rocwright.model.plan import Plan, ProfileTable
 from rocwright.model.platforms import Platforms
-from rocwright.model.profile import ProfileTable
 from rocwright.model.project import ProjectTable
-from rocwright.model.skips import SkipTable
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipTable, SuiteTable
 from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.setup.event import Triggers

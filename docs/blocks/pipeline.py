@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from blocks.text import code, table
-from rocwright.model.plan import Choice, Publication
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Choice, Profile, Publication
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds
 from rocwright.pipeline.define.overview import mermaid

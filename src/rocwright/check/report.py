@@ -21,7 +21,7 @@ from packaging.utils import (
 from rocwright.check.facts import Facts
 from rocwright.errors import InvalidData, InvalidInput
 from rocwright.model.findings import Finding, HasFindings, Waiver, Weighed, refusal, weigh
-from rocwright.model.manifest import SetManifest
+from rocwright.model.sets import SetManifest
 
 _MOST_DOCUMENT = 256 << 20
 REPORT_SCHEMA = "rocwright.report/2"

@@ -17,7 +17,7 @@ from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.doctor.run import diagnose, import_failed
 from rocwright.errors import InvalidInput, MissingTool, TorchBroken, UsageError
-from rocwright.model.manifest import SetManifest, parse_set
+from rocwright.model.sets import SetManifest, parse_set
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
 from rocwright.system import console

@@ -17,8 +17,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.model.platforms import Platform
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.system.files import atomic_write
 
 # The plugin of pytest that applies skip entries, and what it reads: the file of the entries, and whether to

@@ -23,8 +23,7 @@ from rocwright.gputest.environment import (
 )
 from rocwright.gputest.setting import Setting, environment_of
 from rocwright.model.gpu import expand
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable, UpstreamCall
+from rocwright.model.suites import SkipEntry, SuiteTable, UpstreamCall
 from rocwright.model.testing import Device, Ran
 
 SUITE = "full"

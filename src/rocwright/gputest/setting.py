@@ -26,8 +26,7 @@ from rocwright.gputest.environment import ChildEnvironment, child_environment, u
 from rocwright.gputest.skips.entries import generic_targets
 from rocwright.gputest.skips.hold import Place, place_of, state_of
 from rocwright.model.platforms import Platform
-from rocwright.model.skips import Here, SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import Here, SkipEntry, SuiteTable
 from rocwright.model.testing import TorchFacts
 from rocwright.model.version import InvalidVersion, parse_version
 from rocwright.system.git import Git

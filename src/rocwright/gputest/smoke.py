@@ -21,8 +21,7 @@ from rocwright.gputest.isolate.plan import Isolation
 from rocwright.gputest.report.junit import read_junit
 from rocwright.gputest.skips.hold import entries_that_hold
 from rocwright.model.platforms import Platform
-from rocwright.model.skips import Here, SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import Here, SkipEntry, SuiteTable
 from rocwright.model.testing import CaseResult, Ran, RunRecord, TorchFacts
 from rocwright.system import venv
 from rocwright.system.files import shipped_directory

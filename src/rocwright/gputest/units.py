@@ -14,8 +14,7 @@ from rocwright.gputest.isolate.plan import Isolation, check_arguments
 from rocwright.gputest.setting import Setting, environment_of
 from rocwright.gputest.shards.durations import Durations, place_of
 from rocwright.gputest.shards.pack import shards_of
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.model.testing import Ran
 
 SUITE = "units"

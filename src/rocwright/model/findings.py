@@ -1,6 +1,6 @@
 """Findings: what is wrong with a file, and waivers: who lets it pass, why and until when.
 
-Both end up in statements about a set (`rocwright.model.statement`). Whether a waiver is in force depends on
+Both end up in statements about a set (`rocwright.model.sets`). Whether a waiver is in force depends on
 the day, so it never changes a finding: whoever decides (the publisher, the gate) weighs both on its own day.
 """
 

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from rocwright.errors import InvalidData
+from rocwright.model.plan import TIERS, Tier
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import TIERS, Tier
 
 # A variable of the organisation: JSON, family -> label, or family -> {platform: label}.
 OVERRIDE = "ROCM_THEROCK_TEST_RUNNERS"

@@ -17,8 +17,17 @@ from rocwright.check.run import CheckRequest
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, RocwrightError
 from rocwright.model.gpu import Families, base_targets, is_target
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.model.statement import ADOPTED, BUILD, FINDINGS, Statement, about_set
+from rocwright.model.sets import (
+    ADOPTED,
+    BUILD,
+    FINDINGS,
+    FileEntry,
+    SetManifest,
+    Statement,
+    about_set,
+    new_set,
+    set_id,
+)
 from rocwright.pipeline.check_set import check_set, judge_metadata, serve_files
 from rocwright.pipeline.find_sets import (
     Finder,

@@ -14,7 +14,7 @@ import msgspec
 from rocwright.data import load_table
 from rocwright.errors import Interrupted, InvalidInput, UsageError
 from rocwright.model.channels import LandingTable
-from rocwright.model.statement import TRIAL
+from rocwright.model.sets import TRIAL
 from rocwright.pipeline.trial import (
     NotInstalled,
     Question,

@@ -19,8 +19,17 @@ from rocwright.data import load_table
 from rocwright.errors import ContractBroken, InvalidInput, UsageError
 from rocwright.model.findings import Waiver
 from rocwright.model.gpu import Families, base_targets, is_target, matching_family
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set, waiver_statement
+from rocwright.model.sets import (
+    BUILD,
+    FINDINGS,
+    FileEntry,
+    SetManifest,
+    Statement,
+    about_set,
+    new_set,
+    set_id,
+    waiver_statement,
+)
 from rocwright.store.layout import file_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore

@@ -17,8 +17,8 @@ from rocwright.engine.record import digest
 from rocwright.engine.run import RunReport
 from rocwright.errors import InvalidInput, MissingTool, UsageError
 from rocwright.model.gpu import InvalidTarget, parse_target, parse_targets
-from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
+from rocwright.model.sets import canonical_json
 from rocwright.pipeline import records
 from rocwright.pipeline.cells.inputs import portable
 from rocwright.pipeline.define.cells import make_jobs

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.model.plan import Publication, Rocm
-from rocwright.model.profile import Sources
+from rocwright.model.plan import Publication, Rocm, Sources
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.system.interpreters import Interpreter, find_interpreter

@@ -17,8 +17,8 @@ import msgspec
 
 from rocwright.data.overlay import Overlay
 from rocwright.errors import IntegrityError, InvalidInput
-from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import Cell, Plan, parse_plan
+from rocwright.model.sets import canonical_json
 from rocwright.pipeline.define.inputs import require_run_id
 from rocwright.store.lease import PIPELINE
 from rocwright.store.objects.protocol import ObjectStore, Stored, read_there

@@ -13,8 +13,7 @@ from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.errors import ContractBroken
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import set_id
-from rocwright.model.statement import FINDINGS, about_set
+from rocwright.model.sets import FINDINGS, about_set, set_id
 from rocwright.pipeline.check_set import check_set
 from rocwright.store.layout import channel_prefix
 from rocwright.store.objects.protocol import ObjectStore

@@ -23,7 +23,7 @@ from rocwright.gputest.report.judge import shard_state
 from rocwright.gputest.report.values import Judged, Report, SetPoint, ShardState, State, passed_of, ran_of
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import base_targets, is_target
-from rocwright.model.manifest import SetManifest, canonical_json
+from rocwright.model.sets import SetManifest, canonical_json
 from rocwright.model.testing import Ran
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.model.channels import LandingTable
-from rocwright.model.manifest import SetManifest
 from rocwright.model.project import TORCH
-from rocwright.model.statement import TRIAL, Statement, about_set
+from rocwright.model.sets import TRIAL, SetManifest, Statement, about_set
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import for_target
 from rocwright.store.index.offers import offers_of, platform_of, words_of

@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.errors import InvalidData
-from rocwright.model.manifest import canonical_json
+from rocwright.model.sets import canonical_json
 from rocwright.store.layout import LOG
 from rocwright.store.objects.protocol import ObjectStore, Stored
 

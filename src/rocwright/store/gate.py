@@ -27,8 +27,7 @@ import msgspec
 from rocwright.errors import InvalidData
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.findings import Waiver
-from rocwright.model.manifest import SetManifest
-from rocwright.model.statement import BUILD, TEST, Statement
+from rocwright.model.sets import BUILD, TEST, SetManifest, Statement
 from rocwright.store.statements import (
     Bypass,
     Opening,

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rocwright.errors import InvalidInput
-from rocwright.model.manifest import FileEntry
+from rocwright.model.sets import FileEntry
 from rocwright.system.files import PARTIAL
 
 Kind = Literal["python", "pytorch"]

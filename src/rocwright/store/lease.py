@@ -33,7 +33,7 @@ from pathlib import Path
 import msgspec
 
 from rocwright.errors import ChannelBusy, NoObject, RocwrightError
-from rocwright.model.manifest import canonical_json
+from rocwright.model.sets import canonical_json
 from rocwright.store.objects.protocol import ObjectStore, Stored
 
 LEASES = "_leases/"

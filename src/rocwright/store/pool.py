@@ -31,7 +31,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel
-from rocwright.model.manifest import FileEntry
+from rocwright.model.sets import FileEntry
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.system.files import sha256_file, verify_sha256

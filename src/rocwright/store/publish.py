@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from rocwright.errors import ChannelBusy, IntegrityError, InvalidInput
-from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import ChannelState, Event, Log, append, fold, mark_shown, read_log
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import SealedView, page_keys, sealed_view, write_pages

@@ -25,7 +25,7 @@ import msgspec
 
 from rocwright.errors import ChannelBusy, InvalidData, InvalidInput
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.manifest import canonical_json
+from rocwright.model.sets import canonical_json
 from rocwright.store.channel_log import ChannelState, Log, read_log
 from rocwright.store.layout import KINDS, LOG, PLATFORMS
 from rocwright.store.lease import PACE, WHOLE_STORE, HeldStore, LeaseLost, leased

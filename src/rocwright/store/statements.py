@@ -15,15 +15,16 @@ import msgspec
 
 from rocwright.errors import InvalidData
 from rocwright.model.findings import Finding, Waiver, weigh
-from rocwright.model.manifest import SetManifest, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     ADOPTED,
     BYPASS,
     FINDINGS,
     SET_SUBJECT,
     TEST,
+    SetManifest,
     Statement,
     about_set,
+    set_id,
     waivers_about,
 )
 

@@ -21,7 +21,7 @@ import pytest
 from real import sdk_index
 from real.conftest import Newcomer
 from real.sdk_sets import Environment, SmallSets
-from rocwright.model.manifest import FileEntry, canonical_json, new_set
+from rocwright.model.sets import FileEntry, canonical_json, new_set
 from unit.compat.doctor.desk import VERSION_PY, Tree, digest
 
 # gfx_target_version of an MI300X and a Radeon RX 7900, for which the small ROCm has code, and of an MI210.

@@ -19,7 +19,7 @@ from real.browser import asked, chromium
 from rocwright.cli import main
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.values import Report
-from rocwright.model.manifest import new_set, set_id
+from rocwright.model.sets import new_set, set_id
 from rocwright.model.testing import CaseResult, Ran, RunRecord
 from rocwright.pipeline.tested import keep_reports
 from rocwright.store.objects.local import LocalStore

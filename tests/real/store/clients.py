@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.objects.local import LocalStore

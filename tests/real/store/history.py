@@ -34,8 +34,7 @@ from real.store.history_store import START, Fate, Killed, Memory, World, copied
 from rocwright.data import load_table
 from rocwright.errors import ChannelBusy, GateClosed, InvalidInput
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
+from rocwright.model.sets import BUILD, FINDINGS, SetManifest, Statement, about_set, new_set, set_id
 from rocwright.store.channel_log import read_state
 from rocwright.store.gate import policy_for
 from rocwright.store.index.listed import listed_files

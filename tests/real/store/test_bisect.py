@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.model.manifest import new_set, set_id
+from rocwright.model.sets import new_set, set_id
 from rocwright.store.channel_log import Event
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving

@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from real.store.clients import NOW, wheel
-from rocwright.model.manifest import new_set, set_id
+from rocwright.model.sets import new_set, set_id
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.index.set_pages import publish_set_pages

@@ -15,8 +15,7 @@ import pytest
 from real.store.history import history_channels, write_wheels
 from real.store.history_checks import PROJECTS, WISHES, links, pick
 from real.store.history_store import START, World
-from rocwright.model.manifest import new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, about_set
+from rocwright.model.sets import BUILD, FINDINGS, about_set, new_set, set_id
 from rocwright.store.channel_log import read_log
 from rocwright.store.gate import policy_for
 from rocwright.store.index.listed import listed_files

@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import Select
 from real.browser import asked, chromium
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import new_set
+from rocwright.model.sets import new_set
 from rocwright.store.index.landing import write_landing
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving

@@ -28,7 +28,7 @@ import pytest
 from real.store.history import write_wheels
 from real.store.history_checks import MAX_AGE, PROJECTS, WISHES, pick
 from real.store.history_store import START, Fate, Memory, World
-from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import list_set, rollback, withdraw
 from rocwright.store.sets.stage import record_set

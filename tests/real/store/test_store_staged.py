@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import new_set
-from rocwright.model.statement import FINDINGS, about_set
+from rocwright.model.sets import FINDINGS, about_set, new_set
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files

@@ -26,7 +26,7 @@ from rocwright.check.report import (
 from rocwright.check.rules import RULES
 from rocwright.check.run import check_paths, judge
 from rocwright.errors import InvalidData, InvalidInput
-from rocwright.model.manifest import FileEntry, canonical_json, new_set
+from rocwright.model.sets import FileEntry, canonical_json, new_set
 
 MB = 1_000_000
 TORCH = "torch cp311-cp311-linux_x86_64"

@@ -18,8 +18,8 @@ import pytest
 
 from oracle.plain_wheel import write_wheel
 from rocwright.cli import documented, main
-from rocwright.model.manifest import canonical_json
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
+from rocwright.model.sets import canonical_json
 from rocwright.pipeline.define.cells import make_jobs
 from rocwright.pipeline.records import Record, record_plan, write_record
 from rocwright.pipeline.tell.state import find_run

@@ -14,8 +14,7 @@ from cli_sets import Run, all_tested, created, run, wheels
 from test_cli_sets_sealed import new_key, trusting
 
 from oracle.plain_wheel import write_wheel
-from rocwright.model.manifest import canonical_json
-from rocwright.model.statement import TEST, about_set
+from rocwright.model.sets import TEST, about_set, canonical_json
 from rocwright.store.channel_log import Event
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.publish import change

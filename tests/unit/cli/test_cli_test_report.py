@@ -17,7 +17,7 @@ from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.values import Report
-from rocwright.model.manifest import new_set, set_id
+from rocwright.model.sets import new_set, set_id
 from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, Verdict
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files

@@ -11,7 +11,7 @@ from rocwright.check.contract import ContractTable
 from rocwright.data import load_table
 from rocwright.data.overlay import merged, parse_overlay, read_overlay
 from rocwright.errors import InvalidData
-from rocwright.model.profile import ProfileTable
+from rocwright.model.plan import ProfileTable
 
 
 def contract(text: str) -> ContractTable:

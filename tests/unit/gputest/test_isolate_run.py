@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.errors import InvalidInput, MissingTool, UsageError
-from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SkipEntry
 from unit.gputest.test_isolate_faults import isolated, verdicts
 
 SOMETIMES = """

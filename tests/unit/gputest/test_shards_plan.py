@@ -24,8 +24,7 @@ from rocwright.gputest.shards.plan import (
     sharding_matrix,
 )
 from rocwright.model.gpu import Families, InvalidTarget
-from rocwright.model.skips import SkipEntry, SkipWhere
-from rocwright.model.suites import ConfigRow, SuiteTable
+from rocwright.model.suites import ConfigRow, SkipEntry, SkipWhere, SuiteTable
 from rocwright.model.testing import CaseResult, Ran
 from rocwright.model.version import InvalidVersion
 from rocwright.system import console

@@ -20,8 +20,7 @@ from rocwright.gputest.isolate.run import Teller
 from rocwright.gputest.record import RECORD_NAME, counts, exit_status, read_record, write_record
 from rocwright.gputest.setting import Checkout, Setting
 from rocwright.gputest.skips.entries import families_table
-from rocwright.model.skips import SkipEntry, SkipWhere
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SkipWhere, SuiteTable
 from rocwright.model.testing import CaseResult, Device, Ran, RunRecord, TorchFacts
 
 TABLE = load_table("tests", SuiteTable)

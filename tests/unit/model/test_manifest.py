@@ -6,7 +6,7 @@ import json
 import pytest
 
 from rocwright.errors import InvalidData
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, parse_set, set_id
+from rocwright.model.sets import FileEntry, SetManifest, new_set, parse_set, set_id
 
 A = FileEntry("a-1-py3-none-any.whl", "a" * 64, 10, "a", "1")
 B = FileEntry("b-1+rocm7.1-py3-none-any.whl", "b" * 64, 20, "b", "1+rocm7.1", ">=3.10", "c" * 64, ("a",))

@@ -11,7 +11,7 @@ from rocwright.data import load_table, parse_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
 from rocwright.model.gpu import Families
-from rocwright.model.profile import TIERS
+from rocwright.model.plan import TIERS
 from rocwright.model.runners import FamilyRow, OnPlatform, Pool, Runners, parse_override
 
 TABLE = load_table("families", Families)

@@ -5,8 +5,16 @@ import json
 import pytest
 
 from rocwright.errors import InvalidData
-from rocwright.model.manifest import FileEntry, canonical_json, new_set, set_id
-from rocwright.model.statement import BUILD, about_set, parse_statement, statement_id
+from rocwright.model.sets import (
+    BUILD,
+    FileEntry,
+    about_set,
+    canonical_json,
+    new_set,
+    parse_statement,
+    set_id,
+    statement_id,
+)
 
 SET = new_set(
     family="f",

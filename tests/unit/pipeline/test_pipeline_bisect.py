@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.channels import LandingTable
-from rocwright.model.manifest import FileEntry, new_set
+from rocwright.model.sets import FileEntry, new_set
 from rocwright.pipeline.bisect import Contradiction, narrow
 from rocwright.pipeline.trial import Question, asked, requirements, verdict_of
 from rocwright.store.index.listed import ListedSet

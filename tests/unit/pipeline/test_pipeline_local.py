@@ -16,7 +16,7 @@ from rocwright.engine import record as state
 from rocwright.engine import run as local
 from rocwright.engine.graph import Graph, Inputs, Step, make_graph
 from rocwright.errors import CommandFailed, RocwrightError
-from rocwright.model.manifest import FileEntry, SetManifest, new_set
+from rocwright.model.sets import FileEntry, SetManifest, new_set
 
 
 class Value(msgspec.Struct, frozen=True):

@@ -9,8 +9,7 @@ import pytest
 from rocwright.data import load_table
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import FileEntry, new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, TEST, about_set
+from rocwright.model.sets import BUILD, FINDINGS, TEST, FileEntry, about_set, new_set, set_id
 from rocwright.pipeline.steps import testing
 from rocwright.store.gate import Decision, decide, policy_for
 

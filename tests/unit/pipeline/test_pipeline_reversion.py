@@ -14,15 +14,17 @@ from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
-from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     BUILD,
     FINDINGS,
     REVERSION,
     TEST,
     WAIVER,
+    SetManifest,
     Statement,
     about_set,
+    new_set,
+    set_id,
     waiver_statement,
 )
 from rocwright.pipeline.reversion import Reversioned, reversion_set

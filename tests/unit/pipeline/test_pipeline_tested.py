@@ -11,7 +11,7 @@ from rocwright.gputest.report.markdown import About, markdown
 from rocwright.gputest.report.page import html_page
 from rocwright.gputest.report.values import FailedCase, FailureGroup, Finding, Judged, ShardState
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import FileEntry, new_set
+from rocwright.model.sets import FileEntry, new_set
 from rocwright.model.testing import Ran
 from rocwright.pipeline.tested import what_to_state
 

@@ -21,7 +21,7 @@ import index_server
 from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
 from oracle.plain_wheel import write_wheel
 from rocwright import cli
-from rocwright.model.statement import ADOPTED, FINDINGS
+from rocwright.model.sets import ADOPTED, FINDINGS
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_locations, read_set, read_statements, recorded_sets
 from rocwright.store.sets.report import sentence

@@ -19,7 +19,7 @@ from rocwright.errors import (
     InvalidInput,
     Unreachable,
 )
-from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store.channel_log import ChannelState, Event, append, fold, mark_shown, read_log, read_state
 from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.objects.local import LocalStore

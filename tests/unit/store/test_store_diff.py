@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rocwright.model.manifest import FileEntry, SetManifest, new_set
+from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store.sets.diff import Moved, diff_sets
 
 OLD, NEW = "0123456789abcdef0123456789abcdef01234567", "89abcdef0123456789abcdef0123456789abcdef"

@@ -12,15 +12,18 @@ from rocwright.data import load_table
 from rocwright.errors import InvalidData
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     BUILD,
     BYPASS,
     FINDINGS,
     TEST,
     WAIVER,
+    FileEntry,
+    SetManifest,
     Statement,
     about_set,
+    new_set,
+    set_id,
     waiver_statement,
 )
 from rocwright.store.gate import Decision, Objection, Policy, decide, policy_for

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rocwright.errors import IntegrityError, InvalidData
-from rocwright.model.manifest import FileEntry, SetManifest, new_set
+from rocwright.model.sets import FileEntry, SetManifest, new_set
 from rocwright.store.index.listed import (
     ListedFile,
     ListedSet,

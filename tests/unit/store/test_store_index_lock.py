@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from rocwright.errors import InvalidInput
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.lock import lock_set, oldest_python, quoted, third_party
 from rocwright.store.index.set_pages import lock_recorded, set_pages

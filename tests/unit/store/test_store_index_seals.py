@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from rocwright.errors import IntegrityError
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.channel_log import mark_shown, read_log
 from rocwright.store.index import pages as rendering
 from rocwright.store.index.listed import listed_files

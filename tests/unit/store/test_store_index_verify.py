@@ -9,7 +9,7 @@ import pytest
 
 from rocwright import cli
 from rocwright.errors import IntegrityError, Unreachable, UsageError
-from rocwright.model.manifest import new_set, set_id
+from rocwright.model.sets import new_set, set_id
 from rocwright.store.index.listed import listed_files
 from rocwright.store.index.pages import view_pages, write_pages
 from rocwright.store.index.verify import verify_served

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rocwright.errors import IntegrityError
-from rocwright.model.manifest import FileEntry, new_set, set_id
+from rocwright.model.sets import FileEntry, new_set, set_id
 from rocwright.store.index.listed import ListedFile, ListedSet, listed_files
 from rocwright.store.index.pages import page_keys, view_pages, write_pages
 from rocwright.store.objects.local import LocalStore

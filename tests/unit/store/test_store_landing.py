@@ -14,7 +14,7 @@ from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels, LandingTable
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
+from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.index.landing import landing_pages, write_landing
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.offers import Offer, fits, offers_of, pip_line, platform_of, pythons_of, uv_line

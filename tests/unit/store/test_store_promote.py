@@ -15,8 +15,16 @@ from power_cut import FailingStore, PowerCut
 from rocwright.data import load_table
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.model.statement import FINDINGS, PROMOTION, Statement, about_set, statement_id
+from rocwright.model.sets import (
+    FINDINGS,
+    PROMOTION,
+    SetManifest,
+    Statement,
+    about_set,
+    new_set,
+    set_id,
+    statement_id,
+)
 from rocwright.store.gate import Decision
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files

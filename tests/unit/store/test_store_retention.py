@@ -15,7 +15,7 @@ from rocwright import cli
 from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import SetManifest, new_set, set_id
+from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store import retention
 from rocwright.store.channel_log import read_state
 from rocwright.store.lease import PACE, Pace, leased

@@ -13,8 +13,7 @@ from power_cut import FailingStore, PowerCut
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import SetManifest, new_set, set_id
-from rocwright.model.statement import FINDINGS, RECEIPT, Statement, about_set
+from rocwright.model.sets import FINDINGS, RECEIPT, SetManifest, Statement, about_set, new_set, set_id
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files

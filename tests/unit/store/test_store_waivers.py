@@ -14,16 +14,18 @@ from rocwright.data import load_table
 from rocwright.errors import ContractBroken, InvalidData
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver
-from rocwright.model.manifest import FileEntry, new_set, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     BUILD,
     FINDINGS,
     RECEIPT,
     TEST,
     WAIVER,
+    FileEntry,
     Statement,
     about_set,
+    new_set,
     parse_statement,
+    set_id,
     waiver_statement,
 )
 from rocwright.store.gate import Policy, decide

@@ -20,8 +20,7 @@ from rocwright.gputest.devices import Policy, Query
 from rocwright.gputest.setting import Setting, TestRequest, gather, shown_facts
 from rocwright.gputest.skips.entries import families_table, generic_targets, load_entries
 from rocwright.model.platforms import this_platform
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.sources.lock import torch_commits
 from rocwright.system import console
 from rocwright.system.interpreters import find_python

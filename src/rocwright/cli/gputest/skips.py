@@ -29,7 +29,7 @@ from rocwright.gputest.skips.hold import FamilyMembers, Place, asked_place, clos
 from rocwright.gputest.skips.lint import lint, pattern_of
 from rocwright.gputest.skips.reference import read_lists
 from rocwright.model.platforms import this_platform
-from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SkipEntry
 from rocwright.system import console
 from rocwright.system.days import today
 

@@ -1,9 +1,11 @@
-"""`rocwright pipeline render`."""
+"""`rocwright pipeline render`: files that follow from the definition, written, or compared with what is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -11,13 +13,13 @@ from cyclopts import Parameter
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.data import load_table
-from rocwright.errors import RocwrightError, UsageError
+from rocwright.errors import InvalidInput, RocwrightError, UsageError
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.define.inputs import known, profiles
-from rocwright.pipeline.render.drift import drifted, write_files
 from rocwright.pipeline.render.scripts import render_make, render_slurm
 from rocwright.pipeline.render.workflows import github_files
 from rocwright.system import console
+from rocwright.system.files import atomic_write, disk_error
 
 _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
@@ -98,3 +100,54 @@ def _show_written(written: Sequence[str], files: int) -> None:
     for path in written:
         console.out(path)
     console.say(f"{len(written)} of {files} files written")
+
+
+# -- files as they are rendered, and as they are
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A file that is not as it is rendered; `diff` is from what is there to what is rendered."""
+
+    path: PurePosixPath
+    missing: bool
+    diff: str
+
+
+def drifted(files: Mapping[PurePosixPath, str], root: Path) -> tuple[Drift, ...]:
+    """The files below `root` that are missing or stale."""
+    found = []
+    for path, text in files.items():
+        there = _read(root / path)
+        if there != text:
+            lines = unified_diff(
+                (there or "").splitlines(),
+                text.splitlines(),
+                f"{path} (as it is)",
+                f"{path} (rendered)",
+                lineterm="",
+            )
+            found.append(Drift(path, there is None, "\n".join(lines)))
+    return tuple(found)
+
+
+def write_files(files: Mapping[PurePosixPath, str], root: Path) -> tuple[PurePosixPath, ...]:
+    """Write what differs; the paths written. Each file is whole or as it was."""
+    written = tuple(drift.path for drift in drifted(files, root))
+    for path in written:
+        with atomic_write(root / path) as stream:
+            stream.write(files[path].encode())
+    return written
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            "this file is no text", where=path, next_step="remove it, then render again"
+        ) from error
+    except OSError as error:
+        raise disk_error(error, path) from error

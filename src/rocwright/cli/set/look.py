@@ -15,7 +15,7 @@ from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import targets_text
 from rocwright.cli.store.options import SHORT, StoreOptions
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import read_state
 from rocwright.store.gate import Decision, openings
 from rocwright.store.index.lock import lock_name, lock_targets

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from rocwright.compat.detector import Gpu
-from rocwright.model.manifest import SetManifest
+from rocwright.model.sets import SetManifest
 
 
 class PciRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

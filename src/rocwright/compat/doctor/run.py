@@ -26,8 +26,8 @@ from rocwright.model.channels import IndexTable, LandingTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.findings import Finding
 from rocwright.model.gpu import Families, base_targets, is_target
-from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.platforms import Platforms
+from rocwright.model.sets import SetManifest, set_id
 
 
 def diagnose(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocwright.errors import UsageError
-from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SkipEntry
 from rocwright.model.testing import CaseResult
 
 # Of what is free, so much is left to everything else; one worker gets at least the other figure.

@@ -20,7 +20,7 @@ from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.junit import Salvaged, salvage_junit
 from rocwright.gputest.report.markdown import About, completed
 from rocwright.gputest.report.values import MOST_SHARDS, Expected, Judged, Report, parse_expected
-from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SkipEntry
 from rocwright.model.testing import CaseResult, Ran, SignatureTable, run_of_key
 from rocwright.system import workflow
 from rocwright.system.files import walk_files

@@ -20,8 +20,8 @@ from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.gputest.record import RECORD_NAME, read_record
 from rocwright.gputest.report.junit import read_junit
 from rocwright.model.gpu import parse_target
-from rocwright.model.manifest import canonical_json
 from rocwright.model.platforms import Platform, platform_named
+from rocwright.model.sets import canonical_json
 from rocwright.model.testing import CaseResult, Ran
 from rocwright.model.version import parse_version
 from rocwright.system.files import atomic_write, walk_files

@@ -25,8 +25,7 @@ from rocwright.gputest.skips.hold import FamilyMembers, near_names, state_of, ta
 from rocwright.gputest.skips.hold import Place as Where
 from rocwright.model.gpu import InvalidTarget, in_order
 from rocwright.model.platforms import Platform
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import ConfigRow, SuiteTable
+from rocwright.model.suites import ConfigRow, SkipEntry, SuiteTable
 from rocwright.model.testing import Ran
 from rocwright.model.version import InvalidVersion, parse_version
 

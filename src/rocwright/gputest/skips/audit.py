@@ -25,8 +25,7 @@ from rocwright.gputest.skips.collected import Collected, collect, files_named
 from rocwright.gputest.skips.entries import families_table
 from rocwright.gputest.skips.hold import FamilyMembers, entries_that_hold
 from rocwright.gputest.skips.lint import tests_of
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.model.testing import CaseResult
 
 # `remove`: every test passes, or there is none. `narrow`: some pass. `soften`: they fail, and nothing else

@@ -27,7 +27,7 @@ from rocwright.gputest.skips.hold import (
     where_fits,
 )
 from rocwright.gputest.skips.reference import Listed, Read
-from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
+from rocwright.model.suites import SkipEntry, SkipKind, SkipWhere
 
 _COMMON = "common"
 _ISSUE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull)/[0-9]+")

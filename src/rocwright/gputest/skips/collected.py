@@ -16,8 +16,7 @@ from rocwright.errors import CommandFailed, InvalidInput, UsageError
 from rocwright.gputest.environment import ONLY_FOR, ChildEnvironment, child_environment, inside_directory
 from rocwright.gputest.inside.rocwright_patterns import is_exact, matches, parts
 from rocwright.model.platforms import this_platform
-from rocwright.model.skips import SkipEntry
-from rocwright.model.suites import SuiteTable
+from rocwright.model.suites import SkipEntry, SuiteTable
 from rocwright.model.testing import RunRecord
 from rocwright.system import process
 

@@ -15,7 +15,7 @@ from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.inside.rocwright_patterns import is_exact, problem_of
 from rocwright.gputest.skips.hold import FamilyMembers, is_specifier, near_names, targets_of
 from rocwright.model.gpu import Families
-from rocwright.model.skips import SkipEntry, SkipTable
+from rocwright.model.suites import SkipEntry, SkipTable
 from rocwright.system.files import write_text
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -26,7 +26,7 @@ from rocwright.gputest.skips.hold import (
 )
 from rocwright.gputest.skips.lint import tests_of
 from rocwright.gputest.skips.reference import GENERIC, VARIABLE
-from rocwright.model.skips import SkipEntry, SkipWhere
+from rocwright.model.suites import SkipEntry, SkipWhere
 
 # What pytest's grammar of `-k` takes for one word.
 _WORD = re.compile(r"[\w:+\-.\[\]\\/]+")

@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from rocwright.errors import UsageError
 from rocwright.model.gpu import InvalidTarget
-from rocwright.model.skips import Here, SkipEntry, SkipWhere
+from rocwright.model.suites import Here, SkipEntry, SkipWhere
 from rocwright.model.version import parse_version
 
 FamilyMembers = Mapping[str, tuple[str, ...]]

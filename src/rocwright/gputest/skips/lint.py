@@ -12,7 +12,7 @@ from rocwright.gputest.inside.rocwright_patterns import Matcher, is_exact, match
 from rocwright.gputest.skips.collected import Collected
 from rocwright.gputest.skips.hold import FamilyMembers, Place, is_expired, overlap, where_fits
 from rocwright.model.findings import Clause, Finding, HasFindings
-from rocwright.model.skips import SkipEntry
+from rocwright.model.suites import SkipEntry
 
 # A finding names the entry as its file, and the pattern that it is about as its member.
 _CLAUSES = (

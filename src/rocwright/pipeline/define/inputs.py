@@ -18,9 +18,8 @@ from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, InvalidInput, UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets
-from rocwright.model.plan import Group, Rocm
+from rocwright.model.plan import Group, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import ProfileTable, Sources
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
 from rocwright.sdk.intake.distribution import distributions
 from rocwright.system.files import PARTIAL

@@ -17,12 +17,12 @@ from rocwright.model.plan import (
     Choice,
     Group,
     Plan,
+    Profile,
     Publication,
     cell_digest,
     parse_plan,
     unknown_step,
 )
-from rocwright.model.profile import Profile
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.kinds import SUMMARY, Kind, kinds

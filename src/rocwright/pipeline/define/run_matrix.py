@@ -11,9 +11,8 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.gpu import expand
-from rocwright.model.plan import Choice, Group, Rocm, TestLevel
+from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import PYTHON, Profile, Sources, Tier
 from rocwright.pipeline.define.inputs import Known, Projects, require_run_id
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.

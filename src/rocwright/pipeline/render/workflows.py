@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 import msgspec
 
 from rocwright.errors import MissingTool
+from rocwright.model.plan import Profile, ProfileTable
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import Profile, ProfileTable
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.define.inputs import Projects
 from rocwright.pipeline.define.kinds import SUMMARY, Kind

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rocwright.errors import UsageError
-from rocwright.model.plan import Choice, Rocm, TestLevel
-from rocwright.model.profile import Profile, Tier
+from rocwright.model.plan import Choice, Profile, Rocm, TestLevel, Tier
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.event import Event, Started, Triggers, started
 from rocwright.pipeline.setup.families import on_platform

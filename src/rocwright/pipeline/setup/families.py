@@ -9,8 +9,8 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.gpu import InvalidTarget, expand, spelled
+from rocwright.model.plan import ProfileTable, Tier
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import ProfileTable, Tier
 from rocwright.model.runners import Bypass, Pool, Runners
 from rocwright.pipeline.define.inputs import Known
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rocwright.errors import InvalidInput
-from rocwright.model.plan import Choice, Publication
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Choice, Profile, Publication
 from rocwright.pipeline.setup.event import from_fork
 
 _ROLES = (

@@ -11,9 +11,8 @@ import msgspec
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, Unreachable
-from rocwright.model.plan import Choice, Job, Plan
+from rocwright.model.plan import Choice, Job, Plan, Profile
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import Profile
 from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.kinds import AXES
 from rocwright.pipeline.define.plan import make_plan

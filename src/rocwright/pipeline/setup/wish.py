@@ -9,9 +9,8 @@ from difflib import get_close_matches
 import msgspec
 
 from rocwright.errors import UsageError
-from rocwright.model.plan import TEST_LEVELS, TestLevel
+from rocwright.model.plan import PYTHON, TEST_LEVELS, Sources, TestLevel
 from rocwright.model.platforms import PLATFORMS
-from rocwright.model.profile import PYTHON, Sources
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.families import asked_for, family_names, words
 

@@ -12,9 +12,8 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families, base_targets, expand
-from rocwright.model.manifest import SetManifest, set_id
 from rocwright.model.runners import Runners
-from rocwright.model.statement import WAIVER, Statement
+from rocwright.model.sets import WAIVER, SetManifest, Statement, set_id
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.records import ENDED, Ended, LeftOut
 from rocwright.pipeline.steps.gpu import GpuTested

@@ -16,8 +16,16 @@ from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.model.statement import BUILD, FINDINGS, Statement, about_set
+from rocwright.model.sets import (
+    BUILD,
+    FINDINGS,
+    FileEntry,
+    SetManifest,
+    Statement,
+    about_set,
+    new_set,
+    set_id,
+)
 from rocwright.pipeline.check_set import check_set
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.sources import LockedSources, family_projects

@@ -13,7 +13,7 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channels
 from rocwright.model.gpu import Families
-from rocwright.model.manifest import FileEntry
+from rocwright.model.sets import FileEntry
 from rocwright.pipeline.fetch_artifacts import Fetched, fetch_artifacts
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.publish import UploadedRun

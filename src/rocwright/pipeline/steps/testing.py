@@ -15,8 +15,7 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.gputest import smoke
 from rocwright.gputest.smoke import TestedEnvironment, Verdicts, smoke_tests
 from rocwright.model.gpu import base_targets
-from rocwright.model.manifest import SetManifest
-from rocwright.model.statement import Statement
+from rocwright.model.sets import SetManifest, Statement
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.publish import UploadedRun
 from rocwright.pipeline.steps.sources import family_projects

@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, RocwrightError, Unreachable
-from rocwright.model.manifest import FileEntry
+from rocwright.model.sets import FileEntry
 from rocwright.store.adopt.metadata import ranged_metadata, write_stub
 from rocwright.store.adopt.offered import Offered
 from rocwright.store.adopt.pages import at_once

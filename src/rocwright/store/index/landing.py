@@ -13,7 +13,7 @@ import msgspec
 from rocwright.data import load_table
 from rocwright.model.channels import Channel, LandingTable
 from rocwright.model.gpu import in_order
-from rocwright.model.manifest import canonical_json
+from rocwright.model.sets import canonical_json
 from rocwright.store.channel_log import read_log
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import lock_name

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from rocwright.errors import IntegrityError, InvalidData
-from rocwright.model.manifest import FileEntry, SetManifest
+from rocwright.model.sets import FileEntry, SetManifest
 from rocwright.store.layout import entry_key
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from rocwright.errors import InvalidInput
 from rocwright.model.gpu import base_targets, is_target
-from rocwright.model.manifest import FileEntry, SetManifest, set_id
+from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.store.index.listed import ListedFile, ListedSet, link, listed_files, newest_last
 from rocwright.store.layout import metadata_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there

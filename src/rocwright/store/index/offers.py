@@ -17,7 +17,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import LandingTable, Product
 from rocwright.model.gpu import base_targets, is_target
-from rocwright.model.manifest import FileEntry, SetManifest, set_id
+from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions

@@ -22,7 +22,7 @@ import msgspec
 
 from rocwright import __version__
 from rocwright.errors import InvalidData
-from rocwright.model.manifest import FileEntry, canonical_json
+from rocwright.model.sets import FileEntry, canonical_json
 from rocwright.store.index.listed import (
     LINE_END,
     REPOSITORY_VERSION,

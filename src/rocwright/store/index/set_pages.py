@@ -13,7 +13,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.lock import (
     NO_TARGET,

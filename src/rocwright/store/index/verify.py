@@ -9,7 +9,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from rocwright.errors import IntegrityError, InvalidInput, UsageError
-from rocwright.model.manifest import SetManifest, set_id
+from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.adopt.offered import Link
 from rocwright.store.adopt.pages import Page, parse_page
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON

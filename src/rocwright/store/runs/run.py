@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from rocwright.errors import InvalidData, InvalidInput
-from rocwright.model.manifest import FileEntry, canonical_json
+from rocwright.model.sets import FileEntry, canonical_json
 from rocwright.store.layout import Kind, run_folder, run_prefix
 from rocwright.store.objects.protocol import ObjectStore
 

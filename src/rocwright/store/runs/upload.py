@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
 from rocwright.model.gpu import in_order, is_target
-from rocwright.model.manifest import FileEntry, canonical_json
+from rocwright.model.sets import FileEntry, canonical_json
 from rocwright.store.index.listed import ListedFile, flat_page
 from rocwright.store.layout import KINDS, Kind
 from rocwright.store.objects.protocol import ObjectStore

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from rocwright.model.gpu import in_order
-from rocwright.model.manifest import FileEntry, SetManifest, set_id
+from rocwright.model.sets import FileEntry, SetManifest, set_id
 
 # So many names stand in the sentence; the rest is counted.
 _NAMED = 4

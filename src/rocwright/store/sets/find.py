@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.manifest import SetManifest
+from rocwright.model.sets import SetManifest
 from rocwright.store.channel_log import ChannelState, read_state
 from rocwright.store.layout import LOG, channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore

@@ -10,8 +10,16 @@ import msgspec
 
 from rocwright.errors import GateClosed, IntegrityError, NoObject
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.manifest import FileEntry, SetManifest, set_id
-from rocwright.model.statement import PROMOTION, RECEIPT, Statement, about_set, statement_id
+from rocwright.model.sets import (
+    PROMOTION,
+    RECEIPT,
+    FileEntry,
+    SetManifest,
+    Statement,
+    about_set,
+    set_id,
+    statement_id,
+)
 from rocwright.store.gate import Decision
 from rocwright.store.index.landing import write_landing
 from rocwright.store.layout import channel_prefix

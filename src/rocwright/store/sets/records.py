@@ -15,8 +15,17 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
-from rocwright.model.manifest import SetManifest, canonical_json, parse_set, set_id
-from rocwright.model.statement import RECEIPT, Statement, about_set, parse_statement, statement_id
+from rocwright.model.sets import (
+    RECEIPT,
+    SetManifest,
+    Statement,
+    about_set,
+    canonical_json,
+    parse_set,
+    parse_statement,
+    set_id,
+    statement_id,
+)
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.layout import file_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, download, read_there

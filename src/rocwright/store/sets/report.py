@@ -10,8 +10,7 @@ import msgspec
 
 from rocwright.errors import InvalidData, RocwrightError
 from rocwright.model.channels import Channel, Channels
-from rocwright.model.manifest import SetManifest, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     ADOPTED,
     BUILD,
     BYPASS,
@@ -21,7 +20,9 @@ from rocwright.model.statement import (
     REVERSION,
     TEST,
     WAIVER,
+    SetManifest,
     Statement,
+    set_id,
 )
 from rocwright.store.channel_log import ChannelState, events_of, read_log, read_state
 from rocwright.store.gate import Decision, Objection, decide, policy_for

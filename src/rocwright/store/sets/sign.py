@@ -21,7 +21,7 @@ import msgspec
 
 from rocwright.errors import GateClosed, IntegrityError, InvalidInput, MissingTool, UsageError
 from rocwright.model.channels import Channel
-from rocwright.model.manifest import SetManifest, canonical_json, set_id
+from rocwright.model.sets import SetManifest, canonical_json, set_id
 from rocwright.store.layout import set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
 from rocwright.model.channels import Channel
-from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, set_id
-from rocwright.model.statement import Statement
+from rocwright.model.sets import FileEntry, SetManifest, Statement, canonical_json, set_id
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.set_pages import publish_set_pages
 from rocwright.store.layout import channel_prefix, set_prefix

@@ -16,12 +16,15 @@ import msgspec
 from rocwright.errors import UsageError
 from rocwright.model.channels import Channels
 from rocwright.model.findings import Waiver, last_day
-from rocwright.model.manifest import FileEntry, SetManifest, new_set, set_id
-from rocwright.model.statement import (
+from rocwright.model.sets import (
     BUILD,
     REVERSION,
+    FileEntry,
+    SetManifest,
     Statement,
     about_set,
+    new_set,
+    set_id,
     waiver_statement,
     waivers_about,
 )

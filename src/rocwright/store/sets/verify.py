@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from rocwright.errors import IntegrityError, InvalidData, RocwrightError
-from rocwright.model.manifest import FileEntry, SetManifest, canonical_json, parse_set, set_id
-from rocwright.model.statement import parse_statement
+from rocwright.model.sets import FileEntry, SetManifest, canonical_json, parse_set, parse_statement, set_id
 from rocwright.store.layout import file_key, set_prefix
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import wanted_objects

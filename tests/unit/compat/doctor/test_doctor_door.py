@@ -12,7 +12,7 @@ from rocwright import cli
 from rocwright.compat.doctor.observations import EXAMINATIONS, Diagnosis, Observation
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.model.findings import Finding
-from rocwright.model.manifest import FileEntry, canonical_json, new_set, set_id
+from rocwright.model.sets import FileEntry, canonical_json, new_set, set_id
 from rocwright.store.objects.address import open_store
 from rocwright.store.sets.records import save_set
 from unit.compat.doctor.desk import RADEON_7900, Room, Tree
@@ -125,7 +125,7 @@ def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path
     room.torch()
     digest = save_manifest(tmp_path / "manifest.json")
     _, by_file, _ = door("--python", room.root, "--manifest", tmp_path / "manifest.json", "--json")
-    from rocwright.model.manifest import parse_set
+    from rocwright.model.sets import parse_set
 
     store = open_store(str(tmp_path / "store"))
     save_set(store, parse_set((tmp_path / "manifest.json").read_bytes(), where="x"))

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from rocwright.model.manifest import FileEntry, SetManifest, new_set
+from rocwright.model.sets import FileEntry, SetManifest, new_set
 from unit.compat.doctor.desk import (
     INDEX,
     Room,

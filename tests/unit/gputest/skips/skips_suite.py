@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from rocwright.gputest.environment import SKIPS_FILE, SKIPS_PLUGIN, inside_directory, write_entries
-from rocwright.model.skips import SkipEntry, SkipKind
+from rocwright.model.suites import SkipEntry, SkipKind
 
 SUITE = """import unittest
 import pytest

@@ -14,7 +14,7 @@ from rocwright.gputest.skips.audit import Advice, judge_entries, to_rerun
 from rocwright.gputest.skips.bring import carried_over
 from rocwright.gputest.skips.collected import Collected
 from rocwright.gputest.skips.entries import families_table, read_file, remove_entries, rendered, without
-from rocwright.model.skips import SkipEntry, SkipKind, SkipWhere
+from rocwright.model.suites import SkipEntry, SkipKind, SkipWhere
 from rocwright.model.testing import CaseResult, Verdict
 
 TODAY = date(2026, 11, 22)

@@ -24,7 +24,7 @@ from rocwright.gputest.skips.hold import (
     where_fits,
 )
 from rocwright.model.gpu import InvalidTarget
-from rocwright.model.skips import Here, SkipEntry, SkipWhere
+from rocwright.model.suites import Here, SkipEntry, SkipWhere
 
 FAMILIES = families_table()
 TODAY = date(2026, 11, 22)

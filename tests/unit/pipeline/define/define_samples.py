@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from rocwright.model.plan import Choice, Group, Plan, Publication
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Choice, Group, Plan, Profile, Publication
 from rocwright.model.runners import Bypass, FamilyRow, OnPlatform, Pool, Runners
 from rocwright.pipeline.define.inputs import Known
 from rocwright.pipeline.define.plan import make_plan

@@ -11,8 +11,7 @@ from define_samples import KNOWN, PROFILE, ids, plan_of
 
 from rocwright.errors import InvalidData, InvalidInput, RocwrightError, UsageError
 from rocwright.model.gpu import InvalidTarget
-from rocwright.model.plan import Choice, Plan, Rocm, parse_plan
-from rocwright.model.profile import Sources
+from rocwright.model.plan import Choice, Plan, Rocm, Sources, parse_plan
 from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, sources_of, words
 from rocwright.pipeline.define.plan import chosen, read_plan_file
 

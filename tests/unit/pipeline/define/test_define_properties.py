@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rocwright.errors import InvalidInput, UsageError
-from rocwright.model.plan import Cell, Choice, Group, Plan, Rocm
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Cell, Choice, Group, Plan, Profile, Rocm
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.kinds import AXES, Axis, Kind

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rocwright.data import load_table
 from rocwright.model.gpu import Families
-from rocwright.model.plan import Choice
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Choice, Profile
 from rocwright.model.runners import Runners
 from rocwright.pipeline.setup.choose import Chosen, Tables, choose
 from rocwright.pipeline.setup.event import Event, Triggers

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.model.plan import Choice
-from rocwright.model.profile import Profile
+from rocwright.model.plan import Choice, Profile
 from rocwright.pipeline.setup.publication import has_credentials, publication
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "secret"}

@@ -15,9 +15,8 @@ from rocwright.engine.graph import Inputs
 from rocwright.errors import GateClosed, IntegrityError
 from rocwright.gputest.smoke import Verdicts
 from rocwright.model.channels import Channels
-from rocwright.model.manifest import FileEntry, new_set, set_id
 from rocwright.model.plan import Choice, Publication
-from rocwright.model.statement import BUILD, FINDINGS, about_set
+from rocwright.model.sets import BUILD, FINDINGS, FileEntry, about_set, new_set, set_id
 from rocwright.pipeline.cells.act import act
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.define.plan import make_plan

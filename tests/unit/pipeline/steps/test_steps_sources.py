@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rocwright.data import load_table
-from rocwright.model.profile import Sources
+from rocwright.model.plan import Sources
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.steps.sources import (

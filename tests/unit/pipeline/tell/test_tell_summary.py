@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
-from rocwright.model.profile import Sources
+from rocwright.model.plan import Sources
 from rocwright.pipeline.define.kinds import kinds
 from rocwright.pipeline.tell.reproduce import pip_install, wanted
 from rocwright.pipeline.tell.results import output_names, outputs_of

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rocwright.model.plan import SCHEMA, Cell, Group, Plan, Publication, Rocm
-from rocwright.model.profile import Sources
+from rocwright.model.plan import SCHEMA, Cell, Group, Plan, Publication, Rocm, Sources
 from rocwright.pipeline.define.cells import make_jobs
 from rocwright.pipeline.records import CellOutput, Record, State
 

@@ -15,8 +15,8 @@ from packaging.version import InvalidVersion, Version
 from rocwright.compat.doctor import mend
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.compat.doctor.observations import Observation, Whose
-from rocwright.model.manifest import FileEntry, SetManifest
 from rocwright.model.patterns import fits
+from rocwright.model.sets import FileEntry, SetManifest
 
 _SHOWN = 3
 _ROCM = re.compile(r"rocm(?P<version>[0-9]+(?:\.[0-9a-z]+)*)")
