@@ -1,4 +1,4 @@
-"""`rocwright pipeline render`: files that follow from the definition, written, or compared with those there."""
+"""`rocwright pipeline render`: files that follow from the definition, written or compared with those here."""
 
 from __future__ import annotations
 
