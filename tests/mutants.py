@@ -143,25 +143,29 @@ def drawn(count: int, seed: int) -> list[Mutant]:
 # -- whether it is noticed
 
 
+def suite(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a copy of the tree, on its own sources."""
+    path = [str(tree / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *words],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
 def outcome(mutant: Mutant, tree: Path, without: list[str]) -> tuple[str, float]:
     """The test that noticed (`timeout` where it would not end), or empty; and seconds."""
     changed = tree / mutant.file
     data = changed.read_bytes()
-    path = [str(tree / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     began = time.monotonic()
+    room = [f"tests/unit/{mutant.room}"] if (tree / "tests/unit" / mutant.room).exists() else []
     try:
         changed.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
-        room = [f"tests/unit/{name}" for name in (mutant.room,) if (tree / "tests/unit" / name).exists()]
-        words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"]
-        done = subprocess.run(
-            [*words, *without, *room, *SUITE],
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        done = suite(tree, "-x", *without, *room, *SUITE)
     except subprocess.TimeoutExpired:
         return "timeout", time.monotonic() - began
     finally:
@@ -182,6 +186,9 @@ def _in_copies(jobs: int, work: Path) -> Callable[[Mutant, list[str]], tuple[str
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(name, copy / name, follow_symlinks=False)
         subprocess.run(["git", "init", "-q", str(copy)], check=True)
+        if not number and (found := suite(copy, "--collect-only", *SUITE)).returncode:
+            # Every change would count as noticed.
+            raise SystemExit(f"the tests cannot be collected as they are:\n{found.stdout[-2000:]}")
         free.put(copy)
 
     def tried(mutant: Mutant, without: list[str]) -> tuple[str, float]:
