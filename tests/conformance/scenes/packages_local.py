@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 import zipfile
@@ -219,7 +220,7 @@ def versions_are_computed_in_their_documented_forms(world: World, row: Row) -> N
     assert "rocm_package_version=7.12.0a20251124\n" in nightly.out
 
 
-@row("FL-16", "FD-22", "FD-23")
+@row("FL-16", "FD-22")
 def the_tools_take_every_documented_option(world: World, row: Row) -> None:
     """Both spellings of a value and both names of the group; what came of each is looked at above."""
     scene = local_packages(world)
@@ -228,7 +229,41 @@ def the_tools_take_every_documented_option(world: World, row: Row) -> None:
         "FL-16": ("--run-id=", "--run-id ", "--target=", "--artifact-group ", "--artifact-dir=",
                   "--artifact-dir ", "--dest-dir=", "--dest-dir "),
         "FD-22": ("./build_tools/fetch_artifacts.py",),
-        "FD-23": ("./build_tools/build_python_packages.py",),
     }  # fmt: skip
     assert [word for word in wanted[row.id] if word not in lines] == []
     assert all(done.code == 0 for done in scene.all_of(row.id))
+
+
+@row("FD-23")
+def the_script_packages_what_it_is_given(world: World, row: Row) -> None:
+    """Of the artifacts of one family: what it says, what it leaves, and that each file is in a package."""
+    scene = local_packages(world)
+    done = scene.of(row.id)
+    place = scene.home / ".therock" / OLDER
+    assert done.line.startswith("python ./build_tools/build_python_packages.py --artifact-dir=$HOME/.therock/")
+    assert {path.name for path in place.iterdir()} == {"artifacts", "packages"}
+    dist = place / "packages/dist"
+    assert [path.name for path in (place / "packages").iterdir()] == ["dist"]
+    # The table lists every file of dist with its size, and pip's line names the directory and version.
+    assert done.out.splitlines()[0] == f"ROCm {VERSION} for gfx110X-all"
+    listed = dict(re.findall(r"^(rocm\S+) +([0-9.]+ [kM]?B) ", done.out, re.MULTILINE))
+    assert listed == {path.name: _size(path) for path in dist.iterdir()}
+    assert f'pip install --find-links {dist} "rocm[libraries,devel]=={VERSION}"' in done.out
+    # Libraries of the artifacts, byte for byte, in the package that is for them.
+    libraries = f"rocm_sdk_libraries_gfx110x_all-{WHEEL}"
+    for artifact, wheel, tree in (
+        ("blas_lib_gfx110X-all", libraries, "_rocm_sdk_libraries_gfx110x_all"),
+        ("core-hip_lib_generic", f"rocm_sdk_core-{WHEEL}", "_rocm_sdk_core"),
+    ):
+        found = {path.name: path for path in (place / "artifacts" / artifact).rglob("*.so*") if path.is_file()}
+        with zipfile.ZipFile(dist / wheel) as archive:
+            packed = [name for name in archive.namelist() if name.startswith(f"{tree}/lib/lib") and ".so" in name]
+            ours = [name for name in packed if Path(name).name in found]
+            assert ours, (artifact, sorted(found))
+            for name in ours:
+                assert archive.read(name) == found[Path(name).name].read_bytes(), name
+
+
+def _size(path: Path) -> str:
+    """A file's size as the table has it."""
+    return f"{path.stat().st_size / 1000:.1f} kB"

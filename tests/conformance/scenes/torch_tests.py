@@ -68,6 +68,11 @@ def record(directory: Path, key: str) -> dict[str, dict]:
     return {one["id"].rpartition("::")[2]: one for one in found["results"]}
 
 
+def results(done: Done, folder: str) -> list[tuple[str, str]]:
+    """The tests of a folder in the order in which they ran, each with how it ended."""
+    return re.findall(rf"^{folder}/(\S+) ([A-Z]+)\b", done.out, re.MULTILINE)
+
+
 @row("CL-14", "CL-15", "FD-16")
 def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     scene = torch_tests(world)
@@ -83,9 +88,17 @@ def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     assert gpu and all(" SKIPPED" in line for line in gpu)
     # Bytecode of the one directory is the other's: the summary may name either.
     assert re.search(r"SKIPPED \[\d+\] smoke-?tests/test_gpu_math.py:\d+: no GPU: ", done.out)
-    # The directory that S1 prints is the one that S0 prints.
+    # The directory that S1 prints is the one that S0 prints, and the same tests end in the same way.
     pytorch = scene.home / "rocwright/external-builds/pytorch"
+    assert (pytorch / "smoketests").is_symlink() and not (pytorch / "smoke-tests").is_symlink()
     assert (pytorch / "smoketests").resolve() == (pytorch / "smoke-tests").resolve()
+    newer, older = (
+        results(scene.of(id_), name) for id_, name in (("CL-14", "smoke-tests"), ("CL-15", "smoketests"))
+    )
+    assert newer == older and len(newer) == len(set(newer)) == 24 + 105
+    assert {name.partition("::")[0] for name, _ in older} == {
+        path.name for path in (pytorch / "smoke-tests").glob("test_*.py")
+    }
 
 
 @row("CL-16", "FD-17")
