@@ -88,9 +88,10 @@ ENDS: dict[str, tuple[float, float]] = {
     "quint4x2": (0, 15),
 }
 
-# Two processes, before torch starts threads in either; what rank 0 got is printed below.
-BEFORE = """
-import json, os, sys, tempfile, warnings
+# Evaluates the expressions of its argument, in two processes that are parted before torch starts threads in
+# either, and prints what the first of them got.
+CALLS = """
+import datetime, json, os, sys, warnings
 warnings.simplefilter("ignore")
 rank = int(os.fork() == 0)
 import torch, torchaudio, torchvision
@@ -142,7 +143,7 @@ matrix, right = torch.tensor([[2.0, 1.0], [1.0, 2.0]]), torch.tensor([[3.0], [3.
 numbers, gray = torch.arange(6.0), torch.full((3, 16, 16), 128, dtype=torch.uint8)
 ones, table = torch.ones(1, 1, 3, 3), json.loads(sys.argv[1])
 torch.distributed.init_process_group("gloo", init_method=f"file://{os.getcwd()}/group", rank=rank,
-                                     world_size=2)
+                                     world_size=2, timeout=datetime.timedelta(seconds=60))
 found = {}
 for name, code in table.items():
     try:
@@ -297,7 +298,7 @@ def tried(world: World) -> Transcript:
         (shell.home / "types.json").write_text(json.dumps(asked))
         (shell.home / "types_of.py").write_text(TYPES)
         shell("python types_of.py < types.json > types.out", *_AD, "CO-02")
-        (shell.home / "call.py").write_text(BEFORE)
+        (shell.home / "call.py").write_text(CALLS)
         (shell.home / "names.json").write_text(json.dumps({name: code for name, (code, _) in NAMES.items()}))
         # Two processes on one machine find each other by its own network.
         line = 'GLOO_SOCKET_IFNAME=lo python call.py "$(cat names.json)" > names.out'
