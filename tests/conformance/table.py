@@ -9,7 +9,7 @@ TABLE = Path(__file__).with_name("table.tsv")
 HEAD = ("id", "seed", "item", "expectation", "how", "why")
 # In the order in which they are counted.
 KINDS = {
-    "run": "the command was run, on the miniature family and local stores",
+    "run": "the command was run: on the miniature family, local stores, or a real torch for the CPU",
     "checked": "a file, layout, variable, name or behaviour was looked at",
     "rendered": "a row of documentation or of the compatibility page",
     "explained": "needs what is not here: its plan or argument vector was compared",

@@ -24,7 +24,15 @@ def test_every_row_says_how_and_a_command_that_was_not_run_says_why() -> None:
     assert silent == []
 
 
-def test_at_least_150_rows_are_run_and_no_links_or_page_data_among_them() -> None:
+def test_at_least_210_rows_are_run_and_no_links_or_libraries_among_them() -> None:
     run = [row.id for row in rows() if row.how == "run"]
-    assert len(run) >= 150
-    assert [id_ for id_ in run if id_.startswith(("AU", "AL", "AD", "AM", "AO", "CO"))] == []
+    assert len(run) >= 210
+    assert [id_ for id_ in run if id_.startswith(("AU", "AL", "AM"))] == []
+
+
+def test_what_a_torch_can_do_is_run_and_what_cannot_be_says_why() -> None:
+    """Data types, functions, options and known issues are tried; the rest of that page is a page."""
+    tried = [row for row in rows() if row.id.startswith(("AD", "AO")) or row.id in ("CO-02", "CO-06")]
+    assert {row.id for row in tried if row.how != "run"} == {"AO-03", "AO-39"}
+    assert [row.id for row in tried if row.how != "run" and not row.why] == []
+    assert [row.id for row in rows() if row.id.startswith("CO") and row.how == "run"] == ["CO-02", "CO-06"]

@@ -18,8 +18,8 @@ from conformance.world import Shell, World
 from real.gputest import userland
 
 GPUS = ("gfx942", "gfx1100", "gfx942")
-# What PyTorch's own runner needs besides pytest.
-_PLUGINS = ("pytest-rerunfailures", "pytest-flakefinder", "pytest-xdist", "pytest-timeout")
+# What PyTorch's own runner needs besides pytest, and what torchvision imports.
+_PLUGINS = ("pytest-rerunfailures", "pytest-flakefinder", "pytest-xdist", "pytest-timeout", "pillow")
 
 # Python reads a module of this name when it starts; torch is dressed as soon as it is imported.
 _SITE = """
@@ -67,7 +67,7 @@ def dress(torch):
     torch.version.hip = "6.3.42131"
     if not TARGETS:
         return
-    cuda, zeros = torch.cuda, torch.zeros
+    cuda = torch.cuda
     cuda.init = cuda.synchronize = lambda *given: None
     cuda.is_available = lambda: bool(visible())
     cuda.device_count = lambda: len(visible())
@@ -75,16 +75,35 @@ def dress(torch):
     cuda.get_device_name = lambda index: properties(index).name
     cuda.get_arch_list = lambda: sorted(set(TARGETS))
     torch._C._cuda_getArchFlags = lambda: " ".join(sorted(set(TARGETS)))
-    torch.zeros = lambda *size, device=None, **more: zeros(*size, **more)
+    from torch.overrides import TorchFunctionMode
+
+    # Tensors for a GPU are made on the CPU; they, and what is computed of them, say that they are there.
+    class OnTheCpu(TorchFunctionMode):
+        def __torch_function__(self, called, types, given=(), named=None):
+            named = dict(named or {{}})
+            there = any(getattr(one, "is_there", False) for one in given)
+            if called == torch.Tensor.is_cuda.__get__:
+                return there
+            if str(named.get("device")).startswith("cuda"):
+                there, named["device"] = True, "cpu"
+            found = called(*given, **named)
+            if there and isinstance(found, torch.Tensor) and called is not torch.Tensor.cpu:
+                found.is_there = True
+            return found
+
+    OnTheCpu().__enter__()
 """
 
 
 def environment(world: World) -> Path:
-    """A virtual environment that has torch 2.6.0, pytest with PyTorch's plugins, and rocwright."""
+    """A virtual environment that has torch 2.6.0, torchvision and torchaudio, pytest with PyTorch's plugins,
+    and rocwright.
+    """
 
     def make(place: Path) -> None:
         with _kept():
             python = userland.make(place / "userland")
+            userland.add_domains(place / "userland")
         venv = place / "venv"
         words = ["-m", "venv", "--without-pip", "--system-site-packages", str(venv)]
         subprocess.run([str(python), *words], check=True)
@@ -126,7 +145,7 @@ def activate(shell: Shell) -> None:
 def dressed(folder: Path, *targets: str) -> dict[str, str]:
     """Variables with which torch says that it is built for ROCm and, for these targets, sees GPUs.
 
-    What is put on such a GPU is put on the CPU.
+    What is put on such a GPU is put on the CPU, and computed there.
     """
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_SITE)

@@ -96,6 +96,11 @@ def shown(world: World) -> Transcript:
     return world.scene("compatibility", play)
 
 
+def type_names() -> list[str]:
+    """The data types of the document, each with its other names."""
+    return [one.item for one in rows("AD")]
+
+
 @cache
 def _tree(path: Path) -> nodes.document:
     return read_rst(path.read_text(encoding="utf-8"))
@@ -159,8 +164,8 @@ def a_library_has_its_link_version_purpose_and_users(world: World, row: Row) -> 
     assert [line for line in lines if line.startswith(f"| [{match[1]}]({match[2]}) | {wanted} | ")]
 
 
-@row(*(f"AD-{number:02}" for number in range(1, 23)))
-def a_data_type_has_its_names_and_description(world: World, row: Row) -> None:
+def data_type_has_its_names_and_description(world: World, row: Row) -> None:
+    """Row AD on the page; what a torch makes of it is another scene."""
     name, text = list(cells(world, TYPES))[int(row.id[3:]) - 1]
     names = row.item.split(" = ")
     described, foreign, _ = row.expectation.partition(" (not natively supported in ROCm)")
@@ -179,8 +184,8 @@ def a_domain_library_has_its_link_and_note(world: World, row: Row) -> None:
     assert NOTES[wanted] in flat(note) and bool(NOTES[wanted]) == bool(flat(note))
 
 
-@row(*(f"AO-{number:02}" for number in range(1, 44)))
-def a_name_stands_as_code_where_the_document_has_it(world: World, row: Row) -> None:
+def name_stands_as_code_where_the_document_has_it(world: World, row: Row) -> None:
+    """Row AO on the page."""
     titles = [title for title, names in ELSEWHERE.items() if row.item in names.split()]
     if any(row.item in names.split() for names in PURPOSES.values()):
         titles.append(LIBRARIES)
@@ -199,10 +204,10 @@ def all_libraries_and_no_other_are_on_the_page(world: World, row: Row) -> None:
     assert all(flat(cell) for one in found for cell in one)
 
 
-@row("CO-02")
-def all_data_types_are_on_the_page_and_in_the_smoke_tests(world: World, row: Row) -> None:
+def all_data_types_are_on_the_page_and_in_the_smoke_tests(world: World) -> None:
+    """Row CO-02 on the page, and the ids of the smoke tests."""
     found = [_literals(name) for name, _ in cells(world, TYPES)]
-    assert found == [one.item.split(" = ") for one in rows("AD")]
+    assert found == [one.split(" = ") for one in type_names()]
     # The smoke tests make one of each on a GPU; their ids name the types.
     (collected,) = shown(world).calling("--collect-only")
     tried = set(re.findall(r"test_gpu_types\.py::test_\w+?\[(\w+)", collected.out)) | {"quint4x2"}
@@ -233,8 +238,8 @@ def features_stand_below_their_release(world: World, row: Row) -> None:
             assert [word for word in words if word not in text] == []
 
 
-@row("CO-06")
 def known_issues_are_on_the_page_and_answered_with_a_warning(world: World, row: Row) -> None:
+    """Row CO-06 on the page, and a question about each."""
     text = flat(section(world, "Known issues and notes"))
     for name in re.findall(r"`([^`]+)`", row.item):
         assert name in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 import zipfile
@@ -219,7 +220,7 @@ def versions_are_computed_in_their_documented_forms(world: World, row: Row) -> N
     assert "rocm_package_version=7.12.0a20251124\n" in nightly.out
 
 
-@row("FL-16", "FD-22", "FD-23")
+@row("FL-16", "FD-22")
 def the_tools_take_every_documented_option(world: World, row: Row) -> None:
     """Both spellings of a value and both names of the group; what came of each is looked at above."""
     scene = local_packages(world)
@@ -228,7 +229,48 @@ def the_tools_take_every_documented_option(world: World, row: Row) -> None:
         "FL-16": ("--run-id=", "--run-id ", "--target=", "--artifact-group ", "--artifact-dir=",
                   "--artifact-dir ", "--dest-dir=", "--dest-dir "),
         "FD-22": ("./build_tools/fetch_artifacts.py",),
-        "FD-23": ("./build_tools/build_python_packages.py",),
     }  # fmt: skip
     assert [word for word in wanted[row.id] if word not in lines] == []
     assert all(done.code == 0 for done in scene.all_of(row.id))
+
+
+@row("FD-23")
+def the_script_packages_what_it_is_given(world: World, row: Row) -> None:
+    """Of the artifacts of one family: what it says, what it leaves, and that each file is in a package."""
+    scene = local_packages(world)
+    done = scene.of(row.id)
+    place = scene.home / ".therock" / OLDER
+    assert done.line.startswith(
+        "python ./build_tools/build_python_packages.py --artifact-dir=$HOME/.therock/"
+    )
+    assert {path.name for path in place.iterdir()} == {"artifacts", "packages"}
+    dist = place / "packages/dist"
+    assert [path.name for path in (place / "packages").iterdir()] == ["dist"]
+    # The table lists every file of dist with its size, and pip's line names the directory and version.
+    assert done.out.splitlines()[0] == f"ROCm {VERSION} for gfx110X-all"
+    listed = dict(re.findall(r"^(rocm\S+) +([0-9.]+ [kM]?B) ", done.out, re.MULTILINE))
+    assert listed == {name: _size(dist / name) for name in names(dist)} and len(listed) == 5
+    assert f'pip install --find-links {dist} "rocm[libraries,devel]=={VERSION}"' in done.out
+    # What device libraries load lies in the package of the family as it lay in the artifact; of libraries,
+    # which are told where to look for others, the name that a loader asks for.
+    libraries = dist / f"rocm_sdk_libraries_gfx110x_all-{WHEEL}"
+    blas, miopen = (place / "artifacts" / f"{name}_lib_gfx110X-all" for name in ("blas", "miopen"))
+    data = [path for path in [*_files(blas), *_files(miopen)] if ".so" not in path.name]
+    assert {path.suffix for path in data} == {".dat", ".co", ".kdb", ".txt"}
+    with zipfile.ZipFile(libraries) as archive:
+        packed = {Path(name).name: name for name in archive.namelist() if ".dist-info/" not in name}
+        assert {path.name: archive.read(packed[path.name]) for path in data} == {
+            path.name: path.read_bytes() for path in data
+        }
+    assert {"librocblas.so.0", "libMIOpen.so.1", "libhipblas.so.0"} <= packed.keys()
+    assert "libamdhip64.so" not in " ".join(packed)
+
+
+def _files(artifact: Path) -> list[Path]:
+    """What an artifact holds, without its manifest."""
+    return [path for path in artifact.rglob("*") if path.is_file() and path.parent != artifact]
+
+
+def _size(path: Path) -> str:
+    """A file's size as the table has it."""
+    return f"{path.stat().st_size / 1000:.1f} kB"

@@ -27,6 +27,8 @@ VERSIONS = {
     "torchvision": "0.24.0+devrocm5.2.3.dev0",
 }
 FOLDERS = {"torch": "pytorch", "torchaudio": "pytorch_audio", "torchvision": "pytorch_vision"}
+# Other trees of the same projects: their folders in ~/src, and versions that no default has.
+ELSEWHERE = {"torch": ("one", "2.9.7"), "torchaudio": ("two", "2.9.6"), "torchvision": ("three", "0.24.5")}
 BUILD = "python build_prod_wheels.py build"
 OUTPUT = "--output-dir $HOME/tmp/pyout"
 # Every script's help, in one process.
@@ -62,6 +64,7 @@ def quickstart(world: World) -> Transcript:
             install_as_told(shell, refused, "CL-01")
             for project in ("torch", "audio", "vision"):
                 shell(f"python pytorch_{project}_repo.py checkout", "CL-01")
+            before = sorted(path.name for path in shell.home.iterdir())
             shell(
                 f"{BUILD} --install-rocm --index-url {NIGHTLY} {OUTPUT}",
                 *("CL-09", "FL-08", "FL-09", "FL-13", "FD-06", "FD-13", "EV-08", "NM-05"),
@@ -71,8 +74,9 @@ def quickstart(world: World) -> Transcript:
             shell('python -c "import torch; print(torch.cuda.is_available())"', "CL-13")
             _install_rocm_alone(shell)
         _what_builds_see(shell)
+        _build_from_elsewhere(shell)
         _every_tool_starts(shell)
-        return {"asked": asked}
+        return {"asked": asked, "before": before}
 
     return world.scene("quickstart", play)
 
@@ -106,6 +110,23 @@ def _what_builds_see(shell: Shell) -> None:
         run=f"python {SCRIPTS}/build_prod_wheels.py build {OUTPUT} --no-install-wheels "
         f"--pytorch-dir {SCRIPTS}/pytorch --pytorch-audio-dir {SCRIPTS}/pytorch_audio "
         f"--pytorch-vision-dir {SCRIPTS}/pytorch_vision",
+    )
+
+
+def _build_from_elsewhere(shell: Shell) -> None:
+    """Trees in directories that are nobody's default, while those beside the scripts are there, too."""
+    options = ""
+    for project, (folder, version) in ELSEWHERE.items():
+        name = FOLDERS[project]
+        script = f"{SCRIPTS}/pytorch_{project.removeprefix('torch') or 'torch'}_repo.py"
+        shell(f"python {script} checkout --checkout-dir $HOME/src/{folder}")
+        shell(f"echo {version} > src/{folder}/version.txt")
+        options += f" --{name.replace('_', '-')}-dir $HOME/src/{folder}"
+    shell(
+        "--pytorch-dir, --pytorch-audio-dir, --pytorch-vision-dir",
+        "FL-14",
+        run=f"python {SCRIPTS}/build_prod_wheels.py build --output-dir $HOME/out --no-install-wheels "
+        f"{options}",
     )
 
 
@@ -188,7 +209,7 @@ def a_plain_environment_is_enough(world: World, row: Row) -> None:
         assert len(re.findall(r"^\S+\.py ended with 0$", tools.out, re.MULTILINE)) == 32
 
 
-@row("CL-09", "FL-13", "FD-13", "NM-05", "FD-06")
+@row("CL-09", "FL-13", "NM-05", "FD-06")
 def one_command_builds_what_is_checked_out(world: World, row: Row) -> None:
     scene = quickstart(world)
     assert "next: rocwright check" in scene.all_of("CL-09")[0].out
@@ -208,6 +229,30 @@ def one_command_builds_what_is_checked_out(world: World, row: Row) -> None:
     assert f"check_version='{ROCM}'" in init and "'amdhip64'" in init and "'miopen'" in init
     installed = distributions(scripts / ".venv")
     assert {name: installed[name] for name in VERSIONS} == VERSIONS
+
+
+@row("FD-13")
+def wheels_go_where_the_option_says_and_nowhere_else(world: World, row: Row) -> None:
+    scene = quickstart(world)
+    done = scene.of(row.id)
+    assert done.line.endswith("--output-dir $HOME/tmp/pyout")
+    # The directory and the one above it are made; what is not a wheel lies beside it.
+    assert "tmp" not in str(scene.facts["before"])
+    output = scene.home / "tmp/pyout"
+    made = {f"{name}-{version}" for name, version in VERSIONS.items()}
+    assert {"-".join(path.name.split("-")[:2]) for path in output.iterdir()} == made
+    assert all(path.suffix == ".whl" for path in output.iterdir())
+    assert {path.name for path in output.parent.iterdir()} == {"pyout", "pyout-work"}
+    # Beside the script, in a checkout's dist, where the command was typed: no wheel of these anywhere.
+    found = {path for path in scene.home.rglob("*.whl") if path.parent != scene.home / "out"}
+    assert found == set(output.iterdir())
+    # They are what the command says it made, and what it installed.
+    assert all(path.name in done.out for path in found)
+    for project in VERSIONS:
+        with zipfile.ZipFile(wheel_of(output, project)) as archive:
+            names = [name for name in archive.namelist() if name.endswith(f"{project}/__init__.py")]
+            (place,) = (scene.home / SCRIPTS / ".venv").glob(f"lib/python3*/site-packages/{names[0]}")
+            assert place.read_bytes() == archive.read(names[0])
 
 
 @row("FL-08", "FL-09")
@@ -275,9 +320,29 @@ def the_home_directory_may_be_a_variable_or_a_tilde(world: World, row: Row) -> N
 
 @row("FL-14")
 def sources_are_where_options_say(world: World, row: Row) -> None:
-    done = quickstart(world).of(row.id)
+    scene = quickstart(world)
+    same, elsewhere = scene.all_of(row.id)
     # The same sources, so the wheels of before are taken as they are.
-    assert len(re.findall("is there from an earlier run", done.err)) == 3
+    assert len(re.findall("is there from an earlier run", same.err)) == 3
     assert re.findall(
-        r"finished by an earlier run: .*torch .*torchaudio .*torchvision$", done.out, re.MULTILINE
+        r"finished by an earlier run: .*torch .*torchaudio .*torchvision$", same.out, re.MULTILINE
     )
+    # Other ones, and each option's tree is the one that its project is built from.
+    assert "earlier run" not in elsewhere.out + elsewhere.err
+    output, logs = scene.home / "out", scene.home / "out-work/log"
+    assert len(list(output.iterdir())) == 3
+    for project, (folder, version) in ELSEWHERE.items():
+        tree = scene.home / "src" / folder
+        assert (tree / "version.txt").read_text() == f"{version}\n"
+        wheel = wheel_of(output, project)
+        assert wheel.name.split("-")[1] == f"{version}+devrocm{ROCM}"
+        if project != "torch":
+            assert f"torch=={ELSEWHERE['torch'][1]}+devrocm{ROCM}" in requirements(wheel)
+        (log,) = logs.glob(f"cp3*-{project}.log")
+        lines = [line for line in log.read_text().splitlines() if line.startswith("$ cd ")]
+        (built,) = (line for line in lines if re.search(r"(-m build --wheel|setup\.py bdist_wheel)\b", line))
+        assert built.startswith(f"$ cd {tree} && ")
+    # What lies beside the script at the same time is not touched.
+    for project, folder in FOLDERS.items():
+        default = (scene.home / SCRIPTS / folder / "version.txt").read_text()
+        assert default.strip() == VERSIONS[project].partition("+")[0]

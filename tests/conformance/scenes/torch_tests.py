@@ -17,6 +17,14 @@ from conformance.world import Done, Shell, Transcript, World
 WITHOUT_COMPUTING = '-k "are_listed or expected_one or built_for or host_math"'
 # Of the 1022 tests of test_torch the 17 of one operator.
 ONE_OPERATOR = "-k test_index_select"
+# Which torch that is, from which file, and whether its tests take it for one of ROCm.
+WHICH = """
+import json, os
+os.environ["PYTORCH_TEST_WITH_ROCM"] = "1"
+import torch
+from torch.testing._internal.common_utils import TEST_WITH_ROCM
+print(json.dumps([torch.__version__, torch.__file__, torch.version.hip, TEST_WITH_ROCM]))
+"""
 
 
 def torch_tests(world: World) -> Transcript:
@@ -29,18 +37,22 @@ def torch_tests(world: World) -> Transcript:
         shell("pytest -v smoketests", "CL-15", "FD-16")
         _smoke(shell)
         torches.checkout(shell.cwd / "pytorch")
+        shell("rocwright compat probe --json > $HOME/probe.json", "CL-22")
         shell(
             "python run_pytorch_tests.py -- --continue-on-collection-errors --import-mode=importlib -v",
             *("FD-18", "FL-15"),
             run="python run_pytorch_tests.py --cpu --suite-files test_dlpack.py "
             "--reports-dir reports-units -- --continue-on-collection-errors --import-mode=importlib -v",
         )
+        (shell.home / "which.py").write_text(WHICH)
+        rocm = torches.dressed(shell.home / "rocm")
         shell(
             "PYTORCH_TEST_WITH_ROCM=1 python pytorch/test/run_test.py --include test_torch",
             *("CL-22", "FD-27"),
             more=ONE_OPERATOR,
-            env=torches.dressed(shell.home / "rocm"),
+            env=rocm,
         )
+        shell("python $HOME/which.py", "CL-22", env=rocm)
 
     return world.scene("torch-tests", play)
 
@@ -68,6 +80,11 @@ def record(directory: Path, key: str) -> dict[str, dict]:
     return {one["id"].rpartition("::")[2]: one for one in found["results"]}
 
 
+def results(done: Done, folder: str) -> list[tuple[str, str]]:
+    """The tests of a folder in the order in which they ran, each with how it ended."""
+    return re.findall(rf"^{folder}/(\S+) ([A-Z]+)\b", done.out, re.MULTILINE)
+
+
 @row("CL-14", "CL-15", "FD-16")
 def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     scene = torch_tests(world)
@@ -83,9 +100,17 @@ def smoke_tests_need_no_wrapper(world: World, row: Row) -> None:
     assert gpu and all(" SKIPPED" in line for line in gpu)
     # Bytecode of the one directory is the other's: the summary may name either.
     assert re.search(r"SKIPPED \[\d+\] smoke-?tests/test_gpu_math.py:\d+: no GPU: ", done.out)
-    # The directory that S1 prints is the one that S0 prints.
+    # The directory that S1 prints is the one that S0 prints, and the same tests end in the same way.
     pytorch = scene.home / "rocwright/external-builds/pytorch"
+    assert (pytorch / "smoketests").is_symlink() and not (pytorch / "smoke-tests").is_symlink()
     assert (pytorch / "smoketests").resolve() == (pytorch / "smoke-tests").resolve()
+    newer, older = (
+        results(scene.of(id_), name) for id_, name in (("CL-14", "smoke-tests"), ("CL-15", "smoketests"))
+    )
+    assert newer == older and len(newer) == len(set(newer)) == 24 + 105
+    assert {name.partition("::")[0] for name, _ in older} == {
+        path.name for path in (pytorch / "smoke-tests").glob("test_*.py")
+    }
 
 
 @row("CL-16", "FD-17")
@@ -137,7 +162,24 @@ def each_option_does_what_it_is_for(world: World, row: Row) -> None:
 @row("CL-22", "FD-27")
 def pytorchs_own_runner_works(world: World, row: Row) -> None:
     scene = torch_tests(world)
-    done = scene.of(row.id)
+    (done,) = [one for one in scene.all_of(row.id) if "run_test.py" in one.line]
     assert "test_torch 1/1" in done.err and "failed" not in done.err
     assert re.search(r"= 17 passed, 1005 deselected in [0-9.]+s", done.out)
     assert "test_torch.py::TestTorchDeviceTypeCPU::test_index_select_cpu_float64 PASSED" in done.out
+    if row.id == "CL-22":
+        which_torch_it_is(world)
+
+
+def which_torch_it_is(world: World) -> None:
+    """Not a wheel of ours, and the table says so: one that the probe found to do all that is claimed."""
+    scene = torch_tests(world)
+    *_, which = scene.all_of("CL-22")
+    version, file, hip, with_rocm = json.loads(which.out.splitlines()[-1])
+    probe = json.loads((scene.home / "probe.json").read_text())
+    assert (version, hip, with_rocm) == ("2.6.0+debian", "6.3.42131", True)
+    assert Path(file).is_relative_to(world.root / "torch/userland")
+    # The probe sees the same torch as it is: no HIP in it, and nothing that is less than claimed.
+    environment = probe["environment"]
+    assert (environment["torch"], environment["kind"], environment["hip"]) == (version, "CPU only", "")
+    assert (probe["failed"], probe["lost"]) == ([], [])
+    assert {one["found"] for one in probe["dtypes"]} == {"works"}

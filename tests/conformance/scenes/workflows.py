@@ -24,6 +24,9 @@ PLACE = {
     "linux": "linux/cp312/release-2.13/gfx94X-dcgpu",
     "windows": "windows/cp312/release-2.12/gfx110X-all",
 }
+# What is asked for with the profiles of CI and of a release: as they are, and each with the other's choice of
+# whether device code is split off.
+PROFILES = {"ci": "ci", "nightly": "nightly", "ci-split": "ci --split", "nightly-whole": "nightly --no-split"}
 GROUPS = {"linux": "build_portable_linux", "windows": "build_windows"}
 # Event, what is said about it, and what follows.
 ASKED = {
@@ -44,10 +47,10 @@ def workflows(world: World) -> Transcript:
     def play(shell: Shell) -> None:
         shell.world.activate(shell)
         shell("rocwright pipeline render --check", "AG-4", "AG-5", "FD-51", "FD-52", "FD-53", "FD-54")
-        plan = "rocwright pipeline plan --sources upstream --no-split --json --profile"
+        plan = "rocwright pipeline plan --sources upstream --json --profile"
         linux = "--platforms linux --families gfx94X-dcgpu --python-versions 3.12"
-        for profile in ("ci", "nightly"):
-            line = f"{plan} {profile} {linux} --pytorch-git-refs release/2.13 > $HOME/{profile}.json"
+        for name, words in PROFILES.items():
+            line = f"{plan} {words} {linux} --pytorch-git-refs release/2.13 > $HOME/{name}.json"
             shell(line, "AG-3", "AG-4", "AG-8", "NM-29", "NM-31", "FD-62")
         shell(f"{plan} ci --platforms windows --families gfx110X-all > $HOME/windows.json", "AG-5", "FD-05")
         shell(
@@ -201,10 +204,31 @@ def what_ci_builds_of_pytorch_is_said_by_inputs_and_labels(world: World, row: Ro
 
 @row("AG-8", "NM-31", "FD-54", "NM-29")
 def ci_and_releases_differ_in_inputs_only(world: World, row: Row) -> None:
-    workflows(world).of("AG-8")
-    # The same choice in both gives the same steps, made of the same inputs, settings and code.
-    digests = [{cell.id: cell.digest for cell in planned(world, name).cells} for name in ("ci", "nightly")]
-    assert digests[0] == digests[1] and all(digests[0].values())
+    scene = workflows(world)
+    scene.of("AG-8")
+    plans = {name: planned(world, name) for name in PROFILES}
+    digests = {name: {cell.id: cell.digest for cell in plan.cells} for name, plan in plans.items()}
+    assert all(all(one.values()) for one in digests.values())
+    # As they are, a release splits device code off and CI does not; that adds one step to the same job.
+    split = f"split/{PLACE['linux']}"
+    assert digests["nightly"].keys() - digests["ci"].keys() == {split}
+    assert digests["ci"].keys() < digests["nightly"].keys()
+    jobs = {name: {job.id: job.cells for job in plan.jobs} for name, plan in plans.items()}
+    assert jobs["ci"].keys() == jobs["nightly"].keys()
+    wheels = f"build_pytorch_wheels/{PLACE['linux']}"
+    assert {job for job, cells in jobs["ci"].items() if cells != jobs["nightly"][job]} == {wheels}
+    assert [one for one in jobs["nightly"][wheels] if one != split] == [*jobs["ci"][wheels]]
+    # What is built is the same, of the same inputs, settings and code; what is made of split wheels is not.
+    same = {id_.split("/")[0] for id_, digest in digests["ci"].items() if digests["nightly"][id_] == digest}
+    assert {"build-torch", "build-torchaudio", "build-torchvision", "rocm-packages", "lock-sources"} <= same
+    assert not {"check", "upload-pytorch", "stage", "promote"} & same
+    # With the same choice in both, split or not, the two plans are one but for the profile's name.
+    for ours, theirs in (("ci", "nightly-whole"), ("ci-split", "nightly")):
+        assert (plans[ours].profile, plans[theirs].profile) == ("ci", "nightly")
+        assert digests[ours] == digests[theirs]
+        texts = [json.loads((scene.home / f"{name}.json").read_text()) for name in (ours, theirs)]
+        assert [one.pop("profile") for one in texts] == ["ci", "nightly"]
+        assert texts[0] == texts[1]
     did = [run(world, "ci")[0].did, run(world, "nightly", start=RELEASE)[0].did]
     assert did[0] == did[1]
     started = {"ci": "ci", "release": "release_portable_linux_pytorch_wheels"}

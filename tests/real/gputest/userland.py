@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +27,16 @@ PACKAGES = (
     "python3-hypothesis",
     "python3-setuptools",
 )
+# Built against the same torch, with the libraries of images that they read; all of ffmpeg, which torchvision
+# names besides, only reads videos.
+DOMAINS = (
+    "python3-torchvision=0.21.0-3",
+    "python3-torchaudio=2.6.0-1",
+    "libjpeg62-turbo",
+    "libpng16-16t64",
+    "libwebp7",
+    "libsharpyuv0",
+)
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Debian links the last two in by its alternatives and with ldconfig, neither of which runs here.
 _PLACES = (_LIBRARIES, f"{_LIBRARIES}/blas", f"{_LIBRARIES}/lapack", "usr/lib")
@@ -34,21 +45,40 @@ _NOT_NEEDED = tuple(f"--exclude=./usr/share/{name}" for name in ("doc", "man", "
 
 def packages() -> tuple[Path, ...]:
     """The package files, from the cache or from Debian."""
-    kept = corpus.cache_directory() / "corpus" / "userland"
+    return _cached("userland", _download)
+
+
+def _cached(name: str, download: Callable[[Path], None]) -> tuple[Path, ...]:
+    kept = corpus.cache_directory() / "corpus" / name
     listed = kept / "complete.txt"
     if not listed.exists():
-        _download(kept)
+        kept.mkdir(parents=True, exist_ok=True)
+        download(kept)
         found = sorted(path.name for path in kept.glob("*.deb"))
         listed.write_text("".join(f"{name}\n" for name in found))
     return tuple(kept / name for name in listed.read_text().split())
 
 
+def _apt() -> list[str]:
+    state = corpus.cache_directory() / "corpus" / "apt" / debian.SUITE
+    return ["apt-get", *corpus.apt_world(state, debian.SUITE)]
+
+
 def _download(kept: Path) -> None:
-    (kept / "partial").mkdir(parents=True, exist_ok=True)
-    world = corpus.apt_world(corpus.cache_directory() / "corpus" / "apt" / debian.SUITE, debian.SUITE)
-    apt = ["apt-get", *world, "-o", f"Dir::Cache::Archives={kept}"]
+    """The packages with all that they need."""
+    (kept / "partial").mkdir(exist_ok=True)
     words = ["install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES]
-    corpus.run([*apt, *words])
+    corpus.run([*_apt(), "-o", f"Dir::Cache::Archives={kept}", *words])
+
+
+def _download_domains(kept: Path) -> None:
+    corpus.run([*_apt(), "download", *DOMAINS], cwd=kept)
+
+
+def add_domains(root: Path) -> None:
+    """torchvision and torchaudio, too (2 MB); they want Pillow, which any Python can install."""
+    for package in _cached("domains", _download_domains):
+        _unpack(package, root)
 
 
 def make(root: Path) -> Path:
