@@ -113,7 +113,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None:
     paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
     names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
-    assert len(names) > 500
+    assert len(names) > 400
     done = as_on_windows(" ".join(names))
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
