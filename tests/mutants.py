@@ -3,7 +3,9 @@
 ``make mutants`` draws lines by a seed from all rooms, in proportion to their size, changes one thing on each
 (a comparison, a constant, a condition, a call that is left out), runs the tests against it in a copy of the
 tree, first those of the same room, and prints which changes no test noticed. Exit code 1: fewer were noticed
-than `--least`. It takes hours of processor time: what goes unnoticed costs a whole run of the tests.
+than `--least`. It takes hours of processor time: what goes unnoticed costs a whole run of the tests. With
+``--covered FILE`` (of ``pytest --cov=rocwright --cov-context=test``, from pytest-cov) the tests that reach the
+line come first, and ``--near`` leaves it at those and at the tests of the room.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = Path("src/rocwright")
 SUITE = ("tests/unit", "tests/contract")
 LIMIT_S = 1200
+# Of the tests that reach a line so many are run first.
+MOST = 60
 _PAIRS: tuple[tuple[type[ast.AST], type[ast.AST]], ...] = (
     *((ast.Eq, ast.NotEq), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.In, ast.NotIn), (ast.Is, ast.IsNot)),
     *((ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv)),
@@ -157,15 +161,17 @@ def suite(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def outcome(mutant: Mutant, tree: Path, without: list[str]) -> tuple[str, float]:
+def outcome(mutant: Mutant, tree: Path, rounds: list[list[str]], without: list[str]) -> tuple[str, float]:
     """The test that noticed (`timeout` where it would not end), or empty; and seconds."""
     changed = tree / mutant.file
     data = changed.read_bytes()
     began = time.monotonic()
-    room = [f"tests/unit/{mutant.room}"] if (tree / "tests/unit" / mutant.room).exists() else []
     try:
         changed.write_bytes(data[: mutant.start] + mutant.text.encode() + data[mutant.end :])
-        done = suite(tree, "-x", *without, *room, *SUITE)
+        for tests in rounds:
+            done = suite(tree, "-x", *without, *tests)
+            if done.returncode:
+                break
     except subprocess.TimeoutExpired:
         return "timeout", time.monotonic() - began
     finally:
@@ -175,7 +181,24 @@ def outcome(mutant: Mutant, tree: Path, without: list[str]) -> tuple[str, float]
     return noticed, time.monotonic() - began
 
 
-def _in_copies(jobs: int, work: Path) -> Callable[[Mutant, list[str]], tuple[str, float]]:
+def reaching(covered: Path) -> Callable[[Mutant], list[str]]:
+    """The tests that reach a line, those of its room first; none reaches what an import runs."""
+    import coverage
+
+    data = coverage.CoverageData(str(covered))
+    data.read()
+    measured = {Path(name).as_posix().partition("/src/")[2]: name for name in data.measured_files()}
+
+    def of(mutant: Mutant) -> list[str]:
+        name = measured.get(mutant.file.removeprefix("src/"), "")
+        contexts = data.contexts_by_lineno(name).get(mutant.line, []) if name else []
+        tests = {context.rpartition("|")[0].partition("[")[0] for context in contexts} - {""}
+        return sorted(tests, key=lambda test: (f"/{mutant.room}/" not in test, test))[:MOST]
+
+    return of
+
+
+def _in_copies(jobs: int, work: Path) -> Callable[[Mutant, list[list[str]], list[str]], tuple[str, float]]:
     """Hand each change to a copy of the tree that is free."""
     listed = subprocess.run(["git", "ls-files"], stdout=subprocess.PIPE, text=True, check=True).stdout
     free: Queue[Path] = Queue()
@@ -191,10 +214,10 @@ def _in_copies(jobs: int, work: Path) -> Callable[[Mutant, list[str]], tuple[str
             raise SystemExit(f"the tests cannot be collected as they are:\n{found.stdout[-2000:]}")
         free.put(copy)
 
-    def tried(mutant: Mutant, without: list[str]) -> tuple[str, float]:
+    def tried(mutant: Mutant, rounds: list[list[str]], without: list[str]) -> tuple[str, float]:
         tree = free.get()
         try:
-            return outcome(mutant, tree, without)
+            return outcome(mutant, tree, rounds, without)
         finally:
             free.put(tree)
 
@@ -212,14 +235,22 @@ def main() -> int:
     parser.add_argument("--work", type=Path, default=Path("/tmp/rocwright-mutants"))
     parser.add_argument("--json", type=Path, help="write the results there as well, one a line, as they come")
     parser.add_argument("--without", action="append", default=[], help="a test that fails unchanged, too")
+    parser.add_argument("--covered", type=Path, help="which tests reach which lines, as coverage wrote it")
+    parser.add_argument(
+        "--near", action="store_true", help="only the tests that reach the line, and its room's"
+    )
     asked = parser.parse_args()
     os.chdir(REPOSITORY)
     chosen = drawn(asked.count, asked.seed)[asked.first :]
     tried = _in_copies(asked.jobs, asked.work)
     without = [word for name in asked.without for word in ("--deselect", name)]
 
+    near = reaching(asked.covered.absolute()) if asked.covered else lambda _: []
+
     def one(mutant: Mutant) -> bool:
-        noticed, seconds = tried(mutant, without)
+        room = [name for name in (f"tests/unit/{mutant.room}",) if Path(name).exists()]
+        rounds = [near(mutant), room if asked.near else [*room, *SUITE]]
+        noticed, seconds = tried(mutant, [tests for tests in rounds if tests], without)
         word = "killed  " if noticed else "SURVIVED"
         print(f"{word} {mutant.file}:{mutant.line} {seconds:.0f} s", flush=True)
         print(f"    {mutant.was[:90]!r} -> {mutant.text[:90]!r}  {noticed}", flush=True)
