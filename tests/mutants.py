@@ -4,7 +4,7 @@
 (a comparison, a constant, a condition, a call that is left out), runs the tests against it in a copy of the
 tree, first those of the same room, and prints which changes no test noticed. Exit code 1: fewer were noticed
 than `--least`. It takes hours of processor time: what goes unnoticed costs a whole run of the tests. With
-``--covered FILE`` (of ``pytest --cov=rocwright --cov-context=test``, from pytest-cov) tests that reach the line
+``--covered FILE`` (of ``pytest --cov=rocwright --cov-context=test``, by pytest-cov) tests that reach the line
 come first, and ``--near`` leaves it at those and at the room's tests.
 """
 
