@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -344,6 +345,20 @@ def test_a_second_call_keeps_what_is_there_and_mends_what_is_not(
     assert done["kept"] == ["base_lib_generic"]
     assert (tmp_path / "out/base_lib_generic").stat().st_ino == kept
     assert (tmp_path / "out/blas_lib_gfx942/stage/share/blas_lib_gfx942.txt").is_file()
+
+
+def test_an_artifact_that_was_uploaded_anew_replaces_the_one_that_was_fetched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = stored(tmp_path, "5", "base_lib_generic", "blas_lib_gfx942")
+    words = ("--run-id=5", "--platform=linux", "--output-dir=out", "--store", store)
+    assert call(FETCH, *words) == 0
+    shutil.rmtree(store / "5-linux")
+    stored(tmp_path, "5", "blas_lib_gfx942", text="newer\n")
+    capsys.readouterr()
+    assert call(FETCH, *words, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == ["base_lib_generic"]
+    assert (tmp_path / "out/blas_lib_gfx942/stage/share/blas_lib_gfx942.txt").read_text() == "newer\n"
 
 
 def test_runs_do_not_mix_in_one_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from facts_by_hand import dll, elf, members, said, wheel
+from facts_by_hand import CONTRACT, dll, elf, members, said, wheel
 
+from rocwright.check.context import Context, Request
 from rocwright.check.facts import ElfFacts
+from rocwright.check.rules.elf import RULES
 from rocwright.check.run import check_paths
 
 
@@ -147,6 +149,13 @@ def test_each_entry_is_relative_and_stays_inside(member: str, path: str, rule: s
     facts = wheel("torch", elf(member, **{tag: path}))
     for one in ("elf-absolute-path", "elf-rpath"):
         assert members(one, facts) == ([member] if one == rule else []), one
+
+
+def test_an_entry_that_leaves_the_installation_is_told_with_what_to_do() -> None:
+    facts = wheel("torch", elf("torch/lib/a.so", rpath="$ORIGIN/../../../lib"))
+    [rule] = [one for one in RULES if one.id == "elf-rpath"]
+    [problem] = rule.check(facts, Context(CONTRACT, Request(), (facts,)))
+    assert "inside site-packages" in problem.next_step
 
 
 def test_the_cause_names_the_wrong_entries_only_and_not_all_of_many() -> None:

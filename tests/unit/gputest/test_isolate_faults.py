@@ -6,10 +6,11 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rocwright.gputest.isolate import state
+from rocwright.gputest.isolate import state, worker
 from rocwright.gputest.isolate import state as watch
 from rocwright.gputest.isolate.plan import Isolated, Isolation
 from rocwright.gputest.isolate.run import run_isolated
@@ -279,6 +280,34 @@ def test_what_the_system_ends_for_memory_is_told_from_other_kills(tmp_path, monk
     assert verdicts(done) == with_fault("memory")
     expected = "the system ran out of memory and ended its process (SIGKILL (Killed))"
     assert result(done, "test_fault").message == expected
+
+
+def test_linux_counts_what_it_ends_for_memory_in_the_group_and_on_the_machine(monkeypatch):
+    kills = {"group/memory.events": 2, "/proc/vmstat": 5}
+    monkeypatch.setattr(watch, "find_groups", lambda _: SimpleNamespace(directories=(Path("group"),)))
+    monkeypatch.setattr(watch, "read_table", lambda path: {"oom_kill": kills[path.as_posix()], "low": 9})
+    memory = watch.MemoryWatch(None)
+    assert not memory.killed_by_system(-9)
+    for place in kills:
+        kills[place] += 1
+        assert memory.killed_by_system(-9), place
+        assert not memory.killed_by_system(-9), place
+
+
+def test_where_the_threads_stand_is_waited_for_until_all_of_it_is_in_the_log(monkeypatch):
+    """With a stand-in for the clock: 0.01 s for each look at the log."""
+    # For long nothing, then two pieces, then no more.
+    sizes = [*[100] * 8, 300, 300, 500, *[500] * 20]
+    looks = iter(sizes)
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s))
+    monkeypatch.setattr(worker, "time", clock)
+    hung = Worker.__new__(Worker)
+    hung.child = SimpleNamespace(ask_for_dump=lambda: True)
+    hung._log_size = lambda: next(looks)
+    hung.dump()
+    # The eleventh size is the last new one; until it has stayed for 0.05 s there are five or six more looks.
+    assert len(sizes) - len(list(looks)) in (16, 17)
 
 
 @pytest.mark.slow

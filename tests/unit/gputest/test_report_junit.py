@@ -11,7 +11,7 @@ import pytest
 from gputest_reporting import junit, problem, write, xml_case
 
 from rocwright.errors import InvalidInput
-from rocwright.gputest.report.cases import later_counts, node_id
+from rocwright.gputest.report.cases import later_counts, node_id, worse_of
 from rocwright.gputest.report.junit import read_junit, salvage_junit, write_junit
 from rocwright.model.testing import WORST_FIRST, CaseResult, Ran, RunRecord
 
@@ -245,3 +245,11 @@ def test_a_later_round_decides_and_what_it_did_not_run_stays() -> None:
     second = [CaseResult("a", "passed"), CaseResult("c", "failed"), CaseResult("d", "skipped")]
     found = {one.id: (one.verdict, one.attempts) for one in later_counts([first, second])}
     assert found == {"a": ("flaky", 2), "b": ("crashed", 1), "c": ("failed", 2), "d": ("failed", 1)}
+
+
+def test_the_worse_of_two_results_keeps_what_only_the_other_says() -> None:
+    passed = CaseResult("a", "passed", 2.0, detail="it printed this", entry="known")
+    failed = CaseResult("a", "failed", 1.0, message="teardown: bad")
+    both = CaseResult("a", "failed", 2.0, "teardown: bad", "it printed this", entry="known")
+    assert worse_of(passed, failed) == both
+    assert worse_of(failed, passed) == both

@@ -391,3 +391,20 @@ def test_the_commands(
     code, _, err = rocwright("set", "log", "release:other", capsys=capsys)
     assert code == 3
     assert "families: fam" in err
+
+
+def test_without_delete_the_command_names_each_file_that_would_go(
+    store: Dying, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # By the clock of this machine everything in the store is new, so no day of grace is given.
+    config = tmp_path / "rocwright.toml"
+    config.write_text("[channels.retention]\ngrace_days = 0\n")
+    keys = ("42-linux/python/fam/index.html", "42-linux/python/fam/a-1-py3-none-any.whl")
+    for key in keys:
+        store.put_bytes(key, b"x")
+    words = ("--runs", "--store", str(store.root), "--config", str(config))
+    code, out, _ = rocwright("set", "gc", *words, capsys=capsys)
+    assert code == 0
+    assert out.splitlines()[:-1] == [f"would delete {key}" for key in keys]
+    assert out.splitlines()[-1].startswith("2 objects, 2 B; nothing was changed")
+    assert {one.key for one in store.list("")} == set(keys)

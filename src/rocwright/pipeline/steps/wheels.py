@@ -18,7 +18,7 @@ from rocwright.engine.graph import Inputs, Note, Step
 from rocwright.pipeline.options import RunOptions
 from rocwright.sdk.build import BuiltPackages
 from rocwright.system.console import human_bytes
-from rocwright.system.files import make_directory, remove_tree, sha256_file
+from rocwright.system.files import remove_tree, sha256_file
 
 
 class Wheels(msgspec.Struct, frozen=True):
@@ -62,7 +62,6 @@ def merge_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
     def act(inputs: Inputs, note: Note) -> BuiltWheel:
         built = {name: value for name, value in inputs.values.items() if isinstance(value, BuiltWheel)}
         remove_tree(output)
-        make_directory(output)
         # In the order of the plan, whichever machine was done first: the first part's host code is taken.
         parts = [Part(Path(built[name].path), part_targets(name)) for name in needs if name in built]
         done = merge_parts(parts, output, targets=options.targets, threads=options.jobs, note=note)
@@ -103,7 +102,6 @@ def split_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
     def act(inputs: Inputs, note: Note) -> Wheels:
         requires = device_requirements(inputs.get("rocm-packages", BuiltPackages))
         remove_tree(output)
-        make_directory(output)
         paths: list[str] = []
         for wheel in built_wheels(inputs).values():
             paths += _split(wheel, output, requires, options.jobs, note)

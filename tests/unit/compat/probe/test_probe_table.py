@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
+from rocwright.compat.probe import inside
 from rocwright.compat.probe.values import ProbeTable
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
@@ -57,6 +62,16 @@ def test_whatever_torch_reaches_is_exercised_and_what_it_does_not_is_not() -> No
         # What is in a file is found by its name, what is in templates by its kernels.
         assert bool(row.stems) or row.reached != "linked", row.name
         assert bool(row.kernels) == (row.reached == "compiled in"), row.name
+
+
+def test_the_steps_that_a_kind_needs_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the same names: every data type of a kind that needs another step would be found to fail."""
+    monkeypatch.syspath_prepend(Path(inside.__file__).parent)
+    steps_of = importlib.import_module("rocwright_types").steps_of
+    torch = SimpleNamespace(some=object())
+    for kind in load_table("probe", ProbeTable).kind:
+        done = {name for name, _ in steps_of(torch, "cpu", ["some"], {"name": kind.name})}
+        assert kind.needs and done >= set(kind.needs), kind.name
 
 
 TEXT = """

@@ -97,6 +97,25 @@ def test_lint_says_what_an_entry_matches_wrongly(run: Run, one: str, rules: set[
     assert code == (9 if rules - {("one", "undeclared")} else 0)
 
 
+@pytest.mark.parametrize(
+    ("test", "what"),
+    [
+        # A letter is missing: the two tests of that file that are named alike.
+        (
+            "test_torch.py::TestTorch::test_prin",
+            "matches no test; perhaps test_torch.py::TestTorch::test_print"
+            " or test_torch.py::TestTorch::test_print_more",
+        ),
+        ("test_torch.py::TestOther::test_quite_another", "matches no test"),
+    ],
+)
+def test_lint_names_what_was_perhaps_meant(run: Run, test: str, what: str) -> None:
+    Path("mine.toml").write_text(entry("one", test))
+    words = ("--skips", "mine.toml", "--entry", "one", "--collected", "list.txt", "--json")
+    [found] = json.loads(run("lint", *words)[1])["findings"]
+    assert found["what"] == what
+
+
 def test_two_entries_for_one_test_are_wrong_in_the_same_place_only(run: Run) -> None:
     one = entry("one", "test_torch.py::TestTorch::test_print*", more="matches = 2")
     two = entry("two", "test_torch.py::TestTorch::test_print")
@@ -257,6 +276,11 @@ def test_an_expression_names_whom_else_it_hits_and_is_nothing_without_entries(ru
     assert run("export", *only)[1] == "not test_fs\n"
     code, out, err = run("export", *only[:2], "--entry", "three")
     assert (code, out) == (0, "") and "no expression" in err
+
+
+def test_a_test_whose_parameters_no_word_may_hold_is_left_out_by_its_name(run: Run) -> None:
+    Path("mine.toml").write_text(entry("one", "test_fsdp.py::TestFsdp::test_a[x y]"))
+    assert run("export", "--skips", "mine.toml", "--entry", "one")[:2] == (0, "not test_a\n")
 
 
 def test_lists_go_out_and_come_back(run: Run) -> None:

@@ -144,6 +144,24 @@ def test_many_jobs_are_folded_by_name_and_platform() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "head"),
+    [
+        ("done", "Everything is done"),
+        ("reused", "Everything is done"),
+        ("skipped", "Everything was left out"),
+        ("failed", "Steps failed"),
+        ("blocked", "Steps failed"),
+        ("dry", "A dry run: nothing was written"),
+        ("running", "At work"),
+        ("waiting", "Not finished"),
+    ],
+)
+def test_the_page_begins_with_how_the_run_stands(state: str, head: str) -> None:
+    run = msgspec.structs.replace(run_state(plan(()), {}), counts={state: 1})
+    assert re.findall(r'<p class="state (\w+)">\S+ ([^<]*)</p>', run_page(plan(()), run)) == [(state, head)]
+
+
 class Tags(html.parser.HTMLParser):
     """Every tag that is opened, with its attributes."""
 

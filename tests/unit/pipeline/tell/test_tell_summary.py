@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from told import BUILD, CELLS, HOME, PLACE, cell, plan, record, uploaded
 
+from rocwright.errors import NotReady, SuiteFailed
 from rocwright.model.plan import Sources
 from rocwright.pipeline.define.kinds import kinds
 from rocwright.pipeline.tell.reproduce import pip_install, wanted
-from rocwright.pipeline.tell.results import output_names, outputs_of
+from rocwright.pipeline.tell.results import output_names, outputs_of, problems_of
 from rocwright.pipeline.tell.summary import setup_summary, summary_of
 from rocwright.system.markdown import LIMIT
 
@@ -218,3 +219,22 @@ def test_only_of_upstreams_torch_the_report_names_the_sources_to_get() -> None:
 def test_the_first_page_says_what_the_miniature_family_is() -> None:
     assert f"It builds the {MINIATURE}" in setup_summary(plan(sources="miniature"))
     assert MINIATURE not in "\n".join(setup_summary(plan()))
+
+
+def test_of_what_went_wrong_consequences_count_only_where_nothing_else_does() -> None:
+    whole = plan((*CELLS, cell("summary", "summary", needs="gate")))
+    good = {one.id: record(one.id, state="skipped" if one.skip else "done") for one in whole.cells}
+    assert problems_of(whole, good, {}) == {}
+    skipped = good | {"build-torchaudio": record("build-torchaudio", state="skipped", why="torch failed")}
+    ends = {"good": False, "cells": {"build-torch": {"state": "failed"}, "gate": {"state": "done"}}}
+    bad = skipped | {"summary": record("summary", ends)}
+    found = problems_of(whole, bad, {})
+    assert list(found) == ["build-torchaudio", "summary"]
+    assert isinstance(found["build-torchaudio"], NotReady)
+    assert "build-torch (failed)" in str(found["summary"])
+    tests = {"smoke": {"passed": 3, "failed": 1, "failures": ["test_sum"]}}
+    found = problems_of(whole, bad | {"test-rocm": record("test-rocm", tests)}, {})
+    assert list(found) == ["test-rocm"]
+    assert isinstance(found["test-rocm"], SuiteFailed)
+    raised = NotReady("the disk is full")
+    assert problems_of(whole, bad, {"build-torch": raised}) == {"build-torch": raised}
