@@ -11,6 +11,7 @@ import stat
 import tarfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import zstandard
@@ -302,3 +303,17 @@ def test_room_is_asked_for_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(NoSpace, match="unpacking 1 artifacts needs"):
         unpack_artifacts([tmp_path], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_archive_that_does_not_say_its_size_is_taken_to_be_twice_as_large_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = put(tmp_path / "blas_lib_generic.tar.xz", MANIFEST)
+    need = 2 * archive.stat().st_size
+    free = SimpleNamespace(free=need - 1)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: free)
+    with pytest.raises(NoSpace):
+        unpack_artifacts([archive], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    free.free = need
+    assert unpack_artifacts([archive], tmp_path / "out").artifacts == ("blas_lib_generic",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import msgspec
@@ -237,6 +238,19 @@ def test_patches_beside_the_folders_are_refused(patches: Path) -> None:
         read_patches(patches / "none", "pytorch")
     (patches / "1.patch").unlink()
     assert read_patches(patches, "pytorch") == ()
+
+
+def test_a_patch_that_cannot_be_read_is_named(patches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = write(patches, "closed.patch", README)
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    # A missing permission would not stop root.
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InvalidPatch, match=r"cannot read closed\.patch: Permission denied") as caught:
+        read_patches(patches, "pytorch")
+    assert caught.value.where == str(closed)
 
 
 # --- saving, and the way back ---

@@ -258,6 +258,31 @@ def test_discard_says_what_it_throws_away_and_where_commits_are(
     assert own in git(pristine, "reflog", "--format=%H").split()
 
 
+def test_a_foreign_clone_goes_back_to_what_was_published_below_its_commits(
+    family: Family, place: Path, tmp_path: Path
+) -> None:
+    git(tmp_path, "clone", "-q", str(family.torch), str(place))
+    public = git(place, "rev-parse", "HEAD")
+    git(place, "checkout", "-q", "--detach")
+    commit(place, {"one": "1\n"})
+    own = commit(place, {"two": "2\n"})
+    (lost,) = aside(place, Work(discard=True))
+    assert lost.commit == own
+    assert git(place, "rev-parse", "HEAD") == public
+    assert not (place / "one").exists()
+
+
+def test_commits_with_nothing_published_below_them_stay(place: Path) -> None:
+    own = commit(place, {"thesis": "x\n"})
+    git(place, "checkout", "-q", "--detach")
+    git(place, "branch", "-q", "-D", "main")
+    with pytest.raises(UnsavedWork, match="no published one below them") as caught:
+        aside(place, Work(discard=True))
+    assert "another directory" in str(caught.value.next_step)
+    assert git(place, "rev-parse", "HEAD") == own
+    assert (place / "thesis").read_text() == "x\n"
+
+
 def test_a_stash_is_nobody_s_business(pristine: Path) -> None:
     (pristine / "readme").write_text("stashed\n")
     git(pristine, "stash", "-q")

@@ -593,6 +593,17 @@ def test_a_file_that_nobody_needs_and_cannot_be_had_is_left_out_and_told(
     assert sentence(said).endswith(f", by its metadata, without {VISION}")
 
 
+def test_an_sdist_larger_than_any_is_not_downloaded(
+    one: IndexServer, create: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocwright.store.adopt.fetch._MOST_SDIST", 10)
+    one.manner.json = True
+    ended = create("--from-index", one.url())
+    assert ended.code == 9
+    assert "rocm-7.12.0a20260429.tar.gz cannot be read: " in ended.err
+    assert not any(each.path.endswith(".tar.gz") for each in one.asked)
+
+
 def test_other_bytes_than_the_index_promises_are_not_taken(
     one: IndexServer, create: Run, tmp_path: Path
 ) -> None:

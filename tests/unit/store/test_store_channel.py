@@ -25,7 +25,7 @@ from rocwright.store.lease import PACE, WHOLE_STORE, LeaseLost, Pace, leased
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.protocol import Stored
 from rocwright.store.pool import describe_files
-from rocwright.store.publish import list_set, repair, rollback, withdraw, write_view
+from rocwright.store.publish import change, list_set, repair, rollback, withdraw, write_view
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.report import history_of
 from rocwright.store.sets.stage import record_set
@@ -179,6 +179,16 @@ def test_going_back_to_a_yanked_set_waits_for_the_clients(
     # Interrupted while it waited; run again, it goes on.
     assert current_of(store, back(store, to=set_id(first))) == set_id(first)
     assert set(read_state(store, PREFIX).yanked) == {set_id(second)}
+
+
+def test_where_nothing_can_be_installed_anyhow_nobody_is_waited_for(
+    store: LocalStore, recorded: Callable[[str], SetManifest]
+) -> None:
+    only = recorded("1")
+    list_set(store, PREFIX, only, at=AT)
+    change(store, PREFIX, Event("yank", (set_id(only),), at=AT, reason="broken"))
+    state = withdraw(store, PREFIX, "drop", lambda now: now.sets, reason="old", at=AT, max_age=300)
+    assert (state.sets, state.open) == ((), ())
 
 
 def test_a_rollback_says_why_it_cannot(store: LocalStore, recorded: Callable[[str], SetManifest]) -> None:

@@ -16,6 +16,7 @@ import pytest
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, NoSpace
 from rocwright.store import layout
 from rocwright.store.layout import ObjectHeaders, headers_for
+from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.system import files
 
@@ -50,6 +51,23 @@ def test_malformed_keys_are_refused_everywhere(tmp_path: Path, key: str) -> None
         with pytest.raises(InvalidInput, match="no valid key"):
             act()
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("key", BAD_KEYS)
+def test_no_malformed_key_reaches_a_bucket(key: str) -> None:
+    pytest.importorskip("obstore", reason="the extra `store` is not installed")
+    store = open_store("memory://malformed")
+    for act in (
+        lambda: store.put_bytes(key, b"x"),
+        lambda: store.read(key),
+        lambda: store.read_range(key, 0, 1),
+        lambda: store.exists(key),
+        lambda: store.digest(key),
+        lambda: store.delete(key),
+    ):
+        with pytest.raises(InvalidInput, match="no valid key"):
+            act()
+    assert store.list("") == ()
 
 
 def test_a_key_is_created_once(tmp_path: Path) -> None:

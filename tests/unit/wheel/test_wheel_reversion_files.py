@@ -245,6 +245,11 @@ def test_extra_fields_and_the_comment_stay(tmp_path: Path) -> None:
         assert {info.extra for info in archive.infolist()} == {stamp}
 
 
+def test_a_colon_in_a_name_is_no_drive(tmp_path: Path) -> None:
+    source = torch(tmp_path, {"torch/version.py": f"v = '{OLD}'\n".encode(), "torch/at:0": b"x"})
+    assert raw(reversion(tmp_path, source)["torch"].path)["torch/at:0"] == raw(source)["torch/at:0"]
+
+
 def broken(folder: Path, change: str) -> Path:
     """A wheel with one thing wrong."""
     members = files_of("torch", OLD, {"torch/a": b"a" * 99, "torch/b": b"b"})
@@ -263,6 +268,8 @@ def broken(folder: Path, change: str) -> Path:
         del members[record]
     elif change == "traversal":
         members = {"../evil": b"", **members}
+    elif change == "drive":
+        members = {"c:evil": b"", **members}
     elif change == "version":
         members[f"{INFO}/METADATA"] = members[f"{INFO}/METADATA"].replace(b"Version: 2.10", b"Version: 2.11")
     path = pack(folder / f"torch-{OLD}-{TAG}.whl", members, method=0)
@@ -310,6 +317,7 @@ def broken(folder: Path, change: str) -> Path:
         ("no digest", "the digest of torch/b is no sha256"),
         ("no record", "has no torch-"),
         ("traversal", "'../evil', which is no plain relative path"),
+        ("drive", "'c:evil', which is no plain relative path"),
         ("version", "calls itself torch 2.11"),
         ("twice", "contains torch/a twice"),
         ("bzip2", "packed in a way that wheels do not use"),

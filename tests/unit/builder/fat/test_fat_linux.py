@@ -117,6 +117,26 @@ def test_the_order_of_loading_stays_and_what_this_rocm_lacks_is_left_out(wheel: 
     assert plan.wheels[0].dropped == (small_fat.REQUIRES[0], small_fat.REQUIRES[2])
 
 
+def test_what_the_system_has_to_bring_is_named(prefix: Path, tmp_path: Path) -> None:
+    needs = {name: tmp_path / f"lib{name}.so" for name in ("numa", "elf")}
+    for number, (name, path) in enumerate(needs.items()):
+        small_fat.compile_library(path, name, number, {}, soname=f"lib{name}.so.1")
+    small_fat.compile_library(tmp_path / "more.so", "more", 0, needs)
+    more = {"torch/lib/more.so": (tmp_path / "more.so").read_bytes()}
+    plan = plan_fat(small_fat.torch_wheel(tmp_path / "wheel", files=more), prefix)
+    assert plan.notes[-1] == "the system has to bring libelf.so.1, libnuma.so.1"
+
+
+def test_a_library_without_a_number_is_one_of_rocms(tmp_path: Path) -> None:
+    rocm = small_fat.rocm_prefix(tmp_path / "rocm")
+    library = rocm / "lib/libplain.so"
+    small_fat.compile_library(library, "plain", 0, {}, soname="libplain.so")
+    small_fat.compile_library(tmp_path / "more.so", "more", 0, {"plain": library})
+    more = {"torch/lib/more.so": (tmp_path / "more.so").read_bytes()}
+    plan = plan_fat(small_fat.torch_wheel(tmp_path / "wheel", files=more), rocm)
+    assert f"{ROOT}lib/libplain.so" in {file.path for file in plan.files}
+
+
 def test_what_does_not_change_is_taken_over_as_it_is_compressed(wheel: Path, fat: Path) -> None:
     def packed(path: Path) -> dict[str, bytes]:
         data, found = path.read_bytes(), {}

@@ -111,6 +111,16 @@ def test_the_products_version_goes_before_hips_own(tmp_path: Path) -> None:
     assert describe_prefix(root).version == "6.4.3"
 
 
+def test_the_version_stands_in_a_header_that_is_no_utf8(tmp_path: Path) -> None:
+    root = amd(tmp_path / "rocm")
+    (root / ".info" / "version").unlink()
+    (root / "include/hip/hip_version.h").write_bytes(
+        b"// \xa9 AMD\n"
+        b"#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 1\n#define HIP_VERSION_PATCH 2\n"
+    )
+    assert describe_prefix(root).version == "7.1.2"
+
+
 def test_a_link_stays_the_name_of_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     amd(tmp_path / "rocm-7.10.0")
     (tmp_path / "rocm").symlink_to("rocm-7.10.0")
@@ -148,6 +158,13 @@ def test_what_was_probably_meant_is_told(tmp_path: Path, given: str) -> None:
     root = amd(tmp_path / "dist" / "rocm")
     with pytest.raises(InvalidPrefix) as refused:
         describe_prefix(tmp_path / given)
+    assert str(root) in str(refused.value.next_step)
+
+
+def test_the_build_in_a_checkout_of_rocms_sources_is_what_was_meant(tmp_path: Path) -> None:
+    root = amd(tmp_path / "build" / "dist" / "rocm")
+    with pytest.raises(InvalidPrefix) as refused:
+        describe_prefix(tmp_path)
     assert str(root) in str(refused.value.next_step)
 
 
