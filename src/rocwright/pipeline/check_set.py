@@ -24,7 +24,7 @@ from rocwright.check.gather.names import headers
 from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
 from rocwright.check.rules import metadata, offers, requires, sets
-from rocwright.check.rules.sets import RULES as INSTALL_RULES
+from rocwright.check.rules.sets import INSTALL_RULES
 from rocwright.check.run import CheckRequest, gather_paths, judge
 from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told
