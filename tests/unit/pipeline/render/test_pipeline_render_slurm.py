@@ -258,6 +258,8 @@ def test_what_a_killed_submission_left_is_cancelled(folder, slurm, how):
         assert other.returncode == 1
         assert "being submitted already" in other.stderr
         os.killpg(child.pid, how)
+    # The shell has ended; the sbatch it had begun holds the lock until the signal has reached it too.
+    subprocess.run(["flock", "--timeout", "30", folder / ".submit.lock", "true"], check=True)
     (slurm.root / "stall").unlink()
     assert not (folder / "submitted").exists()
     calls = slurm.calls()
