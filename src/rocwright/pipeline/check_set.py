@@ -20,7 +20,7 @@ from rocwright.check.context import Context, Request, Rule, SetRule
 from rocwright.check.contract import ContractTable
 from rocwright.check.environments import environments_of, named_extras, read_requirement
 from rocwright.check.facts import Facts, Headers, Installation
-from rocwright.check.gather.names import headers
+from rocwright.check.gather.dist_info import read_headers
 from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
 from rocwright.check.rules import metadata, offers, requires, sets
@@ -117,7 +117,7 @@ def needs_of(told: Told | RocwrightError, wanted: SetChoice) -> Needs:
     """What METADATA requires; lines that cannot be read are left out, a rule names them."""
     if isinstance(told, RocwrightError):
         return Needs(unreadable=told.what)
-    said = _meant(headers(told.metadata), wanted)
+    said = _meant(read_headers(told.metadata), wanted)
     read = map(read_requirement, said.requires)
     return Needs(tuple(one for one in read if not isinstance(one, str)), said.extras)
 
@@ -206,7 +206,7 @@ def _facts(one: Offered, told: Told | RocwrightError | None, folder: Path, wante
     if told is None:
         return facts
     # Which licence files it names cannot be compared with members.
-    return replace(facts, headers=replace(_meant(headers(told.metadata), wanted), license_files=()))
+    return replace(facts, headers=replace(_meant(read_headers(told.metadata), wanted), license_files=()))
 
 
 def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetChoice) -> Facts:

@@ -12,7 +12,7 @@ from rocwright.binary.elf import Elf, read_elf
 from rocwright.binary.pe import read_pe
 from rocwright.binary.view import View
 from rocwright.check.facts import CodeFile, ElfFacts, KpackFacts, PeFacts
-from rocwright.check.gather.headers import Heads, Judge, plain
+from rocwright.check.gather.code_objects import Heads, Judge, plain
 from rocwright.check.gather.skim import Kept
 from rocwright.data import load_table
 from rocwright.device_code import fatbin

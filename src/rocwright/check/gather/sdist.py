@@ -14,8 +14,8 @@ from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist
 from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts, Member
-from rocwright.check.gather import names
-from rocwright.check.gather.door import identity_of, opened, reason
+from rocwright.check.gather.dist_info import LARGEST_TEXT, read_headers
+from rocwright.check.gather.open_file import identity_of, opened, reason
 
 _DAMAGE = (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError, ValueError)
 _HARMLESS, _MOST_RATIO = 1 << 30, 100
@@ -85,7 +85,7 @@ def gather_sdist(path: Path) -> Facts:
         return replace(facts, unreadable=f"the archive is damaged: {error}")
     except OSError as error:
         return replace(facts, unreadable=reason(error))
-    return replace(facts, members=members, headers=names.headers(text))
+    return replace(facts, members=members, headers=read_headers(text))
 
 
 def _walk(stream: _Bounded, wanted: str) -> tuple[tuple[Member, ...], bytes | None]:
@@ -102,7 +102,7 @@ def _walk(stream: _Bounded, wanted: str) -> tuple[tuple[Member, ...], bytes | No
                 continue
             kind = _KINDS.get(entry.type, stat.S_IFREG)
             members.append(Member(entry.name, entry.size, mode=kind | stat.S_IMODE(entry.mode)))
-            if entry.name == wanted and entry.isreg() and entry.size <= names.LARGEST_TEXT:
+            if entry.name == wanted and entry.isreg() and entry.size <= LARGEST_TEXT:
                 content = archive.extractfile(entry)
                 text = content.read() if content is not None else None
         # What follows the end of the tar archive counts as well, and the gzip stream has a CRC at its end.

@@ -14,10 +14,18 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts, Fault, Member
-from rocwright.check.gather import names
-from rocwright.check.gather.door import Identity, identity_of, opened, reason
+from rocwright.check.gather.dist_info import (
+    dist_info_of,
+    is_text,
+    licences,
+    line_values,
+    read_headers,
+    sboms,
+    wanted,
+)
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch, Reader, Seen
+from rocwright.check.gather.open_file import Identity, identity_of, opened, reason
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import pread
 from rocwright.wheel.metadata import RecordRow, parse_record
@@ -91,7 +99,7 @@ def read(wheel: Opened, batch: Batch, look: Look, *, several: bool = False) -> l
         with opened(wheel.facts.path) as stream:
             if identity_of(stream.fileno()) != wheel.identity:
                 return CHANGED
-            seen = Reader(stream.fileno(), look, names.wanted, several=several).read(batch)
+            seen = Reader(stream.fileno(), look, wanted, several=several).read(batch)
             return CHANGED if identity_of(stream.fileno()) != wheel.identity else seen
     except OSError as error:
         return reason(error)
@@ -114,13 +122,13 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
         wheel.facts,
         structure=_structure(wheel, texts),
         dist_infos=tuple(sorted(folders)),
-        wheel_tags=names.values(texts.get(f"{dist_info}/WHEEL"), "tag"),
-        headers=names.headers(texts.get(f"{dist_info}/METADATA")),
+        wheel_tags=line_values(texts.get(f"{dist_info}/WHEEL"), "tag"),
+        headers=read_headers(texts.get(f"{dist_info}/METADATA")),
         damaged=tuple(Fault(one.member.name, one.damage) for one in seen if one.damage is not None),
         record=_record(dist_info, texts, seen),
-        texts={name: data.decode("utf-8", "replace") for name, data in texts.items() if names.is_text(name)},
-        licences=names.licences(all_names),
-        sboms=names.sboms(all_names),
+        texts={name: data.decode("utf-8", "replace") for name, data in texts.items() if is_text(name)},
+        licences=licences(all_names),
+        sboms=sboms(all_names),
         elf=tuple(one.elf for one in found if one.elf is not None),
         pe=tuple(one.pe for one in found if one.pe is not None),
         code=tuple(one.code for one in found if one.code is not None),
@@ -142,7 +150,7 @@ def _member(member: WheelMember) -> Member:
 
 def _dist_infos(wheel: Opened) -> list[str]:
     """The `.dist-info` folders, that of the file's name first."""
-    folders = {inside[0] for member in wheel.members if (inside := names.dist_info_of(member.name))}
+    folders = {inside[0] for member in wheel.members if (inside := dist_info_of(member.name))}
     own = "-".join(wheel.facts.path.name.split("-")[:2]) + ".dist-info"
     return sorted(folders, key=lambda folder: (folder != own, folder))
 

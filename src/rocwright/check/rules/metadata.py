@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, Headers
-from rocwright.check.gather.names import LARGEST_TEXT
+from rocwright.check.gather.dist_info import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
 
 _BOTH = ("wheel", "sdist")

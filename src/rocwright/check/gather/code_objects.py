@@ -1,4 +1,4 @@
-"""Judge device code by the first 64 bytes of each code object."""
+"""Code objects in bundles and archives: what the first 64 bytes of each say it is for."""
 
 from __future__ import annotations
 

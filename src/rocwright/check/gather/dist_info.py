@@ -1,4 +1,7 @@
-"""What the name of a file and of a member says: which project it is of, and what a rule will want to read."""
+"""What lies in a `.dist-info` folder: METADATA and lines such as those of WHEEL, licences, SBOMs.
+
+Also which members' text rules read, and how much of it is kept.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +55,13 @@ def sboms(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if (inside := dist_info_of(name)) and inside[1].startswith(_SBOM))
 
 
-def values(text: bytes | None, key: str) -> frozenset[str]:
+def line_values(text: bytes | None, key: str) -> frozenset[str]:
     """Values of `Key: value` lines such as those of WHEEL."""
     pairs = (line.partition(":") for line in (text or b"").decode("utf-8", "replace").splitlines())
     return frozenset(value.strip() for name, _, value in pairs if name.strip().lower() == key)
 
 
-def headers(data: bytes | None) -> Headers:
+def read_headers(data: bytes | None) -> Headers:
     """METADATA or PKG-INFO as written."""
     if data is None:
         return Headers()
