@@ -40,9 +40,9 @@ class Step:
 
     `id` is readable and unique. `facts` returns what besides the needed results decides the outcome
     (options, fingerprints of inputs on disk); `rooms` names the code whose change makes an old result
-    stale. `reads` are files and directories that must look as they did before the step read them, `outputs`
-    those that must still be as it left them, with their sha256 where it is known. `summary` is one line for
-    people.
+    stale, also that of `act`. `reads` are files and directories that must look as they did before the step
+    read them, `outputs` those that must still be as it left them, with their sha256 where it is known.
+    `summary` is one line for people.
     """
 
     id: str

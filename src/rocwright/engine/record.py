@@ -92,7 +92,7 @@ def inputs_digest(step: Step, needed: Mapping[str, msgspec.Struct]) -> str:
     return digest(
         {
             "step": step.id,
-            "code": {room: room_digest(room) for room in ("pipeline/steps", *step.rooms)},
+            "code": {room: room_digest(room) for room in step.rooms},
             "facts": step.facts(),
             "needs": {need: digest(needed[need]) for need in step.needs},
         }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import sdk_trees as trees
 
+from rocwright.engine import changes
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.sdk import build
 from rocwright.sdk.build import Made, make_packages
@@ -37,6 +40,35 @@ def test_another_compressor_makes_them_again(rocm: Path, monkeypatch: pytest.Mon
     make(rocm)
     monkeypatch.setattr(build, "COMPRESSOR", "another")
     assert not make(rocm).unchanged
+
+
+@pytest.fixture
+def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Adds a line to a source of rocwright: in a copy, which this process takes for its own."""
+    copy = tmp_path / "rocwright"
+    shutil.copytree(Path(changes.__file__).parents[1], copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(changes, "__file__", str(copy / "engine" / "changes.py"))
+    changes.room_digest.cache_clear()
+
+    def add(source: str) -> None:
+        with (copy / source).open("a", encoding="utf-8") as stream:
+            stream.write("# changed\n")
+        changes.room_digest.cache_clear()
+
+    yield add
+    changes.room_digest.cache_clear()
+
+
+def test_only_a_change_of_the_code_that_makes_them_makes_them_again(
+    rocm: Path, edit: Callable[[str], None]
+) -> None:
+    make(rocm)
+    edit("pipeline/steps/gate.py")
+    edit("store/gate.py")
+    assert make(rocm).unchanged
+    for source in ("sdk/build.py", "wheel/write.py", "data/packages.toml"):
+        edit(source)
+        assert (make(rocm).unchanged, make(rocm).unchanged) == (False, True), source
 
 
 def test_two_at_once_do_not_write_over_each_other(rocm: Path) -> None:

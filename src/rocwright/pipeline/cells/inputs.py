@@ -39,7 +39,7 @@ def inputs_digest(
         "steps": {
             step.id: {
                 "needs": step.needs,
-                "code": {room: room_digest(room) for room in ("pipeline/steps", *step.rooms)},
+                "code": {room: room_digest(room) for room in step.rooms},
                 "facts": step.facts(),
             }
             for step in steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from rocwright.engine.graph import Step
@@ -41,6 +42,8 @@ from rocwright.pipeline.steps.torch import build_env_step, build_step, python_he
 from rocwright.pipeline.steps.wheels import merge_step, split_step
 
 Needs = tuple[str, ...]
+# The steps of this room use each other's functions.
+_OWN_CODE = "pipeline/steps"
 
 _OWN: dict[str, Callable[[RunOptions, Needs], Step]] = {
     "rocm-artifacts": rocm_artifacts_step,
@@ -68,8 +71,18 @@ _TAKEN: dict[str, Callable[[RunOptions, Needs], Step]] = {
 
 
 def steps_of_kind(kind: str, options: RunOptions, needs: Iterable[str]) -> list[Step]:
-    """What one kind of cell does at one place, its own step last; `needs` names the results it is given."""
-    given = tuple(needs)
+    """What one kind of cell does at one place, its own step last; `needs` names the results it is given.
+
+    A change in the code of this room makes all of their results stale.
+    """
+    return [_with_own_code(step) for step in _steps_of_kind(kind, options, tuple(needs))]
+
+
+def _with_own_code(step: Step) -> Step:
+    return replace(step, rooms=(_OWN_CODE, *step.rooms))
+
+
+def _steps_of_kind(kind: str, options: RunOptions, given: Needs) -> list[Step]:
     if kind.startswith("build-"):
         project = kind.removeprefix("build-")
         return [
@@ -103,7 +116,7 @@ def steps_of(cell: Cell, plan: Plan, machine: Machine) -> list[Step]:
     They are given results by `input_names`. Nothing is done or looked at yet.
     """
     if cell.kind == SUMMARY.name:
-        return [summary_step(options_of(cell, plan, machine), plan)]
+        return [_with_own_code(summary_step(options_of(cell, plan, machine), plan))]
     left_out = {one.id for one in plan.cells if one.skip}
     names = [name for name, id_ in input_names(cell, plan).items() if id_ not in left_out]
     if cell.last:
