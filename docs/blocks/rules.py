@@ -54,9 +54,11 @@ def render_kpack_rules() -> str:
 
 
 def _packages(rule: str, rows: Sequence[PackageRow]) -> str:
-    """The patterns of packages that a rule is on for."""
+    """The patterns of packages that a rule is on for, and of those that a row switches it off for."""
     names = [name for row in rows if rule in row.rules for name in row.names]
-    return "all" if "*" in names else " ".join(map(code, names))
+    off = [name for row in rows if rule in row.off for name in row.names]
+    on = "all" if "*" in names else " ".join(map(code, names))
+    return f"{on} except {' '.join(map(code, off))}" if off else on
 
 
 def _severity(rule: Rule, rows: Sequence[PackageRow]) -> str:

@@ -13,8 +13,9 @@ from cyclopts import CycloptsError, MissingArgumentError
 import generate
 from blocks.commands import commands
 from blocks.errors import error_classes
-from blocks.rules import rule_ids
+from blocks.rules import render_rules, rule_ids
 from rocwright import errors
+from rocwright.check.contract import ContractTable, PackageRow
 from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.pipeline.demo import demo_graph
@@ -190,6 +191,17 @@ def test_every_rule_of_the_checks_is_explained() -> None:
     page = (DOCS / "reference/wheel-contract.md").read_text(encoding="utf-8")
     explained = re.findall(r"^`([a-z-]+)`\n: ", page, re.MULTILINE)
     assert sorted(explained) == sorted(rule_ids())
+
+
+def test_the_page_of_the_contract_names_packages_that_a_rule_is_off_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on = PackageRow(("*",), rules=("record", "tags"))
+    off = PackageRow(("rocm-docs", "mykernels-*"), off=("tags",))
+    monkeypatch.setattr("blocks.rules.load_table", lambda *_: ContractTable((on, off)))
+    page = render_rules()
+    assert "| all except `rocm-docs` `mykernels-*`: error |" in page
+    assert page.count("all except") == 1
 
 
 def test_the_rules_of_the_gate_are_explained_in_order() -> None:

@@ -40,11 +40,13 @@ class Problem:
 class Rule(Clause):
     """A clause about one file.
 
-    `kinds` are the kinds of file it applies to. The contract's table says for which packages.
+    `kinds` are the kinds of file it applies to. The contract's table says for which packages. For a rule with
+    `by_metadata` a file's name and METADATA are enough.
     """
 
     check: Callable[[Facts, Context], Iterator[Problem]]
     kinds: tuple[str, ...] = ("wheel",)
+    by_metadata: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,13 @@ class SetRule(Clause):
     """A clause about all files together; a problem comes with the name of the file it is reported for.
 
     `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
-    elsewhere. A rule with `proof` judges installations: without any it says nothing.
+    elsewhere. For a rule with `by_metadata` the names of the files and their METADATA are enough. A rule with
+    `proof` judges installations: without any it says nothing.
     """
 
     check: Callable[[Context], Iterator[tuple[str, Problem]]]
     open_severity: Severity | None = None
+    by_metadata: bool = False
     proof: bool = False
 
 

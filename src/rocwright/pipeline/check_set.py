@@ -10,21 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import unquote
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rocwright.check.context import Context, Request, Rule, SetRule
+from rocwright.check.context import Context, Request
 from rocwright.check.contract import ContractTable
 from rocwright.check.environments import environments_of, named_extras, read_requirement
 from rocwright.check.facts import Facts, Headers, Installation
 from rocwright.check.gather.dist_info import read_headers
 from rocwright.check.install import Serve, prove
 from rocwright.check.report import Report
-from rocwright.check.rules import metadata, offers, requires, sets
-from rocwright.check.rules.sets import INSTALL_RULES
+from rocwright.check.rules import RULES, SET_RULES
 from rocwright.check.run import CheckRequest, gather_paths, judge
 from rocwright.errors import RocwrightError
 from rocwright.store.adopt.fetch import Told
@@ -97,18 +95,6 @@ def serve_files(files: Sequence[Path], folder: Path) -> Iterator[_Served]:
 # -- files that are not at hand, by their names and METADATA alone
 
 
-# The others read members, or tell from them whether a wheel has ROCm inside.
-_RULES = (
-    "metadata-identity",
-    "metadata-fields",
-    "requirement-brace",
-    "requirement-malformed",
-    "requirement-extra",
-    "torch-pin",
-    "family-pin",
-    "device-pin",
-)
-_SET_RULES = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-device")
 # An error of these says that the files are no whole set.
 WHOLE = ("set-one-version", "set-pins", "set-closed", "set-extras", "set-install")
 
@@ -179,13 +165,11 @@ def judge_metadata(
         request=request,
         contract=contract,
         installations=installations,
-        rules=_named(_RULES, (*metadata.RULES, *requires.RULES)),
+        rules=[rule for rule in RULES if rule.by_metadata],
         set_rules=[
-            *_named(
-                [one for one in _SET_RULES if one != "set-device" or not open_ended],
-                (*sets.RULES, *offers.RULES),
-            ),
-            *INSTALL_RULES,
+            rule
+            for rule in SET_RULES
+            if rule.proof or (rule.by_metadata and not (open_ended and rule.id == "set-device"))
         ],
     )
 
@@ -217,11 +201,3 @@ def _stub(one: Offered, told: Told | RocwrightError, folder: Path, wanted: SetCh
     facts = _facts(one, told, folder, wanted)
     tags = one.tags if one.is_wheel else frozenset({"py3-none-any"})
     return replace(facts, path=write_stub(folder, name, told.metadata), kind="wheel", tags=tags)
-
-
-_R = TypeVar("_R", Rule, SetRule)
-
-
-def _named(ids: Iterable[str], rules: Iterable[_R]) -> list[_R]:
-    by_id = {rule.id: rule for rule in rules}
-    return [by_id[one] for one in ids]

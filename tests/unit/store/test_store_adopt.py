@@ -297,7 +297,11 @@ def test_a_list_names_a_version_once_for_all_pythons(
 def test_pip_and_uv_resolve_what_metadata_promises(one: IndexServer, create: Run) -> None:
     ended = create("--from-index", one.url(), "--python", "3.11", "--json", resolve=True)
     assert ended.code == 0, ended.err
-    assert "set-install" in ended.json["metadata"]["rules"]
+    assert " ".join(ended.json["metadata"]["rules"]) == (
+        "readable archive-bomb empty-folder expected structure metadata-identity metadata-fields "
+        "requirement-brace requirement-malformed requirement-extra torch-pin family-pin device-pin "
+        "set-one-version set-pins set-closed set-extras set-install set-candidates set-unproved"
+    )
     assert ended.json["metadata"]["stand_ins"] == ["filelock 1", "numpy 1"]
     assert one.whole() == []
 
@@ -719,7 +723,10 @@ def test_check_and_create_find_the_same_on_the_same_wheel(
     ]
     # The same is told of a wheel that others built; none of it is an error.
     lenient = told(["check", plugin, "--adopted"], capsys)
-    adopted = create("--from-folder", plugin.parent, "--project", "plugin", "--json").json["checked"]
+    created = create("--from-folder", plugin.parent, "--project", "plugin", "--json").json
+    # Of wheels alone METADATA also tells who brings a device package.
+    assert "set-device" in created["metadata"]["rules"]
+    adopted = created["checked"]
     assert lenient["findings"] == adopted["findings"]
     assert [(one["rule"], one["severity"]) for one in adopted["findings"]] == [
         ("elf-absolute-path", "warning"),

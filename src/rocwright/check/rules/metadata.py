@@ -181,6 +181,7 @@ RULES = (
         "Name and version in the metadata are those of the file name.",
         _identity,
         kinds=_BOTH,
+        by_metadata=True,
         waivable=False,
     ),
     Rule(
@@ -188,6 +189,7 @@ RULES = (
         "Every line of the metadata can be read; versions, licence and paths in it are well-formed.",
         _fields,
         kinds=_BOTH,
+        by_metadata=True,
     ),
     Rule("tags", "The tags in the file name are those in WHEEL; extensions are for their Python.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),

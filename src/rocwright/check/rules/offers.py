@@ -175,11 +175,13 @@ RULES = (
         "Every advertised extra brings packages that the set holds, and every extra asked for exists.",
         _extras,
         open_severity="warning",
+        by_metadata=True,
     ),
     SetRule(
         "set-device",
         "A package with device packages has one for every requested target, and every one is offered.",
         _device,
+        by_metadata=True,
     ),
     SetRule("set-kpack", "A split library finds an archive of the set with its device code.", _kpack),
 )

@@ -130,14 +130,25 @@ def without(answers: Iterable[Facts], where: Iterable[PythonPlatform]) -> str:
 
 
 RULES = (
-    SetRule("set-one-version", "A package is there in one version, and a file once.", _one_version),
+    SetRule(
+        "set-one-version",
+        "A package is there in one version, and a file once.",
+        _one_version,
+        by_metadata=True,
+    ),
     SetRule("set-ownership", "No installed path belongs to two packages.", _ownership),
-    SetRule("set-pins", "What a package requires of another fits the version in the set.", _pins_fit),
+    SetRule(
+        "set-pins",
+        "What a package requires of another fits the version in the set.",
+        _pins_fit,
+        by_metadata=True,
+    ),
     SetRule(
         "set-closed",
         "What only this set can answer is answered in it, for every Python and platform that it is for.",
         _closed,
         open_severity="warning",
+        by_metadata=True,
     ),
 )
 
