@@ -1,28 +1,29 @@
-"""`rocwright pipeline plan | show`: what a run would do, and how a recorded run stands."""
+"""`rocwright pipeline plan | show`: what a run would do, and how a recorded run stands.
+
+What only `show` needs is imported there: a plan is asked for more often.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rocwright.cli.options import Words
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.errors import UsageError
-from rocwright.gputest.report.markdown import clock
 from rocwright.model.channels import Channels
 from rocwright.model.plan import Plan
 from rocwright.pipeline.define.overview import Destination, destinations, folded, left_out
 from rocwright.pipeline.define.overview import mermaid as drawn
 from rocwright.pipeline.define.plan import chosen, require_upload
-from rocwright.pipeline.records import record_plan
-from rocwright.pipeline.tell.page import run_page
-from rocwright.pipeline.tell.reproduce import MINIATURE
-from rocwright.pipeline.tell.state import RunState, find_run
-from rocwright.store.objects.address import open_store
 from rocwright.system import console
 from rocwright.system.files import write_text
+
+if TYPE_CHECKING:
+    from rocwright.pipeline.tell.state import RunState
 
 _PLACE = PlaceOptions()
 _OPTIONS = PlanOptions()
@@ -83,6 +84,9 @@ def pipeline_plan(
 
     yield Reply(plan, show)
     if record:
+        from rocwright.pipeline.records import record_plan
+        from rocwright.store.objects.address import open_store
+
         require_upload(plan)
         record_plan(open_store(place.address()), plan)
         console.say(f"recorded as run {plan.run_id} in {place.address()}")
@@ -103,6 +107,10 @@ def pipeline_show(
     html
         Also write a page for people to this file.
     """
+    from rocwright.pipeline.tell.page import run_page
+    from rocwright.pipeline.tell.state import find_run
+    from rocwright.store.objects.address import open_store
+
     plan, run = find_run(open_store(place.address()), place.run_id, work=_work(place))
     if html is not None:
         write_text(html, run_page(plan, run))
@@ -185,6 +193,9 @@ def _work(place: PlaceOptions) -> Path | None:
 
 
 def _show(run: RunState) -> None:
+    from rocwright.gputest.report.markdown import clock
+    from rocwright.pipeline.tell.reproduce import MINIATURE
+
     rows = [
         (
             cell.id,
