@@ -42,7 +42,7 @@ def render_cli() -> str:
         shown = "".join(f"$ {line}\n" for line in lines.get(" ".join(words[1:]), ()))
         parts.append(f"```console\n{shown}```\n")
         if placed:
-            rows = [(code(item.names[0]), helps.get(item.field_info.name, "")) for item in placed]
+            rows = [(code(item.names[0]), _meaning(item, helps)) for item in placed]
             parts.append(table(("Argument", "Meaning"), rows))
         if options:
             parts.append(table(("Option", "Meaning", "Default"), (_option(item, helps) for item in options)))
@@ -99,6 +99,11 @@ def _field_helps(options: type) -> dict[str, str]:
     }
 
 
+def _meaning(argument: typing.Any, helps: dict[str, str]) -> str:
+    shared = argument.parameter.help or _SHARED_HELP.get(argument.names[0], "")
+    return helps.get(argument.field_info.name) or shared
+
+
 def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]:
     """Name, meaning and default of one option."""
     names, default = argument.names, argument.field_info.default
@@ -110,7 +115,7 @@ def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]
         shown = "`, `".join(names)
     else:
         shown = f"{names[0]} {_type_word(argument.hint)}"
-    meaning = helps.get(argument.field_info.name) or argument.parameter.help or _SHARED_HELP.get(names[0], "")
+    meaning = _meaning(argument, helps)
     if flag and default is True:
         meaning = f"Do not {meaning[:1].lower()}{meaning[1:]}"
     if argument.required:

@@ -12,7 +12,7 @@ from rocwright.cli.help import names_family
 from rocwright.cli.options import Count, Repeated
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.set.look import show_diff
-from rocwright.cli.store.options import StoreOptions
+from rocwright.cli.store.options import OfChannel, StoreOptions
 from rocwright.pipeline.bisect import Bisected, behind, bisect, span
 from rocwright.pipeline.trial import Question
 from rocwright.store.layout import channel_prefix
@@ -27,7 +27,7 @@ _SHORT = 16
 @names_family
 @replies
 def set_bisect(
-    channel: str,
+    channel: OfChannel,
     /,
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     good: str,
@@ -51,8 +51,6 @@ def set_bisect(
 
     Parameters
     ----------
-    channel
-        CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one.
     command
         What to run in the environment, behind --.
     good

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rocwright.cli.options import Text
 from rocwright.cli.reply import Reply, for_json, for_people, replies
 from rocwright.cli.set.look import closed_next, promoted_next, short_ids, show_decision, staged_lines
-from rocwright.cli.store.options import StoreOptions
+from rocwright.cli.store.options import OfChannel, StoreOptions
 from rocwright.errors import UsageError
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_listed
@@ -92,7 +92,7 @@ def set_promote(
 
 @replies
 def set_rollback(
-    channel: str,
+    channel: OfChannel,
     /,
     *,
     reason: str,
@@ -109,8 +109,6 @@ def set_rollback(
 
     Parameters
     ----------
-    channel
-        CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one.
     reason
         Why: installers show it to whoever meets a withdrawn set.
     to
@@ -154,7 +152,7 @@ def set_rollback(
 
 @replies
 def set_repair(
-    channel: str,
+    channel: OfChannel,
     /,
     *,
     options: StoreOptions = _DEFAULTS,
@@ -165,8 +163,6 @@ def set_repair(
 
     Parameters
     ----------
-    channel
-        CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one.
     json
         Print the result as JSON.
     """

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.show_check import targets_text
-from rocwright.cli.store.options import SHORT, StoreOptions
+from rocwright.cli.store.options import SHORT, OfChannel, StoreOptions, WhichSet
 from rocwright.model.channels import Channel, Channels
 from rocwright.model.sets import SetManifest, set_id
 from rocwright.store.channel_log import read_state
@@ -66,7 +66,7 @@ def set_list(
 
 @replies
 def set_show(
-    which: str,
+    which: WhichSet,
     /,
     *,
     options: StoreOptions = _DEFAULTS,
@@ -75,9 +75,6 @@ def set_show(
 
     Parameters
     ----------
-    which
-        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
-        that of the first channel (newest:FAMILY where it has several).
     json
         Print the result as JSON.
     """
@@ -115,7 +112,7 @@ def set_diff(
 
 @replies
 def set_log(
-    channel: str,
+    channel: OfChannel,
     /,
     *,
     options: StoreOptions = _DEFAULTS,
@@ -124,8 +121,6 @@ def set_log(
 
     Parameters
     ----------
-    channel
-        CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one.
     json
         Print the result as JSON.
     """
@@ -148,7 +143,7 @@ def set_log(
 
 
 def set_lock(
-    which: str,
+    which: WhichSet,
     /,
     *,
     target: str | None = None,
@@ -163,9 +158,6 @@ def set_lock(
 
     Parameters
     ----------
-    which
-        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
-        that of the first channel (newest:FAMILY where it has several).
     target
         A GPU target of the set (default: its only one; of a set without targets all is locked).
     index

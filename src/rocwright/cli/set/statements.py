@@ -12,7 +12,7 @@ from rocwright.check.loading import ask_waivers
 from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.set.look import show_verified
-from rocwright.cli.store.options import StoreOptions
+from rocwright.cli.store.options import StoreOptions, WhichSet
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
 from rocwright.store.sets.sign import read_private, read_public, sign_set
@@ -26,7 +26,7 @@ _DEFAULTS = StoreOptions()
 
 @replies
 def set_state(
-    which: str,
+    which: WhichSet,
     /,
     *,
     suite: str | None = None,
@@ -52,9 +52,6 @@ def set_state(
 
     Parameters
     ----------
-    which
-        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
-        that of the first channel (newest:FAMILY where it has several).
     suite
         The suite of tests that the result or bypass is about.
     target
@@ -110,7 +107,7 @@ def set_state(
 
 @replies
 def set_sign(
-    which: str,
+    which: WhichSet,
     /,
     *,
     key: Path | None = None,
@@ -120,9 +117,6 @@ def set_sign(
 
     Parameters
     ----------
-    which
-        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
-        that of the first channel (newest:FAMILY where it has several).
     key
         A file with the private key in PEM (default: the content of ROCWRIGHT_SIGNING_KEY). The password of an
         encrypted one is in ROCWRIGHT_SIGNING_PASSWORD.
@@ -143,7 +137,7 @@ def set_sign(
 
 @replies
 def set_verify(
-    which: str,
+    which: WhichSet,
     /,
     *,
     key: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
@@ -156,9 +150,6 @@ def set_verify(
 
     Parameters
     ----------
-    which
-        Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or newest:
-        that of the first channel (newest:FAMILY where it has several).
     key
         A public key that must have signed it, as ed25519:… or a PEM file; may be repeated.
     quick

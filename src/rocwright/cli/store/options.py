@@ -28,6 +28,21 @@ SHORT = 12
 _ID = re.compile(r"[0-9a-f]{64}")
 
 
+WhichSet = Annotated[
+    str,
+    Parameter(
+        help="Eight or more digits of its id, CHANNEL:FAMILY for the set that installers take from there, or "
+        "newest: that of the first channel (newest:FAMILY where it has several)."
+    ),
+]
+OfChannel = Annotated[
+    str,
+    Parameter(
+        help="CHANNEL:FAMILY, such as release:gfx94X-dcgpu; the family may be left out where there is one."
+    ),
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class StoreOptions:
