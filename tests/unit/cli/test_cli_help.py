@@ -52,10 +52,12 @@ def test_the_help_of_a_command_ends_with_its_examples() -> None:
     assert "$ rocwright set promote newest --family gfx94X-dcgpu" in shown.partition("Examples:")[2]
 
 
-def test_what_stands_behind_two_dashes_asks_for_no_help() -> None:
+def test_what_stands_behind_two_dashes_asks_for_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command of the user's own may be asked for its help in a search."""
     from rocwright.cli.help import add_examples
 
+    # Another test may have asked for it before.
+    monkeypatch.setattr(app["set"]["bisect"], "help_epilogue", None)
     add_examples(app, ["set", "bisect", "release:a", "--good", "0123", "--", "tool", "--help"])
     assert app["set"]["bisect"].help_epilogue in (None, "")
     add_examples(app, ["set", "bisect", "--help"])
