@@ -253,17 +253,7 @@ def plan_full(
     base = environment_of(setting, table, miopen_cache, inherited)
     runs = []
     for target, groups in setting.by_target.items():
-        ran = Ran(
-            suite=SUITE,
-            config=asked.config,
-            target=target,
-            torch=setting.facts.version,
-            rocm=setting.rocm,
-            python=setting.facts.python,
-            platform=setting.platform,
-            shard=asked.shard,
-            shards=asked.shards,
-        )
+        ran = setting.ran(SUITE, target, config=asked.config, shard=asked.shard, shards=asked.shards)
         directory = reports / ran.key
         hold, said = setting.entries_for(() if asked.keyword else entries, target, families, today)
         environment = call_environment(base, asked, table, target=target, families=families)

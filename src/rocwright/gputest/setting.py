@@ -27,7 +27,7 @@ from rocwright.gputest.skips.entries import generic_targets
 from rocwright.gputest.skips.hold import Place, place_of, state_of
 from rocwright.model.platforms import Platform
 from rocwright.model.suites import Here, SkipEntry, SuiteTable
-from rocwright.model.testing import TorchFacts
+from rocwright.model.testing import Ran, TorchFacts
 from rocwright.model.version import InvalidVersion, parse_version
 from rocwright.system.git import Git
 
@@ -82,6 +82,22 @@ class Setting:
     def rocm(self) -> str:
         """The ROCm that torch's wheel names in its version (`2.10.0+rocm7.10.0`); empty without one."""
         return rocm_of(self.facts.version)
+
+    def ran(
+        self, suite: str, target: str, *, config: str = "default", shard: int = 1, shards: int = 1
+    ) -> Ran:
+        """What a run of a suite is called here."""
+        return Ran(
+            suite=suite,
+            config=config,
+            target=target,
+            torch=self.facts.version,
+            rocm=self.rocm,
+            python=self.facts.python,
+            platform=self.platform,
+            shard=shard,
+            shards=shards,
+        )
 
     def here(self, target: str) -> Here:
         """The place that skip entries are judged for."""

@@ -126,7 +126,7 @@ def plan_units(
     arguments += [] if asked.cache else ["-p", "no:cacheprovider"]
     runs = []
     for target in setting.by_target:
-        ran = _ran(asked, setting, target)
+        ran = setting.ran(SUITE, target, shard=asked.shard, shards=asked.shards)
         hold, notes = setting.entries_for(() if asked.keyword else entries, target, families, today)
         directory = reports / ran.key
         isolation = Isolation(
@@ -150,19 +150,6 @@ def plan_units(
             notes += said
         runs.append(UnitsRun(ran, isolation, directory, notes))
     return tuple(runs)
-
-
-def _ran(asked: Units, setting: Setting, target: str) -> Ran:
-    return Ran(
-        suite=SUITE,
-        target=target,
-        torch=setting.facts.version,
-        rocm=setting.rocm,
-        python=setting.facts.python,
-        platform=setting.platform,
-        shard=asked.shard,
-        shards=asked.shards,
-    )
 
 
 def _sharded(

@@ -165,14 +165,26 @@ def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> S
             where=cwd,
             next_step="name a directory that is there",
         )
+    return _begin(words, cwd, environment, subprocess.PIPE)
+
+
+def _begin(
+    words: list[str],
+    cwd: Path | None,
+    environment: dict[str, str],
+    out: int,
+    inherit: Sequence[int] = (),
+) -> Started:
+    """A process in a group of its own that prints to `out`, known to whoever stops all of them."""
     try:
         child = subprocess.Popen(
             words,
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            pass_fds=tuple(inherit),
             creationflags=OWN_GROUP,
             start_new_session=OWN_SESSION,
         )
@@ -215,28 +227,9 @@ def start(
     except OSError as error:
         raise disk_error(error, log) from error
     try:
-        child = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            pass_fds=tuple(inherit),
-            creationflags=OWN_GROUP,
-            start_new_session=OWN_SESSION,
-        )
-    except FileNotFoundError as error:
-        raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
-    except OSError as error:
-        raise MissingTool(
-            f"{words[0]} cannot be executed: {error.strerror}", next_step="name a program that can be"
-        ) from error
+        return _begin(words, cwd, environment, sink, inherit)
     finally:
         os.close(sink)
-    with _lock:
-        _running.add(child.pid)
-    return child
 
 
 def forget(child: Started) -> None:

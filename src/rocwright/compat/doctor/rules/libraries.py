@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from rocwright.compat.doctor import mend
-from rocwright.compat.doctor.facts import Case, Environment, LibraryPlace, TorchImport
+from rocwright.compat.doctor.facts import Case, Distribution, Environment, LibraryPlace, TorchImport
 from rocwright.compat.doctor.observations import Observation
 from rocwright.model.patterns import fits
 
@@ -240,6 +240,12 @@ def _python_of(extension: str) -> str:
     return f"3.{match[1]}{match[2]}" if match else ""
 
 
+def _owner(environment: Environment, name: str) -> Distribution | None:
+    """The installed package that has a library of this name."""
+    has = (one for one in environment.family if any(path.endswith(f"/{name}") for path in one.libraries))
+    return next(has, None)
+
+
 def _library(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     """A library that the loader does not find."""
     match = _NOT_FOUND.search(imported.error)
@@ -248,9 +254,7 @@ def _library(case: Case, imported: TorchImport) -> tuple[str, str] | None:
         return None
     name = PurePosixPath(match[1]).name
     # One that an installed package should have; else the package that is known to have it.
-    owner = next(
-        (one for one in environment.family if any(path.endswith(f"/{name}") for path in one.libraries)), None
-    )
+    owner = _owner(environment, name)
     if owner is not None:
         cause = f"the library {name} is missing: {owner.name} {owner.version} had it"
         return cause, mend.reinstall(case, owner)
@@ -279,10 +283,7 @@ def _damaged(case: Case, imported: TorchImport) -> tuple[str, str] | None:
     environment = case.environment
     if match is None or environment is None:
         return None
-    name = PurePosixPath(match[1]).name
-    owner = next(
-        (one for one in environment.family if any(path.endswith(f"/{name}") for path in one.libraries)), None
-    )
+    owner = _owner(environment, PurePosixPath(match[1]).name)
     cause = f"the library {match[1]} is damaged, or for another machine: {match[2]}"
     return cause, mend.reinstall(case, owner) if owner else _see(case)
 
