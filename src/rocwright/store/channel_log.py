@@ -7,8 +7,8 @@ log alone.
 
 A mark in the log says that the pages showed everything up to some event; its time, by the store's clock, is
 when. It also holds what the channel served then, so that a reader needs the events after it only, and the
-seals of its pages (`rocwright.store.index.pages`). It is no more than a cache: one that does not fit the
-events before it is left aside.
+seals of its pages (`rocwright.store.index.pages`). It is no more than a cache: a mark that does not fit
+the events before it is left aside.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Log:
 def read_log(store: ObjectStore, prefix: str) -> Log:
     """The log of the channel at `prefix`: one listing, one mark, and one read for each event after it.
 
-    Raises `InvalidData` for an object in the log that is no event, or not the one that its key names.
+    Raises `InvalidData` for an object in the log that is no event, or not the event that its key names.
     """
     events, marks = [], []
     for stored in store.list(f"{prefix}{LOG}"):
@@ -202,7 +202,7 @@ def _digest(data: bytes) -> str:
 
 
 def _digests(events: Iterable[Stored]) -> list[str]:
-    """A digest for each beginning of the log, the empty one first; names hold the digests of contents."""
+    """A digest for each beginning of the log, the empty one first; names hold digests of contents."""
     chain = [""]
     for stored in events:
         name = stored.key.rpartition("/")[2]

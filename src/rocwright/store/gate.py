@@ -5,8 +5,8 @@ Every rule is applied; the first that is broken decides:
 1. `unreadable`: a statement about this set cannot be read. Nobody knows what it would have said.
 2. `unsigned`, `unstaged`, `withdrawn`: what the store says against it (`Policy.against`): nobody whom the
    channel trusts signed the set; it is not where it has to be before; it was taken out of the channel.
-3. `unchecked`: no statement says that this set passed its checks, or one says that it did not and no waiver
-   in force covers each of its errors.
+3. `unchecked`: no statement says that this set passed its checks, or a statement says that it did not and
+   no waiver in force covers each of its errors.
 4. `build`: the build of this very set is not stated as successful. Nothing overrides this.
 5. `digest`: there are test results, none of them for these bytes. What was tested is what is served.
 6. `tests`: a test failed anywhere, or was cancelled or skipped although a runner exists. Never bypassed.
@@ -242,7 +242,7 @@ def _why(result: SuiteResult | None) -> str:
 
 
 def _in_force(bypasses: tuple[Bypass, ...], policy: Policy) -> dict[Required, Bypass]:
-    """The bypass in force of each test; of several the one that lasts longest."""
+    """The bypass in force of each test; of several that which lasts longest."""
     lasting = sorted(bypasses, key=lambda one: (one.expires, one.reason))
     return {one.required: one for one in lasting if policy.today <= one.expires}
 

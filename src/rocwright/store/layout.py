@@ -5,7 +5,7 @@
     files/<sha256>/<name>                     a wheel or sdist, once, however many sets and channels list it
     files/<sha256>/<name>.metadata            its METADATA (PEP 658)
     sets/<id>/manifest.json                   a set
-    sets/<id>/_statements/  _signatures/      what was said about it, and by whom it is vouched for
+    sets/<id>/_statements/  _signatures/      statements about it, and who vouches for it
     sets/<id>/_tests/                         reports of its tests, for later ones to be compared with
     sets/<id>/…                               pages of this set alone, its locks; never changed
     <channel>/<family>/<project>/index.html   pages of a channel (PEP 503); the root page is index.html
@@ -20,8 +20,8 @@
 Content-Type and Cache-Control of an object follow from its key, too: a bucket keeps them with each object, so
 they must be right from the first write on.
 
-Names with an underscore in front are the store's own: no project can have one (PEP 503). The layouts of runs
-and channels are those that users of ROCm's CI and nightly indexes know.
+Names with an underscore in front are the store's own: no project's name begins so (PEP 503). The layouts of
+runs and channels are those that users of ROCm's CI and nightly indexes know.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def is_key(text: str) -> bool:
 
 
 def check_key(key: str) -> str:
-    """The key itself, when it is one (`is_key`); else `InvalidInput`."""
+    """The key itself, if it is a key (`is_key`); else `InvalidInput`."""
     if not is_key(key):
         raise InvalidInput(
             f"{key!r} is no valid key of a store",

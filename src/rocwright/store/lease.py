@@ -2,7 +2,7 @@
 
 A publisher creates an object of its own below `_leases/<scope>/`, then lists them all. Alone, it goes on;
 beside another it removes its own, waits for a random time and tries again. Of two that come at the same
-moment, the one that lists later sees the other: so at most one goes on, and perhaps none. The scope is a
+moment, who lists later sees the other: so at most one of them goes on, and perhaps none. The scope is a
 channel's prefix, or the whole store, which excludes every channel.
 
 A publisher that died leaves its object behind. It counts as gone when it is older than `ttl` compared with
@@ -53,7 +53,7 @@ def _awake() -> float:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a lease lasts, how long one waits for it, and by what clock; seconds."""
+    """How long a lease lasts, how long to wait for it, and by what clock; seconds."""
 
     ttl: float = 120.0
     patience: float = 600.0
@@ -151,7 +151,7 @@ def _acquire(store: ObjectStore, scope: str, by: str, pace: Pace) -> Lease:
 
 
 def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, Stored | None]:
-    """A lease of our own, and who else has one that counts."""
+    """A lease of our own, and who else has a lease that counts."""
     key = f"{LEASES}{scope}{secrets.token_hex(16)}.json"
     began = pace.clock()
     try:

@@ -50,8 +50,8 @@ def is_distribution(path: Path) -> bool:
 def describe_files(paths: Iterable[Path]) -> tuple[FileEntry, ...]:
     """An entry for each wheel and sdist, sorted by file name.
 
-    Raises `InvalidInput` for another kind of file or one name given twice, `InvalidWheel` for one that
-    cannot be read or whose metadata contradicts its name. What is wrong with several files is said at once.
+    Raises `InvalidInput` for another kind of file or one name given twice, `InvalidWheel` for a file
+    that cannot be read or whose metadata contradicts its name. What is wrong with several is told at once.
     """
     entries: list[FileEntry] = []
     problems: list[InvalidInput] = []
@@ -174,7 +174,7 @@ def _require_same_name(path: Path, project: str, version: Version, headers: Mess
 def put_pooled(store: ObjectStore, path: Path, entry: FileEntry) -> None:
     """Put a file and its METADATA into the pool; what is there already, whole, stays and is not read again.
 
-    Raises `IntegrityError` when the file is not the one that the entry describes, or the store has a
+    Raises `IntegrityError` when the file is not what the entry describes, or the store has a
     file of another size in its place.
     """
     there = [store.stat(key) for key in wanted_objects(entry)]
@@ -208,7 +208,7 @@ def wanted_objects(entry: FileEntry) -> dict[str, str]:
 # -- METADATA of a wheel and PKG-INFO of an sdist, as they stand in the archive, which nobody has to trust
 
 
-# Far above any real one; what is larger is there to fill the memory.
+# Far above any real METADATA; what is larger is there to fill the memory.
 LARGEST_METADATA = 64 << 20
 _LARGEST_SDIST, _MOST_RATIO = 1 << 30, 100
 
@@ -216,8 +216,8 @@ _LARGEST_SDIST, _MOST_RATIO = 1 << 30, 100
 def read_metadata(path: Path) -> bytes:
     """METADATA of a wheel or PKG-INFO of an sdist.
 
-    Raises `InvalidWheel` for an archive that is cut short or damaged, one without it or with several, a
-    member whose name leads out of where it is installed, and for bombs.
+    Raises `InvalidWheel` for an archive that is cut short or damaged, or has none of it or several, for
+    a member whose name leads out of where it is installed, and for bombs.
     """
     try:
         return _wheel_metadata(path) if path.name.endswith(WHEEL) else _sdist_metadata(path)

@@ -2,15 +2,15 @@
 
 A client reads several pages, each perhaps as old as `max_age`. What is added appears behind what it needs,
 what is withdrawn disappears in front of it, and what was listed before stays: whatever mixture of old and new
-pages a client sees, a whole set is in it. An interrupted run is completed by the next one, whoever runs it:
+pages a client sees, a whole set is in it. An interrupted run is completed by the next run, whoever starts it:
 the log says what the pages have to be.
 
-A change is done when its pages were read back, the log is still the one they follow from, and the lease never
-expired: only then it returns, and a mark in the log says so.
+A change is done when its pages were read back, they still follow from the log, and the lease never expired:
+only then it returns, and a mark in the log says so.
 
-A set may only be yanked or dropped when another one that stays has been on all pages for as long as
-`max_age`: any mixture of pages then holds that one whole. A rollback to a set that was yanked lists it again,
-waits until everybody sees it, and only then yanks the newer ones.
+A set may only be yanked or dropped when another set that stays has been on all pages for as long as
+`max_age`: any mixture of pages then holds that set whole. A rollback to a set that was yanked lists it again,
+waits until everybody sees it, and only then yanks the newer sets.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class _View(NamedTuple):
 
 
 def _bring_into_line(held: HeldStore, prefix: str, sets: _Sets, before: Log, view: _View) -> ChannelState:
-    """Write and read back the pages until the log is the one that they follow from."""
+    """Write and read back the pages until the log has not changed meanwhile."""
     wrong: list[str] = []
     for attempt in range(_TRIES):
         log = read_log(held, prefix)
@@ -211,7 +211,7 @@ def require_files(store: ObjectStore, listed: ListedSet) -> None:
                 )
 
 
-# -- sets taken out, so that every client still finds a whole one
+# -- sets taken out, so that every client still finds a whole set
 
 
 def rollback(
@@ -227,7 +227,7 @@ def rollback(
 ) -> ChannelState:
     """Make `to` what people get: yank what was listed later or has a higher version, and list it if yanked.
 
-    `to` is the id of a set on the pages, None for the one that installers would take next; an interrupted
+    `to` is the id of a set on the pages, None for the set that installers would take next; an interrupted
     rollback to None is completed, not repeated. A yanked set can still be installed by exact versions.
     `max_age` is how long a client may go on with a page (seconds; 0 does not wait); `waiting` is told how
     long is waited.

@@ -3,8 +3,8 @@
 A pin is a name for a set that is kept, whatever the channels list: `pins/<name>.json`.
 
 A set is held by a channel that lists it (yanked or not), by a pin, and by its age: for `grace_days` after it
-was recorded or something was said about it, and after a channel dropped it. A channel keeps its newest sets
-open, as many as its table says, and the one that installers take; older ones are yanked, and dropped when
+was recorded or a statement was made about it, and after a channel dropped it. A channel keeps its newest sets
+open, as many as its table says, and the set that installers take; older sets are yanked, and dropped when
 they were yanked for `grace_days`. Files go that no held set has and that are older than `grace_days`, so an
 upload that is under way loses nothing; with them the pages of their set. Manifests, statements and signatures
 stay: what was released once can be told for ever. All ages are by the clock of the store.
@@ -51,7 +51,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_pins(store: ObjectStore) -> dict[str, Pin]:
-    """Every pin by its name, sorted; raises `InvalidData` for one that cannot be read."""
+    """Every pin by its name, sorted; raises `InvalidData` for a pin that cannot be read."""
     found = {}
     for stored in store.list(PINS):
         name = stored.key.removeprefix(PINS).removesuffix(".json")
@@ -140,14 +140,14 @@ def plan_gc(store: ObjectStore, channels: Channels, now: datetime, *, runs: bool
     withdrawals: list[Withdrawal] = []
     for prefix, log in logs.items():
         channel = _channel(channels, prefix)
-        # Whatever was listed since, people get this one.
+        # Whatever was listed since, people get this set.
         many = channel is not None and len(log.state.open) > channel.listed
         current = (current_of(store, log.state) if many else None) or ""
         withdrawals += withdrawals_of(log, prefix, channel, {*pinned, current}, old)
         held |= {one for one in log.state.since if one in log.state.sets or log.changed(one) > old}
     recorded = _by_set(store)
     held |= {one for one, objects in recorded.items() if any(item.modified > old for item in objects)}
-    # One that is listed or pinned has a manifest, or something is wrong; others may be on their way in.
+    # A set that is listed or pinned has a manifest, or something is wrong; others may be on their way in.
     known = {one for one, objects in recorded.items() if any(item.key == _manifest(one) for item in objects)}
     wanted = pinned.union(*(log.state.sets for log in logs.values())) | (held & known)
     files = {key for one in wanted for entry in read_set(store, one).files for key in wanted_objects(entry)}

@@ -35,7 +35,7 @@ RESULTS: tuple[Result, ...] = ("passed", "failed", "skipped", "cancelled")
 class SuiteResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The predicate of a test statement: one suite on one GPU family, or on one target of it.
 
-    `runner` says whether a machine that can run the suite exists; without one `result` is `skipped`.
+    `runner` says whether a machine that can run the suite exists; without it `result` is `skipped`.
     A later `attempt` replaces an earlier one of the same suite, family and target.
     """
 
@@ -86,7 +86,7 @@ def bypass_statement(manifest: SetManifest, bypass: Bypass) -> Statement:
 
 
 def bypasses_about(statements: Iterable[Statement]) -> tuple[Bypass, ...]:
-    """The bypasses among statements about one set; raises `InvalidData` for one that cannot be read."""
+    """The bypasses among statements about one set; raises `InvalidData` for a bypass that cannot be read."""
     found = []
     for item in statements:
         if item.predicate_type == BYPASS:
@@ -179,7 +179,7 @@ def verdict(
         if adopted is None:
             return Verdict(problem)
         return Verdict(problem + _BY_METADATA, openings=adopt_files(adopted))
-    # Statements come in any order; what is said about them must not depend on it.
+    # Statements come in any order; what follows from them must not depend on it.
     waivers = sorted(waivers_about(set_digest, mine), key=str)
     names = {subject.name for item in mine for subject in item.subject} - {SET_SUBJECT}
     weighed = [_weigh(check, names.union(files), waivers, today) for check in checks]

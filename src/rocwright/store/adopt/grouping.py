@@ -54,7 +54,7 @@ class Misfit:
 
 @dataclass(frozen=True)
 class OfferedSet:
-    """A set on an index; `versions` by project, `misfits` say why it is mixed, none for a whole one."""
+    """A set on an index; `versions` by project, `misfits` say why it is mixed, none for a whole set."""
 
     root: Node
     label: str | None

@@ -168,7 +168,7 @@ def date_of(label: str | None) -> str | None:
 
 
 def label_order(label: str | None) -> tuple[str, Version]:
-    """Sorts labels from old to new: by date where they have one, then as versions."""
+    """Sorts labels from old to new: by date where they name a date, then as versions."""
     release = _RELEASE.match(label or "")
     try:
         version = Version(label or "0")
@@ -224,7 +224,7 @@ def plain(requirement: Requirement) -> str:
 
 @dataclass(frozen=True)
 class SetChoice:
-    """Which set is asked for; by default the newest whole one of torch.
+    """Which set is asked for; by default the newest whole set of torch.
 
     `version` is of the `project`, `date` (`20260430`) and `rocm_version` of the build. `pythons` (`3.12`),
     `platform` (`linux`, `windows`) and `targets` (base targets, none for all) leave out files that none of
@@ -255,7 +255,7 @@ class SetChoice:
         )
 
     def is_for(self, project: str) -> bool:
-        """Whether a project is no device package, or one for a target that is asked for."""
+        """Whether a project is no device package, or that of a target that is asked for."""
         target = device_of(project)[1]
         return not (self.targets and target) or target in self.targets
 

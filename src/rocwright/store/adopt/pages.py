@@ -51,7 +51,7 @@ class Reading:
         return shown(self.address)
 
     def more(self, projects: Iterable[str]) -> None:
-        """Read the pages of further projects; one that is not there has no files."""
+        """Read the pages of further projects; a project that is not there has no files."""
         web, wanted = self.web, sorted(name for name in projects if self.catalogue.may_have(name))
         if web is None or not wanted:
             return

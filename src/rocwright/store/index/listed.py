@@ -135,8 +135,8 @@ _HEAD = """<!DOCTYPE html>
 <h1>{title}</h1>
 """
 _TAIL = b"</body>\n</html>\n"
-# What ends a line, wherever else there may be newlines, and what stands in those of yanked files: values are
-# escaped, so neither is in one.
+# What ends a line, wherever else there may be newlines, and what stands in lines of yanked files: values are
+# escaped, so no value holds either.
 LINE_END = b"<br>\n"
 YANKED = b' data-yanked="'
 Lines = bytes | memoryview
@@ -179,7 +179,7 @@ def file_line(one: ListedFile, url: str) -> str:
     shown = escape(url) if "://" in url else url
     said = _said("requires-python", entry.requires_python) if entry.requires_python else ""
     if digest := entry.metadata_sha256:
-        # By its new name alone (PEP 714): pip before 23.2 takes the old one, and then refuses every project
+        # By its new name alone (PEP 714): pip before 23.2 takes the old name, and then refuses every project
         # whose METADATA spells its name otherwise than a requirement does.
         said += f' data-core-metadata="sha256={digest}"'
     if one.yanked is not None:

@@ -194,7 +194,7 @@ def third_party(store: ObjectStore, one: ListedSet, target: str) -> tuple[str, .
 
 
 def oldest_python(manifest: SetManifest) -> str:
-    """The oldest Python that the set has wheels for, such as 3.10; this one where none names a Python."""
+    """The oldest Python that the set has wheels for, such as 3.10; the running Python if none is named."""
     minors = [int(match["minor"]) for entry in manifest.files if (match := _TAG.search(entry.name))]
     return f"3.{min(minors, default=sys.version_info.minor)}"
 

@@ -177,7 +177,7 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[A-Za-z0-9._~:/@%+-]*/")
 
 
 def require_address(base: str) -> str:
-    """The address of a store, ending with `/`; raises `InvalidInput` for one that no shell takes as it is."""
+    """The address of a store, ending with `/`; raises `InvalidInput` if no shell takes it as it is."""
     if _ADDRESS.fullmatch(base) is None:
         raise InvalidInput(
             f"{base!r} cannot stand in a command line as the address of the store",
@@ -267,7 +267,7 @@ def _allowed(entry: FileEntry, python: str) -> bool:
     try:
         allowed = SpecifierSet(entry.requires_python)
     except InvalidSpecifier:
-        # Installers take no notice of one that they cannot read.
+        # Installers take no notice of a Requires-Python that they cannot read.
         return True
     # Some patch release is enough: >=3.12.4 is a Python 3.12.
     return any(allowed.contains(f"{python.rstrip('t')}.{patch}") for patch in (0, 99))

@@ -90,7 +90,7 @@ def pages_beside(
 
 
 def _project(project: str, files: list[ListedFile], base: str) -> ProjectPages:
-    # Project by project, so that the memory of one serves for the next.
+    # Project by project, so that what a project took in memory serves for the next.
     placed = [(one, address(one, base)) for one in files]
     lines = "".join([file_line(*pair) for pair in placed]).encode()
     return ProjectPages(page(_title(project), lines), sorted_json(project, placed, up="../"))
@@ -125,7 +125,7 @@ def project_keys(prefix: str, project: str) -> tuple[str, str]:
 
 
 def dependency_order(files: Iterable[FileEntry]) -> list[str]:
-    """Projects so that each stands behind those it depends on; equal ones by name.
+    """Projects so that each stands behind those it depends on; equal projects by name.
 
     A client that reads a new page of a project then finds the new pages of what it needs. Packages may need
     each other, which graphlib and `engine/graph` refuse: a cycle is cut at its first project by name.
@@ -166,7 +166,7 @@ class _File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="k
     hashes: _Sha256
     size: int
     requires_python: str | None = None
-    # Only by its new name: pip before 23.2 ends in a traceback at the old one in JSON (PEP 714).
+    # Only by its new name: pip before 23.2 ends in a traceback at the old name in JSON (PEP 714).
     core_metadata: _Sha256 | None = None
     upload_time: str | None = None
     yanked: str | bool = False
@@ -304,7 +304,7 @@ def write_pages(
 
     `order` names keys in publishing order, of pages that are and of those that go (`page_keys` of both
     views together); `reverse` walks it backwards, to withdraw. A page of the view before that is not among
-    `pages` is removed at its place in that order, one that `order` does not name at the very end.
+    `pages` is removed at its place in that order, a page that `order` does not name at the very end.
     Pages `right` stay as they are, whether or not they are among `pages`.
     """
     found = {one.key: one.size for one in store.list(prefix) if _PAGE.fullmatch(one.key[len(prefix) :])}

@@ -73,7 +73,7 @@ def set_pages(
     """
     manifest = one.manifest
     prefix = set_prefix(set_id(manifest))
-    # That a set was withdrawn is said by channels.
+    # Channels tell that a set was withdrawn.
     files = listed_files([replace(one, yanked=None)], where=prefix)
     extra = {UV_SNIPPET: uv_snippet(manifest, f"{base_url}{prefix}")}
     if all(len(found) == 1 for found in versions(manifest).values()):
@@ -156,7 +156,7 @@ explicit = true
 
 
 def _pin(project: str, said: list[str]) -> str:
-    """The version of a project; of several, from the lowest on: uv binds no index to a name without one."""
+    """The version of a project; of several, from the lowest: uv binds no index to a bare name."""
     if len(said) == 1:
         return f"{project}=={said[0]}"
     return f"{project}>={min(map(Version, said)).public}"

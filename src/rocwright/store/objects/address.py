@@ -52,7 +52,7 @@ def open_store(
     Nothing is read or written yet. Endpoint, region and credentials of S3 come from the `AWS_…` variables,
     or from a profile in `~/.aws`. `max_age` is for how many seconds clients may keep a page (default: as in
     the table of channels). `region` counts where the environment names none. A bucket that is only for
-    `reading` is taken for a public one where there are no credentials, rather than asking the machine for
+    `reading` is taken for a public bucket where there are no credentials, rather than asking the machine for
     some. Raises `InvalidInput` for an address of another kind, `MissingTool` where the
     extra `rocwright[store]` is not installed.
     """
@@ -160,7 +160,7 @@ def _s3(
     try:
         backend = where.connect()
     except Exception as error:
-        # Whatever it is, it is about a setting; its text could repeat one that is secret.
+        # Whatever it is, it is about a setting; its text could repeat a secret value.
         raise InvalidInput(
             f"the settings for s3://{bucket} cannot be used ({type(error).__name__})",
             next_step="look at AWS_ENDPOINT_URL, AWS_REGION and AWS_CA_BUNDLE",

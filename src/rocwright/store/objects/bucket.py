@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # S3 takes 10,000 parts, so files up to 80 GB; an upload holds four in memory.
 PART = 8 << 20
 AT_ONCE = 4
-# Each piece is a request of its own: a slow line (1 Mbit/s) still gets one through.
+# Each piece is a request of its own: a slow line (1 Mbit/s) still gets a piece through.
 _PIECE_TIMEOUT = timedelta(seconds=120)
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 # Of errors that can pass: no answer, 5xx; the client never repeats what was refused.
@@ -43,7 +43,7 @@ NO_RETRY: RetryConfig = {"max_retries": 0, "retry_timeout": timedelta(seconds=60
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket, or the part of one below `prefix`; `settings` are obstore's, without any secret.
+    """A bucket, or the part of it below `prefix`; `settings` are obstore's, without any secret.
 
     `authorities` are certificates in PEM that are trusted besides those of the system.
     """

@@ -31,7 +31,7 @@ class LocalStore:
     Files come in as copies: what builds or downloads a file of the same name next night may write into it in
     place, and would reach a hard link.
 
-    `public` is the address below which a web server serves the folder; without one, `url` says `file://`.
+    `public` is the address below which a web server serves the folder; without it, `url` says `file://`.
     """
 
     def __init__(self, root: Path, *, public: str | None = None) -> None:

@@ -33,7 +33,7 @@ class Stored:
 class ObjectStore(Protocol):
     """Keys and bytes. Methods raise `InvalidInput` for a malformed key, `NoObject` for an absent object.
 
-    Others may write and delete at any moment: what `exists`, `stat` or `list` said may be wrong when the
+    Others may write and delete at any moment: what `exists`, `stat` or `list` answered may be wrong when the
     next method is called. Who reads what may go asks `read_there`.
 
     What a client is told about an object (Content-Type, Cache-Control) follows from its key:
@@ -121,7 +121,7 @@ def download(store: ObjectStore, key: str, target: Path, sha256: str | None) -> 
 
 
 def _partial(target: Path, stored: Stored) -> Path:
-    # Size and time in the name: another object is not taken for the rest of this one.
+    # Size and time in the name: another object is not taken for the rest of this object.
     return target.with_name(f"{target.name}.{stored.size}-{int(stored.modified.timestamp())}{PARTIAL}")
 
 

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 
 class RemoteStore:
-    """A bucket (or a part of one) or memory; `place` names it to people, `public` is what clients read."""
+    """A bucket (or a part of it) or memory; `place` names it to people, `public` is what clients read."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class RemoteStore:
             try:
                 return bytes(answer.bytes())
             except _FAILURES as error:
-                # The client repeats requests, not bodies: one breaks off where a server has begun to send
+                # The client repeats requests, not bodies: a body breaks off where a server has begun to send
                 # an object that another writer then replaces.
                 if attempt == _ATTEMPTS:
                     raise named(error, self.place, key, "read") from None

@@ -103,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._plain(HTTPStatus.NOT_FOUND)
 
     def _twin(self, folder: str) -> str | None:
-        """The place of the JSON page for that of a view or of one of its projects; None without one."""
+        """The place of the JSON page for that of a view or of one of its projects; None if there is none."""
         if f"/{JSON_PAGES}" in f"/{folder}":
             return None
         parent, _, name = folder.rstrip("/").rpartition("/")
@@ -220,7 +220,7 @@ def _has(condition: str | None, etag: str) -> bool:
 def make_server(
     store: ObjectStore, *, port: int = 0, max_age: int | None = None, requests: list[str] | None = None
 ) -> ThreadingHTTPServer:
-    """A server of `store` on a port of 127.0.0.1 (0: a free one), not running yet.
+    """A server of `store` on a port of 127.0.0.1 (0: any free port), not running yet.
 
     Raises `InvalidInput` for a port that is taken or that this user may not use.
     """
@@ -243,7 +243,7 @@ def address_of(server: ThreadingHTTPServer) -> str:
 def serving(
     root: Path | ObjectStore, *, requests: list[str] | None = None, max_age: int | None = None
 ) -> Iterator[str]:
-    """Serve a store, or a folder as one, on a free port of 127.0.0.1 while the block runs.
+    """Serve a store, or a folder as a store, on a free port of 127.0.0.1 while the block runs.
 
     Yields the base URL, ending with `/`. The path of each request is appended to `requests`, as it was sent.
     """
@@ -288,7 +288,7 @@ def _weight(item: str) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class ServedIndex:
-    """An index at `url`, how pip is told to use it, and the channel's page for people; empty without one."""
+    """An index at `url`, how pip is told to use it, and the channel's page for people (empty: none)."""
 
     channel: str
     family: str

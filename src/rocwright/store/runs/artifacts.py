@@ -23,13 +23,13 @@ from rocwright.store.runs.run import (
 )
 from rocwright.system.files import sha256_file
 
-# The better one first: where a run has both, it is fetched.
+# The better archive first: where a run has both, it is fetched.
 SUFFIXES = (".tar.zst", ".tar.xz")
 SIDECAR = ".sha256sum"
 GENERIC = "generic"
 _NAME = re.compile(r"(?P<name>[^_/]+)_(?P<component>[^_/]+)_(?P<word>[^/]+)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-# Of so many of the newest runs one should have what is wanted.
+# Among so many of the newest runs there should be what is wanted.
 _MOST_RUNS = 50
 
 
@@ -247,7 +247,7 @@ def latest_run(
     wanted: ArtifactChoice,
     families: Mapping[str, Sequence[str]],
 ) -> RunArtifacts | None:
-    """The newest run whose upload is recorded as a success and that has what is wanted; None without one."""
+    """The newest run whose upload is recorded as a success and that has what is wanted, if any."""
     for run in runs_in(store, platform, external_repo)[:_MOST_RUNS]:
         if _result(records_of(store, run, "artifacts")) == "success":
             found = find_if_whole(store, run, wanted, families)

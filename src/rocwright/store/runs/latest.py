@@ -1,4 +1,4 @@
-"""The run whose artifacts are meant: the one that is named, or the latest that succeeded.
+"""The run whose artifacts are meant: the run that is named, or the latest that succeeded.
 
 Records in the store say which runs did; where it has none, GitHub is asked.
 """
@@ -38,8 +38,8 @@ def find_run(
 ) -> RunArtifacts:
     """What to fetch, of `run_id` or else of the newest successful run that has all of it.
 
-    Which ones succeeded say the records that `rocwright store upload` wrote; where no run of the store
-    has one, GitHub is asked for those of `about.workflow`. `repository` is owner/name, by default
+    Which runs succeeded is in the records that `rocwright store upload` wrote; where no run of the store
+    has a record, GitHub is asked for those of `about.workflow`. `repository` is owner/name, by default
     `about.repository`. Raises `InvalidInput` as `find_artifacts`, or when there is no such run;
     `Unreachable` when GitHub does not answer.
     """

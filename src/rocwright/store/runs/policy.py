@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 
 class WorkflowFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a workflow knows; `tests` is None where it was not said, `runner` the label, empty without one."""
+    """What a workflow knows; `tests` is None where it is not known, `runner` the label (empty: none)."""
 
     build: str
     tests: str | None

@@ -1,6 +1,6 @@
 """One run of a workflow in a store: where it lies, and the records that say what it uploaded, whole.
 
-A record is written last, so what has one is complete; what a killed upload left has none.
+A record is written last, so an upload with a record is complete; what a killed upload left has none.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def external_repo(repository: str | None, own: str) -> str:
 
 
 def save_record(store: ObjectStore, run: Run, record: RunRecord) -> None:
-    """Write a record, the last thing of an upload; one that is there is replaced."""
+    """Write a record, the last thing of an upload; an earlier record is replaced."""
     store.put_bytes(run.record_key(record.kind, record.group), canonical_json(record), overwrite=True)
 
 

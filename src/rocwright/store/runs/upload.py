@@ -21,7 +21,7 @@ from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
 
 @dataclass(frozen=True)
 class UploadPlan:
-    """What an upload will do: `new` files go to `prefix`, `known` ones are there with these bytes."""
+    """What an upload will do: `new` files go to `prefix`, `known` files are there with these bytes."""
 
     prefix: str
     new: tuple[FileEntry, ...]
@@ -99,7 +99,7 @@ def plan_packages(
 ) -> UploadPlan:
     """What an upload of the packages in a folder would do; see `package_files` and `plan_upload`.
 
-    A store that cannot be reached is said in a note and taken for an empty one: a dry run is for people
+    A store that cannot be reached is told in a note and taken for an empty store: a dry run is for people
     without the right to write, too.
     """
     prefix = run.prefix(kind, group)
@@ -163,9 +163,9 @@ def upload_run(
 def _write_pages(
     store: ObjectStore, run: Run, group: str | None, kind: Kind, result: Result
 ) -> tuple[FileEntry, ...]:
-    """Write the page of a kind, that of both kinds, and the run's record; returns what the first one lists.
+    """Write the page of a kind, that of both kinds, and the run's record; returns what the first page lists.
 
-    Another job may write the same ones at the same time. Whoever writes last has looked at the files'
+    Another job may write the same pages at the same time. Whoever writes last has looked at the files'
     records after its write, and so does not leave a page that lacks some.
     """
     before: dict[Kind, tuple[FileEntry, ...]] | None = None
@@ -187,7 +187,7 @@ def _write_combined(
     key = run.combined(group)
     up = "../" * key.removeprefix(run.folder).count("/")
     below = {kind: run.prefix(kind, group).removeprefix(run.folder) for kind in KINDS}
-    # A file that is there as both kinds is one: they have the same bytes.
+    # A file that is there as both kinds counts once: they have the same bytes.
     listed = {
         entry.name: ListedFile(entry, below[kind] + entry.name) for kind in KINDS for entry in held[kind]
     }
@@ -289,7 +289,7 @@ def _place(folders: Sequence[Path], output: Path | None) -> Path:
             raise InvalidInput(f"{folder} is no directory", where=folder, next_step="give one with packages")
     if output is None:
         return folders[0] / PAGE
-    # A name alone is one in the folder, whatever the current directory.
+    # A name alone is a file in the folder, whatever the current directory.
     return folders[0] / output if output.name == str(output) else output
 
 

@@ -107,7 +107,7 @@ def _sentence(found: SetDiff) -> str:
 
 
 def _together(projects: Iterable[Moved]) -> list[str]:
-    """Projects with the versions between which they moved; those that moved together as the one they go with.
+    """Projects with the versions between which they moved; what moved together under its host's name.
 
     Packages for one GPU target each have the version of their host, which has the shortest name.
     """

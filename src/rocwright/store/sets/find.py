@@ -1,4 +1,4 @@
-"""Which set is meant: by its id, the beginning of one, as newest, or as what people get from a channel.
+"""Which set is meant: by its id, the beginning of an id, as newest, or as what people get from a channel.
 
 Of a channel people get what installers take: the highest version, not what was listed last.
 """
@@ -107,7 +107,7 @@ def named_place(store: ObjectStore, channels: Channels, text: str) -> tuple[Chan
 
 
 def the_family(store: ObjectStore, channel: Channel, family: str = "") -> str:
-    """The family itself where the channel has it, or its only one; raises `InvalidInput` else."""
+    """The family itself where the channel has it, or its only family; raises `InvalidInput` else."""
     families = channel_families(store, channel)
     if family in families:
         return family

@@ -58,14 +58,14 @@ def promote(
 
     Every file is read and compared with the manifest before the first change. `statements` are the
     evidence behind the decision and are recorded with it; `by` says who promotes. Running again after an
-    interruption completes the promotion, and after a complete one changes nothing.
+    interruption completes the promotion, and after a complete promotion changes nothing.
 
     Reading takes its time, and others may withdraw the set or state a failure meanwhile: `again` looks once
     more while nobody else can change the channel, and what it finds counts.
 
     Raises `GateClosed` when the decision is negative or about another set, or when nobody signed the set whom
-    the channel trusts; `IntegrityError` when a file is not the tested one. A file of an adopted set that lies
-    elsewhere is not read here: its page carries the digest, by which installers refuse other bytes.
+    the channel trusts; `IntegrityError` when a file is not what was tested. A file of an adopted set that
+    lies elsewhere is not read here: its page carries the digest, by which installers refuse other bytes.
     """
     digest, statements = set_id(manifest), tuple(statements)
     require_open(decision, digest)
@@ -84,7 +84,7 @@ def promote(
             found = again()
             require_open(found.decision, digest)
             said = _said(channel, manifest, found.decision, found.statements, by)
-        # Said before it is done: what a channel lists, somebody has answered for.
+        # Stated before it is done: what a channel lists, somebody has answered for.
         save_statement(store, digest, said)
 
     list_set(store, prefix, manifest, at=rfc3339(now), by=by, consent=consent)

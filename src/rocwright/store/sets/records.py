@@ -1,4 +1,4 @@
-"""Sets in a store: their manifests, the statements about them, and where the files of adopted ones are.
+"""Sets in a store: their manifests, the statements about them, and where the files of adopted sets are.
 
 `sets/<id>/manifest.json` and `sets/<id>/_statements/` are written once. Files of a set lie in the pool, as a
 receipt states, or, adopted from an index, where `locations.json` says, on which the set's id does not depend.
@@ -60,7 +60,7 @@ def recorded_sets(store: ObjectStore) -> tuple[str, ...]:
 
 
 def save_statement(store: ObjectStore, set_digest: str, statement: Statement) -> str:
-    """Write a statement about the set; the same one again is fine. Returns the key.
+    """Write a statement about the set; to write it again is fine. Returns the key.
 
     Raises `InvalidInput` when the statement is about something else.
     """
@@ -76,9 +76,9 @@ def save_statement(store: ObjectStore, set_digest: str, statement: Statement) ->
 
 
 def read_statements(store: ObjectStore, set_digest: str, predicate_type: str = "") -> tuple[Statement, ...]:
-    """Every statement recorded about the set, sorted by key; those of one type where one is given.
+    """Every statement recorded about the set, sorted by key; only those of a type where it is given.
 
-    Raises `InvalidData` for one that cannot be read, or is not the one that its key names.
+    Raises `InvalidData` for a statement that cannot be read, or is not that which its key names.
     """
     folder = f"{set_prefix(set_digest)}_statements/"
     start = f"{folder}{_kind(predicate_type)}-" if predicate_type else folder
@@ -107,7 +107,7 @@ def _kind(predicate_type: str) -> str:
 
 
 def save_receipt(store: ObjectStore, manifest: SetManifest, at: str) -> None:
-    """State that every file of the set is in the store since `at` (RFC 3339, UTC); the first one counts."""
+    """State that every file of the set is in the store since `at` (RFC 3339, UTC); the first time counts."""
     digest = set_id(manifest)
     if received(read_statements(store, digest, RECEIPT)) is None:
         save_statement(store, digest, about_set(manifest, RECEIPT, {"uploaded": at}))
@@ -165,7 +165,7 @@ def recordable(url: str) -> str:
 
 
 def locations_key(set_digest: str) -> str:
-    """Where that is said of a set."""
+    """The key of what says where a set's files are."""
     return f"{set_prefix(set_digest)}locations.json"
 
 

@@ -178,7 +178,7 @@ class ChannelEvent(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """All events of a channel in order, what it serves now, and whether its pages show that already.
 
-    `current` is the set that installers take, which need not be the one that was listed last.
+    `current` is the set that installers take, which need not be the set that was listed last.
     """
 
     prefix: str
@@ -219,7 +219,7 @@ def history_of(store: ObjectStore, prefix: str) -> History:
 
 @dataclass(frozen=True)
 class Considered:
-    """A set, what was said about it, and the gate's decision."""
+    """A set, the statements about it, and the gate's decision."""
 
     manifest: SetManifest
     statements: tuple[Statement, ...]
@@ -235,7 +235,7 @@ def consider(
     *,
     again: bool = False,
 ) -> Considered:
-    """Read a set and everything said about it, and decide; nothing is written.
+    """Read a set and all statements about it, and decide; nothing is written.
 
     A set that was withdrawn from the channel stays out of it, whoever promotes what is newest, unless `again`
     says that it is meant. Raises `IntegrityError` for a manifest or signature that was changed.

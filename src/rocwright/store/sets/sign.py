@@ -226,12 +226,12 @@ def _cryptography() -> tuple[Any, Any]:
 
 
 def read_public(text: str) -> str:
-    """A public key from `ed25519:…` or the name of a file that holds one, also in PEM."""
+    """A public key from `ed25519:…` or the name of a file that holds it, also in PEM."""
     return public_key(text.encode() if text.startswith(PUBLIC) else _read(Path(text)))
 
 
 def read_private(path: Path | None, env: Mapping[str, str] = os.environ) -> tuple[bytes, str | None]:
-    """A private key as its PEM and the password, if there is one: from a file, else from the environment.
+    """A private key as its PEM and its password, if it has one: from a file, else from the environment.
 
     Raises `UsageError` where neither has a key.
     """

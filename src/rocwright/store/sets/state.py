@@ -1,7 +1,7 @@
 """Statements about a recorded set: what people and runners say, and what stays true in another version.
 
-These are results, waivers and bypasses; a set that came out of another one by giving its files another
-version is said to be made of it, and inherits how that was built and what may pass in it.
+These are results, waivers and bypasses; a set that came out of another by giving its files another
+version is stated to be made of it, and inherits how that was built and what may pass in it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Said:
 def state_set(
     store: ObjectStore, channels: Channels, set_digest: str, said: Said, today: date
 ) -> tuple[str, ...]:
-    """Write what is said as statements about the set; returns their keys.
+    """Write statements about the set; returns their keys.
 
     Raises `UsageError` for what contradicts itself or the set: nothing is written then.
     """
@@ -143,7 +143,7 @@ def _require_target(manifest: SetManifest, channels: Channels, suite: str, targe
         raise UsageError(f"{suite} runs once for a set", next_step="leave out --target")
 
 
-# -- about a set that came out of another one by giving its files another version
+# -- about a set that came out of another by giving its files another version
 
 
 class Renamed(msgspec.Struct, frozen=True):
@@ -178,9 +178,9 @@ def inherited(
     old_rocm: str,
     new_rocm: str,
 ) -> list[Statement]:
-    """What is said of the new set: what it was made of, how that was built, what may pass in it as before.
+    """Statements about the new set: what it was made of, how that was built, what may pass in it as before.
 
-    `names` are new file names by old one. Verdicts of tests are not taken over: the bytes are others.
+    `names` are new file names by the old. Verdicts of tests are not taken over: the bytes are others.
     """
     said = tuple(statements)
     digest = set_id(manifest)
