@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_wheel
 from rocwright import cli
+from wheels import write_wheel
 
 SETS = ("mylib", "helper")
 SOURCE = "mylib=0123456789abcdef0123456789abcdef01234567"

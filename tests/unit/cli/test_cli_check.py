@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
 from rocwright import cli
 from rocwright.cli.show_check import targets_text
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_statements
 from rocwright.store.statements import verdict as store_verdict
+from wheels import LOCAL, TAG, write_family, write_torch, write_wheel
 
 TORCH = f"torch-2.9.0+{LOCAL}-{TAG}.whl"
 NO_HIP = {"torch/version.py": "hip = None\n"}

@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oracle.plain_wheel import write_wheel
 from rocwright.cli import documented, main
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.model.sets import canonical_json
@@ -25,6 +24,7 @@ from rocwright.pipeline.records import Record, record_plan, write_record
 from rocwright.pipeline.tell.state import find_run
 from rocwright.store.lease import LEASES
 from rocwright.store.objects.local import LocalStore
+from wheels import write_wheel
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "build_tools/github_actions"
 VARIABLES = ("OUTPUT", "STEP_SUMMARY", "REPOSITORY", "RUN_ID", "API_URL", "TOKEN")

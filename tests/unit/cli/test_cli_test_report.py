@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from cli_sets import SOURCE, Ended, Run, created, run, wheels
 
-from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
@@ -23,6 +22,7 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 from rocwright.system.markdown import LIMIT
+from wheels import write_wheel
 
 __all__ = ["run"]
 VARIABLES = ("AMDGPU_FAMILY", "TEST_CONFIG", "TORCH_VERSION", "PYTHON_VERSION", "PACKAGE_INDEX_URL")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from oracle.fat_library import build_library, bundle, code_object
-from oracle.plain_wheel import TAG, write_wheel
 from rocwright import cli
+from wheels import TAG, write_wheel
 
 # Headers of 64 bytes and what follows them; 0x3F and 0x4C are the machine numbers of the two targets.
 GFX90A = code_object(0x3F, bytes(936))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, UsageError
@@ -36,6 +35,7 @@ from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets, save_statement
 from rocwright.store.sets.stage import record_set, stage_set
 from rocwright.wheel.reversion.versions import parse_rule
+from wheels import write_wheel
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 CHANNELS = load_table("channels", Channels)

@@ -19,13 +19,13 @@ import pytest
 
 import index_server
 from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
-from oracle.plain_wheel import write_wheel
 from rocwright import cli
 from rocwright.model.sets import ADOPTED, FINDINGS
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_locations, read_set, read_statements, recorded_sets
 from rocwright.store.sets.report import sentence
 from rocwright.store.statements import verdict
+from wheels import write_wheel
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import io
@@ -19,6 +18,7 @@ from rocwright.wheel.read import open_wheel, verify_record
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.versions import parse_rule
 from rocwright.wheel.reversion.write import WrittenFile, write_reversion
+from wheels import record_digest
 
 OLD, NEW = "2.10.0a0+rocm7.13.0rc2", "2.10.0a0+rocm7.13.0"
 ROCM = "7.13.0rc2"
@@ -26,10 +26,6 @@ TAG = "cp312-cp312-linux_x86_64"
 INFO, NEW_INFO = f"torch-{OLD}.dist-info", f"torch-{NEW}.dist-info"
 RELEASE = parse_rule("release")
 TIME = (2024, 5, 17, 10, 20, 30)
-
-
-def digest_of(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def files_of(
@@ -46,7 +42,7 @@ def files_of(
     }
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows((path, digest_of(data), len(data)) for path, data in members.items())
+    writer.writerows((path, record_digest(data), len(data)) for path, data in members.items())
     writer.writerow((f"{info}/RECORD", "", ""))
     return {**members, f"{info}/RECORD": stream.getvalue().encode()}
 
@@ -133,7 +129,7 @@ def test_record_has_new_names_and_digests_and_keeps_its_other_lines(tmp_path: Pa
     for old, new in zip(before, after, strict=True):
         name = next(csv.reader([new]))[0]
         if name in ("torch/version.py", "torch/_rocm_init.py", f"{NEW_INFO}/METADATA"):
-            assert new == f"{name},{digest_of(members[name][1])},{len(members[name][1])}"
+            assert new == f"{name},{record_digest(members[name][1])},{len(members[name][1])}"
         else:
             assert new == old.replace(OLD, NEW)
 
@@ -259,11 +255,11 @@ def broken(folder: Path, change: str) -> Path:
     elif change == "listed twice":
         members[record] += members[record].splitlines(keepends=True)[0]
     elif change == "not there":
-        members[record] += f"torch/c,{digest_of(b'c')},1\n".encode()
+        members[record] += f"torch/c,{record_digest(b'c')},1\n".encode()
     elif change == "other size":
         members[record] = members[record].replace(b",99\n", b",98\n")
     elif change == "no digest":
-        members[record] = members[record].replace(digest_of(b"b").encode(), b"")
+        members[record] = members[record].replace(record_digest(b"b").encode(), b"")
     elif change == "no record":
         del members[record]
     elif change == "traversal":
