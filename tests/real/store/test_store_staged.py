@@ -23,9 +23,14 @@ NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 def test_staged_and_installed(store: ObjectStore, tmp_path: Path) -> None:
     wheels = [
         write_wheel(
-            tmp_path / "dist", "torchx", "2.9.0+rocm7.1", {"torchx.py": ""}, requires=["rocmx==7.1"], tag=ANY
+            tmp_path / "dist",
+            "torchx",
+            "2.9.0+rocm7.1",
+            {"torchx/__init__.py": "version = '2.9.0+rocm7.1'\n"},
+            requires=["rocmx==7.1"],
+            tag=ANY,
         ),
-        write_wheel(tmp_path / "dist", "rocmx", "7.1", {"rocmx.py": ""}, tag=ANY),
+        write_wheel(tmp_path / "dist", "rocmx", "7.1", {"rocmx/__init__.py": ""}, tag=ANY),
     ]
     manifest = new_set(
         family="fam", targets=["gfx90a"], platform="linux", files=describe_files(wheels), sources={}

@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.cli import documented, main
+from command_line import status
+from rocwright.cli import documented
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.model.sets import canonical_json
 from rocwright.pipeline.define.cells import make_jobs
@@ -45,9 +46,7 @@ def script(name: str, *words: str) -> int:
 
 
 def command(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["pipeline", *words])
-    return int(ended.value.code or 0)
+    return status("pipeline", *words)
 
 
 def needs(**results: str) -> str:

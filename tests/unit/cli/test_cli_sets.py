@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from cli_sets import SOURCE, Run, all_tested, created, kept, run, wheels
+from cli_sets import SOURCE, all_tested, created, kept, run, wheels
 
+from command_line import Run
 from rocwright.cli import main
 from rocwright.store.index import pages
 from wheels import write_wheel

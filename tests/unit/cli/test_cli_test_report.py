@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html.parser
 import json
-from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
-from cli_sets import SOURCE, Ended, Run, created, run, wheels
+from cli_sets import SOURCE, created, run, wheels
 
-from rocwright import cli
+from command_line import Run
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
@@ -30,20 +30,11 @@ TABLE = SignatureTable(variants=(), vague=(), infra=())
 
 
 @pytest.fixture
-def test(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Ended]:
+def test(run: Run, rocwright: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`rocwright test …` in the directory of the stores of `run`, outside of any workflow."""
     for name in (*VARIABLES, "PYTORCH_GIT_REF", "GITHUB_STEP_SUMMARY", "GITHUB_RUN_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
-
-    def door(*words: object) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["test", *map(str, words)])
-        captured = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), captured.out, captured.err)
-
-    return door
+    return partial(rocwright, "test")
 
 
 def recorded(
