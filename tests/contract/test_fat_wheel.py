@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_torch
 from rocwright.cli.documented import run
+from wheels import write_torch
 from windows_tree import windows_prefix
 
 # Many processes of git, pip or compilers: seconds each.

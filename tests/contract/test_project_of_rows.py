@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from index_server import serving
-from oracle.plain_wheel import LOCAL, write_torch, write_wheel
+from wheels import LOCAL, write_torch, write_wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "rocwright"

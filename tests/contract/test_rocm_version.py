@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.cli import main
+from command_line import status
 
 SCRIPT = Path(__file__).parents[2] / "build_tools/compute_rocm_package_version.py"
 SHA = "efed3c3b10a5cce8578f58f8eb288582c26d18c4"
@@ -27,9 +27,7 @@ def nothing_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["sdk", "compute-version", *words])
-    return int(ended.value.code or 0)
+    return status("sdk", "compute-version", *words)
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:

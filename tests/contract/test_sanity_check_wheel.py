@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import LOCAL, write_family, write_torch, write_wheel
 from rocwright.cli.documented import run
+from wheels import LOCAL, write_family, write_torch, write_wheel
 
 SCRIPT = Path(__file__).parents[2] / "external-builds/pytorch/sanity_check_wheel.py"
 FOR_LINUX = ("--python-version", "3.12", "--platform", "linux")

@@ -20,10 +20,10 @@ from threading import Thread
 import pytest
 import zstandard
 
-from oracle.plain_wheel import write_wheel
 from rocwright.cli import main
 from rocwright.cli.documented import run
 from unit.sdk.artifact_trees import small_artifacts
+from wheels import write_wheel
 
 ROOT = Path(__file__).parents[2]
 INDEXER = ROOT / "third-party/indexer/indexer.py"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import LOCAL, write_family, write_torch
 from rocwright.cli.documented import DOCUMENTED, run
+from wheels import LOCAL, write_family, write_torch
 
 ROOT = Path(__file__).parents[2]
 VERSIONS = ROOT / "build_tools/github_actions/write_torch_versions.py"

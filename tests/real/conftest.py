@@ -7,6 +7,7 @@ name a directory that keeps them between runs.
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -16,9 +17,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from real import corpus, sdk_index, sdk_sets
 from real.gputest import userland
@@ -27,11 +31,32 @@ from real.gputest.desk import Desk
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534
 
+# ROCm's packages and the demo take minutes and gigabytes to make: the fixtures that do, and those upon them.
+SHARED = frozenset({"demo", "builder", "earlier", "real_sets", "real_environment"})
+
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in Path(item.fspath).parents:
             item.add_marker(pytest.mark.real)
+
+
+class ByWhatIsShared(LoadScopeScheduling):
+    """A file's tests run on one worker, and so do all files with a fixture of `SHARED`: it is made once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid.partition("::")[0])
+
+
+@cache
+def _group(file: str) -> str:
+    nodes = ast.walk(ast.parse((REPOSITORY / file).read_text()))
+    used = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return "shared" if used & SHARED else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    return ByWhatIsShared(config, log)
 
 
 @dataclass

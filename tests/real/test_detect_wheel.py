@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from wheels import ANY, write_wheel
+
 ROOT = Path(__file__).resolve().parents[2]
 EIGHT = sorted((Path.home() / ".pyenv/versions").glob("3.8*/bin/python"))
 PYTHONS = [sys.executable, *map(str, EIGHT[:1])]
@@ -99,13 +101,8 @@ def test_uv_resolves_what_the_snippet_says(built: Path, tmp_path: Path) -> None:
 
 def _publish(index: Path, project: str, version: str, needs: str | None) -> None:
     folder = index / project
-    folder.mkdir(parents=True)
-    info = f"{project}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\nProvides-Extra: device-gfx942\n"
-    metadata += f"Requires-Dist: {needs}\n" if needs else ""
-    name = f"{project}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(folder / name, "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", metadata)
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
+    requires = [needs] if needs else []
+    name = write_wheel(
+        folder, project, version, {}, requires=requires, extras=["device-gfx942"], tag=ANY
+    ).name
     (folder / "index.html").write_text(f'<!DOCTYPE html><a href="{name}">{name}</a>\n')

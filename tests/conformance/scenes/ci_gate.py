@@ -11,8 +11,8 @@ from conformance.table import Row
 from conformance.world import Done, Shell, Transcript, World
 from contract.test_store_scripts import served
 from index_server import serving, wheel
-from oracle.plain_wheel import LOCAL, write_family
 from unit.builder.rocm import rocm_wheels
+from wheels import LOCAL, write_family
 
 FAMILY = "gfx110X-all"
 SET = f"--family {FAMILY} --store $HOME/release"

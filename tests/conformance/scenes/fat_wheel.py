@@ -10,7 +10,7 @@ from conformance.cases import row
 from conformance.scenes.quickstart import SCRIPTS, VERSIONS, quickstart, requirements, wheel_of
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
-from oracle.plain_wheel import write_torch
+from wheels import write_torch
 from windows_tree import windows_prefix
 
 TOOL = "python windows_patch_fat_wheel.py"

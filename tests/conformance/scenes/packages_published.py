@@ -13,8 +13,8 @@ from conformance.scenes.packages_local import OLDER, local_packages
 from conformance.table import Row
 from conformance.world import Shell, Transcript, World
 from contract.test_store_scripts import served
-from oracle.plain_wheel import write_wheel
 from rocwright.cli.store.options import RunOptions
+from wheels import write_wheel
 
 NIGHTLIES = ("7.12.0a20260101", "7.12.0a20260102")
 DEV = "7.10.0.dev0+efed3c"

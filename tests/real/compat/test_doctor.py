@@ -22,7 +22,8 @@ from real import sdk_index
 from real.conftest import Newcomer
 from real.sdk_sets import Environment, SmallSets
 from rocwright.model.sets import FileEntry, canonical_json, new_set
-from unit.compat.doctor.desk import VERSION_PY, Tree, digest
+from unit.compat.doctor.desk import VERSION_PY, Tree
+from wheels import ANY, write_wheel
 
 # gfx_target_version of an MI300X and a Radeon RX 7900, for which the small ROCm has code, and of an MI210.
 MI300X, RADEON_7900, MI210 = 90402, 110000, 90010
@@ -37,24 +38,6 @@ from .version import __version__
 BY_NAME = 'ctypes.CDLL("librocblas.so.4")\n'
 
 
-def wheel(folder: Path, name: str, version: str, files: dict[str, str], requires: list[str]) -> Path:
-    """A wheel, written by hand."""
-    info = f"{name}-{version}.dist-info"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    content = {
-        **files,
-        f"{info}/METADATA": "\n".join([*lines, *(f"Requires-Dist: {text}" for text in requires)]) + "\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = [f"{path},sha256={digest(text)},{len(text.encode())}" for path, text in content.items()]
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in content.items():
-            archive.writestr(member, text)
-        archive.writestr(f"{info}/RECORD", "\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
-    return path
-
-
 def torch_wheel(
     folder: Path, version: str, *, hip: str | None, cuda: str | None = None, more: str = ""
 ) -> Path:
@@ -62,7 +45,9 @@ def torch_wheel(
         "torch/__init__.py": TORCH.format(more=more) if hip else "from .version import __version__\n",
         "torch/version.py": VERSION_PY.format(version=version, hip=hip, cuda=cuda),
     }
-    return wheel(folder, "torch", version, files, ["rocm[libraries]==1.0"] if hip else [])
+    return write_wheel(
+        folder, "torch", version, files, requires=["rocm[libraries]==1.0"] if hip else [], tag=ANY
+    )
 
 
 @dataclass
@@ -298,7 +283,7 @@ def test_whose_each_distribution_is(
         "torch/__init__.py": "",
         "torch/version.py": VERSION_PY.format(version="2.9.0+rocm1.0", hip="1", cuda=None),
     }
-    other = wheel(tmp_path, "torch", "2.9.0+rocm1.0", files, [])
+    other = write_wheel(tmp_path, "torch", "2.9.0+rocm1.0", files, tag=ANY)
     here.patient.install("--no-deps", "--reinstall", str(copy_for(here, other)))
     (item,) = here.complaints("--manifest", manifest)["set"]
     assert item["about"] == "torch"

@@ -14,7 +14,6 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from oracle.plain_wheel import write_wheel
 from real.browser import asked, chromium
 from rocwright.cli import main
 from rocwright.gputest.record import write_record
@@ -25,6 +24,7 @@ from rocwright.pipeline.tested import keep_reports
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
+from wheels import write_wheel
 
 # Where `make screenshots` wants the picture of the documentation.
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from rocwright.model.sets import SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
@@ -20,6 +20,7 @@ from rocwright.store.pool import describe_file
 from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 from rocwright.system.venv import uv_command
+from wheels import ANY, write_wheel
 
 NOW = datetime(2026, 11, 22, 8, 0, 0, tzinfo=timezone.utc)
 # That of Debian 12, older than the names that PEP 714 gave; the first that knows them; and the newest of all
@@ -91,30 +92,13 @@ def wheel(
     name: str,
     version: str,
     *,
-    requires: Sequence[str] = (),
     python: str | None = ">=3.10",
     members: Mapping[str, bytes] | None = None,
-    extras: Iterable[str] = (),
+    **options: Any,
 ) -> Path:
-    """A wheel that pip and uv install; its RECORD holds no digests, which both accept."""
-    folder.mkdir(parents=True, exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    lines += [f"Requires-Python: {python}"] if python else []
-    lines += [f"Provides-Extra: {extra}" for extra in extras]
-    lines += [f"Requires-Dist: {one}" for one in requires]
-    content = {
-        f"{name.lower().replace('.', '_')}.py": f"version = {version!r}\n".encode(),
-        **(members or {}),
-        f"{info}/METADATA": "\n".join([*lines, ""]).encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    content[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*content, f"{info}/RECORD"]).encode()
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member, data in content.items():
-            archive.writestr(zipfile.ZipInfo(member), data)
-    return path
+    """A wheel of one module."""
+    files = {f"{name.lower().replace('.', '_')}.py": f"version = {version!r}\n", **(members or {})}
+    return write_wheel(folder, name, version, files, python=python, tag=ANY, **options)
 
 
 @dataclass

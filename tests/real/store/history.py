@@ -16,14 +16,11 @@ import random
 import sys
 import tempfile
 import time
-import zipfile
-from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +46,7 @@ from rocwright.store.sets.records import save_statement
 from rocwright.store.sets.report import consider
 from rocwright.store.sets.stage import rfc3339, stage_set
 from rocwright.store.statements import SuiteResult, result_statement
+from wheels import ANY, write_wheel
 
 FAMILIES = {
     "gfx94X-dcgpu": ("gfx942",),
@@ -77,32 +75,19 @@ def write_wheels(folder: Path, family: str, number: int) -> list[Path]:
         "torch": [f"rocm[libraries]=={exact}"],
         "torchvision": [f"torch=={exact}"],
     }
-    place = folder / family / str(number)
-    place.mkdir(parents=True, exist_ok=True)
-    return [write_wheel(place, name, exact, needs[name], f"{family} {number}") for name in PROJECTS]
-
-
-def write_wheel(place: Path, project: str, version: str, needs: list[str], body: str) -> Path:
-    """One wheel with a RECORD."""
-    name = project.replace("-", "_")
-    info = f"{name}-{version}.dist-info"
-    extras = "Provides-Extra: libraries\n" if any("extra" in need for need in needs) else ""
-    headers = f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n{extras}"
-    members = {
-        f"{name}/__init__.py": f"# {body}\n",
-        f"{info}/METADATA": headers + "".join(f"Requires-Dist: {need}\n" for need in needs),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = ""
-    for key, text in members.items():
-        digest = urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
-        record += f"{key},sha256={digest},{len(text)}\n"
-    members[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n"
-    path = place / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for key, text in members.items():
-            archive.writestr(zipfile.ZipInfo(key), text)
-    return path
+    extras = {"rocm": ["libraries"]}
+    return [
+        write_wheel(
+            folder / family / str(number),
+            name,
+            exact,
+            {f"{name.replace('-', '_')}/__init__.py": f"# {family} {number}\n"},
+            requires=needs[name],
+            extras=extras.get(name, ()),
+            tag=ANY,
+        )
+        for name in PROJECTS
+    ]
 
 
 @dataclass

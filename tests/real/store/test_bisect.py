@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,40 +23,29 @@ from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import change, list_set
 from rocwright.store.sets.stage import record_set
+from wheels import ANY, write_wheel
 
 NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
 AT = "2026-11-20T00:00:00Z"
 CHECK = ["python", "-c", "import torch; raise SystemExit(torch.answer != 42)"]
 
 
-def torch_wheel(folder: Path, number: int, body: str, *headers: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def torch_wheel(folder: Path, number: int, body: str, **options: Any) -> Path:
     version = f"2.{number}"
-    info = f"torch-{version}.dist-info"
-    about = ["Metadata-Version: 2.1", "Name: torch", f"Version: {version}", *headers, ""]
-    members = {
-        "torch/__init__.py": f"version = {version!r}\n{body}\n",
-        f"{info}/METADATA": "\n".join(about),
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/RECORD": f"torch/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
-    }
-    path = folder / f"torch-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(zipfile.ZipInfo(member), text)
-    return path
+    files = {"torch/__init__.py": f"version = {version!r}\n{body}\n"}
+    return write_wheel(folder, "torch", version, files, tag=ANY, **options)
 
 
 Body = Callable[[int], str]
 Done = subprocess.CompletedProcess[str]
 
 
-def channel_of(root: Path, count: int, body: Body, *headers: str) -> list[str]:
+def channel_of(root: Path, count: int, body: Body, **options: Any) -> list[str]:
     """A store in `root/store` whose release channel lists `count` sets; returns their ids, oldest first."""
     store = LocalStore(root / "store")
     sets = []
     for number in range(count):
-        wheel = torch_wheel(root / "dist", number, body(number), *headers)
+        wheel = torch_wheel(root / "dist", number, body(number), **options)
         manifest = new_set(
             family="gfx110X-dgpu",
             targets=["gfx1100"],
@@ -222,7 +212,7 @@ def test_ctrl_c_leaves_nothing_half_installed_and_the_next_run_goes_on(tmp_path:
 
 
 def test_what_the_set_does_not_have_comes_from_the_other_index_and_nothing_else_does(tmp_path: Path) -> None:
-    sets = channel_of(tmp_path, 3, breaks_at(1), "Requires-Dist: helper")
+    sets = channel_of(tmp_path, 3, breaks_at(1), requires=["helper"])
     other = LocalStore(tmp_path / "other")
     decoy = torch_wheel(tmp_path / "decoy", 99, "answer = 0")
     helper = tmp_path / "decoy" / "helper-1-py3-none-any.whl"

@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 import urllib.request
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -30,6 +30,7 @@ from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
 from rocwright.store.publish import list_set
 from rocwright.store.sets.stage import record_set
+from wheels import write_wheel
 
 CHANNELS = load_table("channels", Channels)
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -40,22 +41,10 @@ OTHERS = ("cp310", "cp314") if THIS not in ("cp310", "cp314") else ("cp311", "cp
 PICTURES = os.environ.get("ROCWRIGHT_PICTURES")
 
 
-def wheel(folder: Path, name: str, version: str, tag: str, *headers: str) -> Path:
+def wheel(folder: Path, name: str, version: str, tag: str, **options: Any) -> Path:
     """A wheel of one line of Python, the same bytes for the same arguments."""
-    folder.mkdir(exist_ok=True)
-    info = f"{name}-{version}.dist-info"
-    about = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Requires-Python: >=3.10"]
-    members = {
-        f"{name}/__init__.py": f"version = {version!r}\n",
-        f"{info}/METADATA": "\n".join([*about, *headers, ""]),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: {tag}\n",
-    }
-    members[f"{info}/RECORD"] = "".join(f"{member},,\n" for member in [*members, f"{info}/RECORD"])
-    path = folder / f"{name}-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(zipfile.ZipInfo(member), text)
-    return path
+    files = {f"{name}/__init__.py": f"version = {version!r}\n"}
+    return write_wheel(folder, name, version, files, tag=tag, python=">=3.10", **options)
 
 
 def wheels(
@@ -71,18 +60,18 @@ def wheels(
     version, vision = f"2.10.0+rocm{rocm}", f"0.25.0+rocm{rocm}"
     found = [
         wheel(folder, "rocm_sdk_core", rocm, f"py3-none-{system}"),
-        wheel(folder, "rocm", rocm, "py3-none-any", f"Requires-Dist: rocm-sdk-core=={rocm}"),
+        wheel(folder, "rocm", rocm, "py3-none-any", requires=[f"rocm-sdk-core=={rocm}"]),
     ]
-    needs = [f"Requires-Dist: rocm=={rocm}"]
+    needs = [f"rocm=={rocm}"]
     for target in devices:
         found.append(wheel(folder, f"amd_torch_device_{target}", version, f"py3-none-{system}"))
-        needs.append(f"Provides-Extra: device-{target}")
-        needs.append(f'Requires-Dist: amd-torch-device-{target}=={version}; extra == "device-{target}"')
+        needs.append(f'amd-torch-device-{target}=={version}; extra == "device-{target}"')
+    extras = [f"device-{target}" for target in devices]
     for python in pythons:
         tag = f"{python}-{python}-{system}"
-        found.append(wheel(folder, "torch", version, tag, *needs))
+        found.append(wheel(folder, "torch", version, tag, requires=needs, extras=extras))
         for name, number in (("torchvision", vision), ("torchaudio", version)):
-            found.append(wheel(folder, name, number, tag, f"Requires-Dist: torch=={version}"))
+            found.append(wheel(folder, name, number, tag, requires=[f"torch=={version}"]))
     return found
 
 

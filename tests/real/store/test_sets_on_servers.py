@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from oracle.plain_wheel import write_wheel
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
+from wheels import write_wheel
 
 KINDS = ("folder", "juicefs", "moto")
 

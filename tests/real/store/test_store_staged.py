@@ -15,15 +15,22 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import stage_set
-from unit.store.conftest import write_wheel
+from wheels import ANY, write_wheel
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
 
 def test_staged_and_installed(store: ObjectStore, tmp_path: Path) -> None:
     wheels = [
-        write_wheel(tmp_path / "dist", "torchx", "2.9.0+rocm7.1", requires=["rocmx==7.1"]),
-        write_wheel(tmp_path / "dist", "rocmx", "7.1"),
+        write_wheel(
+            tmp_path / "dist",
+            "torchx",
+            "2.9.0+rocm7.1",
+            {"torchx/__init__.py": "version = '2.9.0+rocm7.1'\n"},
+            requires=["rocmx==7.1"],
+            tag=ANY,
+        ),
+        write_wheel(tmp_path / "dist", "rocmx", "7.1", {"rocmx/__init__.py": ""}, tag=ANY),
     ]
     manifest = new_set(
         family="fam", targets=["gfx90a"], platform="linux", files=describe_files(wheels), sources={}

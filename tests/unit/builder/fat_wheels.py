@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from oracle.fat_library import build_library, bundle, ccob, code_object
 from oracle.kpack_reader import Kpack, read_kpack
+from wheels import record_row
 
 TAG = "cp311-cp311-linux_x86_64"
 VERSION = "2.9.1+rocm7.1"
@@ -64,11 +63,6 @@ def usual(libraries: Mapping[str, bytes]) -> dict[str, bytes]:
     }
 
 
-def record_digest(data: bytes) -> str:
-    """sha256 as RECORD writes it."""
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-
-
 def write(
     directory: Path,
     members: Mapping[str, bytes],
@@ -88,9 +82,7 @@ def write(
     tags = filename.removesuffix(".whl").split("-", 2)[2]
     wheel = f"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: false\nTag: {tags}\n".encode()
     files = {f"{info}/METADATA": metadata, **members, f"{info}/WHEEL": wheel}
-    rows: dict[str, str | None] = {
-        name: f"{name},{record_digest(data)},{len(data)}" for name, data in files.items()
-    }
+    rows: dict[str, str | None] = {name: record_row(name, data).rstrip() for name, data in files.items()}
     rows |= {f"{info}/RECORD": f"{info}/RECORD,,"} | dict(record or {})
     files[f"{info}/RECORD"] = "".join(f"{row}\n" for row in rows.values() if row is not None).encode()
     directory.mkdir(parents=True, exist_ok=True)
@@ -144,6 +136,6 @@ def content(path: Path) -> Content:
         assert len(infos) == len(archive.infolist())
         files = {name: archive.read(name) for name in infos}
     (record,) = (name for name in files if name.endswith(".dist-info/RECORD"))
-    expected = [f"{name},{record_digest(files[name])},{len(files[name])}" for name in infos if name != record]
-    assert files[record].decode().replace('"', "").splitlines() == [*expected, f"{record},,"]
+    expected = [record_row(name, files[name]) for name in infos if name != record]
+    assert files[record].decode().replace('"', "") == "".join([*expected, f"{record},,\n"])
     return Content(files, infos)

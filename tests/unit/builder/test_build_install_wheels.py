@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,7 @@ from rocwright.builder.order import Order
 from rocwright.builder.rocm.place import RocmPlace
 from rocwright.builder.run.family import FamilyResult
 from rocwright.system import venv
-
-
-def wheel(directory: Path, name: str, content: str) -> str:
-    directory.mkdir(exist_ok=True)
-    path = directory / f"{name}-1.0-py3-none-any.whl"
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}.py", content)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(
-            f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
-        )
-    return str(path)
+from wheels import ANY, write_wheel
 
 
 def test_where_no_wheel_was_made_there_is_nothing_to_say(tmp_path: Path) -> None:
@@ -54,8 +40,10 @@ def test_split_wheels_of_the_same_version_are_both_replaced(
         work_dir=str(tmp_path / "work"),
     )
     for content in ("first", "second"):
-        host = wheel(tmp_path / content, "torch", content)
-        device = wheel(tmp_path / content, "amd_torch_device_gfx942", content)
+        host, device = (
+            str(write_wheel(tmp_path / content, name, "1.0", {f"{name}.py": content}, tag=ANY))
+            for name in ("torch", "amd_torch_device_gfx942")
+        )
         built = BuiltWheel("torch", "1.0", host, "00", 1, 0, 0, 0, device=(device,))
         _install_wheels(target, FamilyResult((built,)), order, print)
     (site,) = target.root.glob("lib/python3*/site-packages")

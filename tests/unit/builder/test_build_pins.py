@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fat_wheels import content, record_digest, write
+from fat_wheels import content, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.metadata import parse_email
@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from rocwright.builder.pins import environment_of, pinned, require_pins
 from rocwright.errors import InvalidWheel, UsageError
+from wheels import record_digest
 
 NAME = "torchvision-0.24.0+rocm7.1-cp311-cp311-linux_x86_64.whl"
 INFO = "torchvision-0.24.0+rocm7.1.dist-info"

@@ -16,8 +16,8 @@ import pytest
 from fat_wheels import ALPHA, BETA, GAMMA, METADATA, VERSION, content, fat_bytes, usual
 from fat_wheels import write as write_fat
 
+from command_line import status
 from oracle import loader
-from rocwright.cli import main
 from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel.merge import MergedWheel, WheelMerge, merge_wheels
 from rocwright.device_code.wheel.wheel import split_wheel
@@ -424,9 +424,7 @@ def test_all_or_nothing_appears(dist: Path, tmp_path: Path) -> None:
 
 
 def run(*words: str | Path) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["kpack", "merge", *map(str, words)])
-    return int(ended.value.code or 0)
+    return status("kpack", "merge", *words)
 
 
 def test_the_command_merges_wheels(dist: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
-import zipfile
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from oracle import fat_library
 from oracle.fatbin_walk import FEATURES, MACHINES
+from wheels import write_wheel
 
 VERSION = "2.9.0+rocm7.1"
 INIT = (
@@ -22,13 +21,8 @@ INIT = (
 TAG = "cp311-cp311-linux_x86_64"
 
 
-def record_line(name: str, data: bytes) -> str:
-    digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(data)}\n"
-
-
 class Builder:
-    """Writes wheels; keyword arguments break one thing at a time."""
+    """Writes wheels into a folder; the options are those of `write_wheel`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,42 +32,9 @@ class Builder:
         project: str,
         version: str,
         files: Mapping[str, str | bytes],
-        *,
-        requires: Sequence[str] = (),
-        extras: Sequence[str] = (),
-        tag: str = TAG,
-        inside_tag: str | None = None,
-        said: tuple[str, str] | None = None,
-        leave_out_of_record: Sequence[str] = (),
-        twice: str | None = None,
-        without: Sequence[str] = (),
-        modes: Mapping[str, int] | None = None,
+        **options: Any,
     ) -> Path:
-        info = f"{project}-{version}.dist-info"
-        name, said_version = said or (project, version)
-        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {said_version}\n"
-        metadata += "".join(f"Requires-Dist: {line}\n" for line in requires)
-        metadata += "".join(f"Provides-Extra: {extra}\n" for extra in extras)
-        members = {key: value.encode() if isinstance(value, str) else value for key, value in files.items()}
-        members[f"{info}/METADATA"] = metadata.encode()
-        members[f"{info}/WHEEL"] = (
-            f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {inside_tag or tag}\n".encode()
-        )
-        for part in without:
-            del members[f"{info}/{part}"]
-        record = "".join(record_line(*item) for item in members.items() if item[0] not in leave_out_of_record)
-        members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-        self.folder.mkdir(exist_ok=True)
-        path = self.folder / f"{project}-{version}-{tag}.whl"
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for member, data in members.items():
-                entry = zipfile.ZipInfo(member)
-                entry.external_attr = (modes or {}).get(member, 0o100644) << 16
-                archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-            if twice is not None:
-                with pytest.warns(UserWarning, match="Duplicate name"):
-                    archive.writestr(zipfile.ZipInfo(twice), b"again")
-        return path
+        return write_wheel(self.folder, project, version, files, **{"tag": TAG, **options})
 
     def torch(self, files: Mapping[str, str | bytes | None] | None = None, **options: object) -> Path:
         """A torch without a fault; `files` replaces members, None removes one."""

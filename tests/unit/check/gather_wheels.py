@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import zipfile
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from wheels import pack, record_row
 
 INFO = "demo-1.0.dist-info"
 NAME = "demo-1.0-py3-none-linux_x86_64.whl"
 METADATA = b"Metadata-Version: 2.4\nName: demo\nVersion: 1.0\n"
 WHEEL = b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
-
-
-def row(name: str, data: bytes) -> str:
-    """A line of RECORD."""
-    digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(data)}\n"
 
 
 def write(
@@ -33,17 +27,9 @@ def write(
 ) -> Path:
     """A wheel of these members, METADATA, WHEEL and a right RECORD; `record` replaces its rows."""
     members = {**files, f"{INFO}/METADATA": metadata, f"{INFO}/WHEEL": WHEEL}
-    rows = "".join(row(*item) for item in members.items()) if record is None else record
+    rows = "".join(record_row(*item) for item in members.items()) if record is None else record
     members[f"{INFO}/RECORD"] = f"{rows}{INFO}/RECORD,,\n".encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / name
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, data in members.items():
-            info = zipfile.ZipInfo(member)
-            info.external_attr = (modes or {}).get(member, 0o100644) << 16
-            method = zipfile.ZIP_STORED if member in stored else zipfile.ZIP_DEFLATED
-            archive.writestr(info, data, method, 1)
-    return path
+    return pack(folder / name, members, modes=modes, stored=list(stored))
 
 
 def place(path: Path, member: str) -> tuple[int, int, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import struct
 import zipfile
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kpack_cases import (
@@ -34,6 +33,7 @@ from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.report import RULES, KpackReport
 from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel.wheel import split_wheel
+from wheels import record_row, write_wheel
 
 DATABASE = "lib/rocblas/library/TensileLibrary_Type_HH_gfx942.co"
 IMAGE = "lib/aotriton.images/amd-gfx11xx/flash.aks2"
@@ -383,42 +383,21 @@ def test_the_wrapper_of_one_relocation_leads_elsewhere_only_by_its_marker(trees:
 # Wheels.
 
 
-def record_line(name: str, data: bytes) -> str:
-    digest = urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return f"{name},sha256={digest},{len(data)}\n"
-
-
-def write_wheel(
+def pack_wheel(
     folder: Path,
     project: str,
     files: Mapping[str, bytes],
     *,
     version: str = "1.0",
-    requires: Sequence[str] = (),
-    extras: Sequence[str] = (),
     deflate_archives: bool = False,
     wrong_record: bool = False,
+    **options: Any,
 ) -> Path:
-    info = f"{project.replace('-', '_')}-{version}.dist-info"
-    lines = [f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n"]
-    lines += [f"Requires-Dist: {text}\n" for text in requires]
-    lines += [f"Provides-Extra: {text}\n" for text in extras]
-    members = {
-        **files,
-        f"{info}/METADATA": "".join(lines).encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n",
-    }
-    record = "".join(record_line(name, data + b"!" * wrong_record) for name, data in members.items())
-    members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{project.replace('-', '_')}-{version}-py3-none-linux_x86_64.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in members.items():
-            packed = deflate_archives or not name.endswith(".kpack")
-            info_row = zipfile.ZipInfo(name)
-            info_row.external_attr = 0o100644 << 16
-            archive.writestr(info_row, data, zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED)
-    return path
+    """A wheel that keeps archives as they are."""
+    stored = [name for name in files if name.endswith(".kpack") and not deflate_archives]
+    record = {name: record_row(name, data + b"!") for name, data in files.items() if wrong_record}
+    tag = "py3-none-linux_x86_64"
+    return write_wheel(folder, project, version, files, tag=tag, stored=stored, record=record, **options)
 
 
 @pytest.fixture
@@ -431,7 +410,7 @@ class Wheels:
 
     def __init__(self, case: Case, folder: Path) -> None:
         self.case, self.folder = case, folder
-        self.fat = write_wheel(folder.with_name("fat"), "pkg", {"pkg/lib/libfat.so": case.fat.read_bytes()})
+        self.fat = pack_wheel(folder.with_name("fat"), "pkg", {"pkg/lib/libfat.so": case.fat.read_bytes()})
         self.targets = sorted({base(target) for target in TARGETS})
         self.host()
         for target in self.targets:
@@ -444,7 +423,7 @@ class Wheels:
             [f'amd-pkg-device-{target}==1.0 ; extra == "device-{target}"' for target in self.targets],
         )
         files = {"pkg/lib/libfat.so": self.case.host.read_bytes(), **(more or {})}
-        return write_wheel(self.folder, "pkg", files, **options)
+        return pack_wheel(self.folder, "pkg", files, **options)
 
     def device(self, target: str, more: Mapping[str, bytes] | None = None, **options: object) -> Path:
         files = {
@@ -453,7 +432,7 @@ class Wheels:
             if base(full) == target
         }
         options.setdefault("requires", ["pkg==1.0"])
-        return write_wheel(self.folder, f"amd-pkg-device-{target}", {**files, **(more or {})}, **options)
+        return pack_wheel(self.folder, f"amd-pkg-device-{target}", {**files, **(more or {})}, **options)
 
 
 def test_wheels_against_the_fat_wheel(wheels: Wheels) -> None:
@@ -580,11 +559,7 @@ def test_wheels_in_the_layout_of_amds_tool(wheels: Wheels, tmp_path: Path) -> No
     in_reference_layout(
         wheels.case.fat, tmp_path / "host", Marker(("../.kpack/fat_@GFXARCH@.kpack",), KERNEL)
     )
-    write_wheel(
-        wheels.folder,
-        "pkg",
-        {"pkg/lib/libfat.so": (tmp_path / "host").read_bytes()},
-    )
+    pack_wheel(wheels.folder, "pkg", {"pkg/lib/libfat.so": (tmp_path / "host").read_bytes()})
     report = verify([wheels.folder], against=wheels.fat)
     assert report.findings == ()
     assert report.identical == OBJECTS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +9,12 @@ import pytest
 
 from rocwright.check.report import Report
 from rocwright.check.run import check_paths
-
-
-def sdist(folder: Path, name: str, version: str, said: str | None = None) -> Path:
-    folder.mkdir(exist_ok=True)
-    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {said or version}\n".encode()
-    path = folder / f"{name}-{version}.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        member = tarfile.TarInfo(f"{name}-{version}/PKG-INFO")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
-    return path
+from wheels import write_sdist
 
 
 @pytest.fixture
 def family(build: Any) -> Path:
-    sdist(build.folder, "rocm", "7.1")
+    write_sdist(build.folder, "rocm", "7.1")
     build.torch()
     build.extension("torchvision", "0.24+rocm7.1")
     return build.folder
@@ -105,7 +93,7 @@ def test_versions_are_compared_not_their_spelling(family: Path, build: Any) -> N
 
 
 def test_an_sdist_that_calls_itself_otherwise(build: Any) -> None:
-    report = check_paths([sdist(build.folder, "rocm", "7.1", said="7.2")])
+    report = check_paths([write_sdist(build.folder, "rocm", "7.1", said="7.2")])
     assert rules(report) == [("metadata-identity", "error")]
     (build.folder / "rocm-7.1.tar.gz").write_bytes(b"no archive")
     assert rules(check_paths([build.folder])) == [("readable", "error")]

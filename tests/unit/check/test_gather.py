@@ -11,13 +11,14 @@ import zlib
 from pathlib import Path
 
 import pytest
-from gather_wheels import INFO, METADATA, NAME, flip, place, put, row, write
+from gather_wheels import INFO, METADATA, NAME, flip, place, put, write
 
 from rocwright.check.facts import Facts, Fault, Headers, Member
 from rocwright.check.gather import gather, gather_all
 from rocwright.check.gather.look import Look
 from rocwright.check.gather.members import Batch
 from rocwright.check.gather.wheel import Gathered, begin, finish, read
+from wheels import record_row
 
 TEXT = b"".join(b"line %d of a text that compresses\n" % i for i in range(30_000))
 LARGE = TEXT * 6  # above what is held in memory
@@ -317,7 +318,7 @@ def record_of(folder: Path, rows: str, files: dict[str, bytes] | None = None) ->
     return facts.record
 
 
-OTHERS = row(f"{INFO}/METADATA", METADATA) + row(
+OTHERS = record_row(f"{INFO}/METADATA", METADATA) + record_row(
     f"{INFO}/WHEEL", b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
 )
 
@@ -325,14 +326,17 @@ OTHERS = row(f"{INFO}/METADATA", METADATA) + row(
 @pytest.mark.parametrize(
     ("rows", "faults"),
     [
-        (row("demo/x", b"x"), []),
+        (record_row("demo/x", b"x"), []),
         ("", [("demo/x", "RECORD does not list it")]),
-        (row("demo/x", b"y"), [("demo/x", "its digest is not the one in RECORD")]),
-        (row("demo/x", b"x")[:-2] + "2\n", [("demo/x", "its size is not the one in RECORD")]),
-        (row("demo/x", b"x")[:-2] + "\n", []),
+        (record_row("demo/x", b"y"), [("demo/x", "its digest is not the one in RECORD")]),
+        (record_row("demo/x", b"x")[:-2] + "2\n", [("demo/x", "its size is not the one in RECORD")]),
+        (record_row("demo/x", b"x")[:-2] + "\n", []),
         ("demo/x,,\n", [("demo/x", "RECORD has no digest of it")]),
-        (row("demo/x", b"x") * 2, [("demo/x", "RECORD lists it more than once")]),
-        (row("demo/x", b"x") + row("demo/y", b"y"), [("demo/y", "RECORD lists it, and it is not there")]),
+        (record_row("demo/x", b"x") * 2, [("demo/x", "RECORD lists it more than once")]),
+        (
+            record_row("demo/x", b"x") + record_row("demo/y", b"y"),
+            [("demo/y", "RECORD lists it, and it is not there")],
+        ),
         ("demo/x\n", [(f"{INFO}/RECORD", "RECORD line 1 is not path,digest,size: 'demo/x'")]),
         ("demo/x,md5=AA,1\n", [(f"{INFO}/RECORD", "RECORD digest 'md5=AA' is not sha256")]),
     ],

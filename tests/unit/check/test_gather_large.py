@@ -8,11 +8,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from gather_wheels import INFO, METADATA, NAME, WHEEL, row
+from gather_wheels import INFO, METADATA, NAME, WHEEL
 
 from rocwright.check.facts import Fault
 from rocwright.check.gather import gather
 from rocwright.wheel.deflate import crc32
+from wheels import record_row
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +23,7 @@ LARGE = (4 << 30) + (1 << 20)
 def rest(archive: zipfile.ZipFile, rows: str) -> None:
     archive.writestr(f"{INFO}/METADATA", METADATA)
     archive.writestr(f"{INFO}/WHEEL", WHEEL)
-    rows += row(f"{INFO}/METADATA", METADATA) + row(f"{INFO}/WHEEL", WHEEL)
+    rows += record_row(f"{INFO}/METADATA", METADATA) + record_row(f"{INFO}/WHEEL", WHEEL)
     archive.writestr(f"{INFO}/RECORD", f"{rows}{INFO}/RECORD,,\n")
 
 
@@ -31,7 +32,7 @@ def test_more_members_than_sixteen_bits_count(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
         for name in names:
             archive.writestr(zipfile.ZipInfo(name), b"")
-        rest(archive, "".join(row(name, b"") for name in names[:-1]))
+        rest(archive, "".join(record_row(name, b"") for name in names[:-1]))
     facts = gather(tmp_path / NAME)
     assert facts.structure is None
     assert facts.damaged == ()
@@ -90,7 +91,7 @@ def test_memory_does_not_grow_with_a_library(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
         for name in ("demo/a.so", "demo/b.so"):
             archive.writestr(name, data, zipfile.ZIP_DEFLATED, 1)
-        rest(archive, row("demo/a.so", data) + row("demo/b.so", data))
+        rest(archive, record_row("demo/a.so", data) + record_row("demo/b.so", data))
     words = [sys.executable, "-c", MEASURE, str(tmp_path / NAME)]
     done = subprocess.run(words, check=True, capture_output=True, text=True)
     assert 1_000_000 < int(done.stdout) < 120_000_000

@@ -2,54 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_wheel
-from rocwright import cli
+from command_line import Run
+from wheels import write_wheel
 
 SETS = ("mylib", "helper")
 SOURCE = "mylib=0123456789abcdef0123456789abcdef01234567"
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def json(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.out)
-        return found
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ROCWRIGHT_STORE", raising=False)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-
-    def run(*words: object) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["set", *map(str, words)])
-        captured = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), captured.out, captured.err)
-
-    return run
+def run(rocwright: Run) -> Run:
+    """`rocwright set …`."""
+    return partial(rocwright, "set")
 
 
 def wheels(folder: str, version: str, *, body: str = "") -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from command_line import Ended, Run
 from rocwright import cli
 from rocwright.cli.build import passed_on
 from rocwright.cli.documented.build_script import command_first, run_script, script_app
@@ -50,9 +51,7 @@ OURS = re.findall(
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
+def call(rocwright: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     # The active environment has no packages at all.
     python = tmp_path / "venv/bin/python"
     python.parent.mkdir(parents=True)
@@ -62,18 +61,11 @@ def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest
     for name in ("PYTORCH_ROCM_ARCH", "CMAKE_PREFIX_PATH", "USE_KINETO", "MAX_JOBS"):
         monkeypatch.delenv(name, raising=False)
 
-    def run(*words: object) -> tuple[int, str, str]:
-        """Exit code, stdout, stderr of `rocwright build`; nothing may be written."""
-        code: object = 0
-        try:
-            cli.main(["build", *map(str, words)])
-        except SystemExit as ended:
-            code = ended.code or 0
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
+    def run(*words: object) -> Ended:
+        """`rocwright build`; nothing may be written."""
+        ended = rocwright("build", *words)
         assert not (tmp_path / "out").exists() and not (tmp_path / "out-work").exists()
-        assert isinstance(code, int)
-        return code, captured.out, captured.err
+        return ended
 
     return run
 

@@ -6,57 +6,27 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import LOCAL, TAG, write_family, write_torch, write_wheel
-from rocwright import cli
+from command_line import Ended, Run
 from rocwright.cli.show_check import targets_text
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_statements
 from rocwright.store.statements import verdict as store_verdict
+from wheels import LOCAL, TAG, write_family, write_torch, write_wheel
 
 TORCH = f"torch-2.9.0+{LOCAL}-{TAG}.whl"
 NO_HIP = {"torch/version.py": "hip = None\n"}
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    @property
-    def json(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.out)
-        return found
-
-
-Check = Callable[..., Ended]
-
-
 @pytest.fixture
-def check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-
-    def check(*words: object) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["check", *map(str, words)])
-        captured = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), captured.out, captured.err)
-
-    return check
+def check(rocwright: Run) -> Run:
+    """`rocwright check …`."""
+    return partial(rocwright, "check")
 
 
 def found(ended: Ended) -> list[tuple[str, str]]:
@@ -68,7 +38,7 @@ def found(ended: Ended) -> list[tuple[str, str]]:
 # ---- what is printed ----
 
 
-def test_a_clean_run_has_a_line_for_each_file_and_one_for_all(check: Check) -> None:
+def test_a_clean_run_has_a_line_for_each_file_and_one_for_all(check: Run) -> None:
     path = write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
     done = check("dist")
     assert done.code == 0
@@ -77,7 +47,7 @@ def test_a_clean_run_has_a_line_for_each_file_and_one_for_all(check: Check) -> N
     assert (len(done.lines), done.err) == (2, "")
 
 
-def test_findings_stand_below_their_file_with_cause_and_next_step(check: Check) -> None:
+def test_findings_stand_below_their_file_with_cause_and_next_step(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
     done = check("dist")
@@ -91,14 +61,14 @@ def test_findings_stand_below_their_file_with_cause_and_next_step(check: Check) 
     assert ", 1 error, " in done.lines[-1].replace(": ", ", ")
 
 
-def test_errors_stand_before_waived_ones_and_these_before_warnings(check: Check) -> None:
+def test_errors_stand_before_waived_ones_and_these_before_warnings(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP, requires=[f"triton==3.5.0+{LOCAL}"])
     done = check("dist", "--allow", "torch-hip", *IN_FORCE)
     told = [line.split("]")[0].strip() for line in done.lines if line.startswith("  ") and " [" in line[:12]]
     assert told == ["error [torch-requires-rocm", "waived [torch-hip", "warning [set-closed"]
 
 
-def test_what_several_findings_share_is_said_once(check: Check) -> None:
+def test_what_several_findings_share_is_said_once(check: Run) -> None:
     write_wheel(Path("dist"), "mykernels", "1.0", {"mykernels/__init__.py": ""}, tag=TAG)
     Path("rocwright.toml").write_text(
         '[[contract.package]]\nnames = ["mykernels"]\nrules = ["required-files"]\n'
@@ -118,14 +88,14 @@ def test_a_line_names_the_first_of_many_targets() -> None:
     assert targets_text([]) == ""
 
 
-def test_a_missing_project_has_a_line_of_its_own(check: Check) -> None:
+def test_a_missing_project_has_a_line_of_its_own(check: Run) -> None:
     write_torch(Path("dist"))
     done = check("dist", "--expect", "torchvision")
     assert done.code == 9
     assert "failed  torchvision" in done.lines
 
 
-def test_json_says_all_of_it(check: Check) -> None:
+def test_json_says_all_of_it(check: Run) -> None:
     path = write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--json")
     assert done.code == 9
@@ -140,7 +110,7 @@ def test_json_says_all_of_it(check: Check) -> None:
     assert {"rule", "severity", "file", "cause", "next_step"} <= set(finding)
 
 
-def test_names_inside_a_wheel_cannot_drive_the_terminal(check: Check) -> None:
+def test_names_inside_a_wheel_cannot_drive_the_terminal(check: Run) -> None:
     write_wheel(Path("dist"), "plain", "1.0", {"../\x1b[31mred.py": ""}, tag="py3-none-any")
     done = check("dist")
     assert done.code == 9
@@ -148,7 +118,7 @@ def test_names_inside_a_wheel_cannot_drive_the_terminal(check: Check) -> None:
     assert "\\x1b[31mred.py" in done.out
 
 
-def test_a_file_name_that_is_no_utf_8_is_spelled_out(check: Check) -> None:
+def test_a_file_name_that_is_no_utf_8_is_spelled_out(check: Run) -> None:
     Path("dist").mkdir()
     (Path("dist") / os.fsdecode(b"x\xff-1.0-py3-none-any.whl")).write_bytes(b"zz")
     done = check("dist")
@@ -168,21 +138,21 @@ def parts() -> tuple[Path, Path]:
     return Path("torch"), rocm.parent
 
 
-def test_without_a_set_what_is_missing_is_a_warning(check: Check) -> None:
+def test_without_a_set_what_is_missing_is_a_warning(check: Run) -> None:
     write_family(Path("torch"))
     done = check("torch", "--json")
     assert (done.code, found(done)) == (0, [])
     assert "set-closed" in {one["rule"] for one in done.json["findings"]}
 
 
-def test_a_set_that_lacks_something_fails(check: Check) -> None:
+def test_a_set_that_lacks_something_fails(check: Run) -> None:
     write_family(Path("torch"))
     done = check("--set", "torch", "--json")
     assert done.code == 9
     assert ("set-closed", TORCH) in found(done)
 
 
-def test_given_files_and_the_set_s_directory_are_one_set(check: Check, parts: tuple[Path, Path]) -> None:
+def test_given_files_and_the_set_s_directory_are_one_set(check: Run, parts: tuple[Path, Path]) -> None:
     torch, rocm = parts
     done = check(torch, "--set", rocm, "--json")
     assert "set-closed" not in {rule for rule, _ in found(done)}
@@ -190,14 +160,14 @@ def test_given_files_and_the_set_s_directory_are_one_set(check: Check, parts: tu
     assert {TORCH, "rocm-7.10.0-py3-none-any.whl"} & set(done.json["files"]) == {TORCH}
 
 
-def test_a_file_that_is_in_the_set_already_is_checked_once(check: Check) -> None:
+def test_a_file_that_is_in_the_set_already_is_checked_once(check: Run) -> None:
     made = write_family(Path("torch"))
     done = check(made["torch"], "--set", "torch", "--json")
     assert done.json["files"] == [TORCH]
     assert {rule for rule, _ in found(done)} <= {"set-closed"}
 
 
-def test_rules_for_one_file_hold_for_the_given_ones_only(check: Check, parts: tuple[Path, Path]) -> None:
+def test_rules_for_one_file_hold_for_the_given_ones_only(check: Run, parts: tuple[Path, Path]) -> None:
     torch, _ = parts
     write_torch(torch, files=NO_HIP)
     vision = next(torch.glob("torchvision-*"))
@@ -210,7 +180,7 @@ def test_rules_for_one_file_hold_for_the_given_ones_only(check: Check, parts: tu
 IN_FORCE = ("--reason", "the CPU build is wanted here", "--expires", "2999-12-31")
 
 
-def test_a_waived_error_is_shown_with_its_reason_and_passes(check: Check) -> None:
+def test_a_waived_error_is_shown_with_its_reason_and_passes(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--allow", "torch-hip", *IN_FORCE)
     assert done.code == 0, done.out
@@ -221,7 +191,7 @@ def test_a_waived_error_is_shown_with_its_reason_and_passes(check: Check) -> Non
     assert done.err == ""
 
 
-def test_a_waiver_is_part_of_the_json(check: Check) -> None:
+def test_a_waiver_is_part_of_the_json(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--allow", "torch-hip", *IN_FORCE, "--json")
     assert done.code == 0
@@ -238,7 +208,7 @@ def test_a_waiver_is_part_of_the_json(check: Check) -> None:
     assert found(done) == [("torch-hip", TORCH)]
 
 
-def test_other_errors_still_fail(check: Check) -> None:
+def test_other_errors_still_fail(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP, requires=())
     done = check("dist", "--allow", "torch-hip", *IN_FORCE)
     assert done.code == 9
@@ -246,7 +216,7 @@ def test_other_errors_still_fail(check: Check) -> None:
     assert "  error [torch-requires-rocm] " in done.out
 
 
-def test_a_waiver_may_be_for_some_files(check: Check) -> None:
+def test_a_waiver_may_be_for_some_files(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     assert check("dist", "--allow", "torch-hip:torch-2.9.*", *IN_FORCE).code == 0
     done = check("dist", "--allow", "torch-hip:torch-2.8.*", *IN_FORCE)
@@ -254,7 +224,7 @@ def test_a_waiver_may_be_for_some_files(check: Check) -> None:
     assert "note: nothing needed the waiver of torch-hip for torch-2.8.*" in done.err
 
 
-def test_an_unused_waiver_is_said(check: Check) -> None:
+def test_an_unused_waiver_is_said(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--allow", "torch-hip", "--allow", "torch-pin", *IN_FORCE)
     assert done.code == 0
@@ -278,7 +248,7 @@ def test_an_unused_waiver_is_said(check: Check) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_a_waiver_that_says_too_little_or_nonsense(check: Check, words: tuple[str, ...], named: str) -> None:
+def test_a_waiver_that_says_too_little_or_nonsense(check: Run, words: tuple[str, ...], named: str) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", *words)
     assert done.code == 2
@@ -297,7 +267,7 @@ def statements(folder: Path) -> dict[str, dict[str, object]]:
     return read
 
 
-def test_findings_and_waivers_become_statements_about_the_set(check: Check) -> None:
+def test_findings_and_waivers_become_statements_about_the_set(check: Run) -> None:
     path = write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--allow", "torch-hip", *IN_FORCE, "--statements", "said")
     assert done.code == 0
@@ -322,7 +292,7 @@ def test_findings_and_waivers_become_statements_about_the_set(check: Check) -> N
 
 
 @pytest.mark.parametrize(("waived", "published"), [(False, False), (True, True)])
-def test_whoever_publishes_reads_these_statements(check: Check, waived: bool, published: bool) -> None:
+def test_whoever_publishes_reads_these_statements(check: Run, waived: bool, published: bool) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     check("dist", *(("--allow", "torch-hip", *IN_FORCE) if waived else ()), "--statements", "said")
     (folder,) = Path("said/sets").iterdir()
@@ -332,14 +302,14 @@ def test_whoever_publishes_reads_these_statements(check: Check, waived: bool, pu
     assert not store_verdict(folder.name, said, date(3000, 1, 1)).passed
 
 
-def test_what_failed_is_stated_too(check: Check) -> None:
+def test_what_failed_is_stated_too(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--statements", "said")
     assert done.code == 9
     assert set(statements(Path("said"))) == {"findings"}
 
 
-def test_a_statement_about_a_set_needs_every_file_checked(check: Check, parts: tuple[Path, Path]) -> None:
+def test_a_statement_about_a_set_needs_every_file_checked(check: Run, parts: tuple[Path, Path]) -> None:
     torch, rocm = parts
     done = check(torch, "--set", rocm, "--statements", "said", "--json")
     assert "rocm-7.10.0-py3-none-any.whl" in done.json["files"]
@@ -347,7 +317,7 @@ def test_a_statement_about_a_set_needs_every_file_checked(check: Check, parts: t
     assert len(json.loads(manifest_path.read_bytes())["files"]) == 6
 
 
-def test_a_recorded_set_with_these_files_gets_the_statements(check: Check) -> None:
+def test_a_recorded_set_with_these_files_gets_the_statements(check: Run) -> None:
     write_torch(Path("dist"))
     check("dist", "--statements", "said", "--targets", "gfx942")
     (first,) = Path("said/sets").iterdir()
@@ -357,7 +327,7 @@ def test_a_recorded_set_with_these_files_gets_the_statements(check: Check) -> No
     assert len(list(first.glob("_statements/*"))) == 2
 
 
-def test_nothing_is_stated_about_what_cannot_be_read(check: Check) -> None:
+def test_nothing_is_stated_about_what_cannot_be_read(check: Run) -> None:
     Path("dist").mkdir()
     (Path("dist") / TORCH).write_bytes(bytes(1000))
     done = check("dist", "--statements", "said")
@@ -382,7 +352,7 @@ def test_nothing_is_stated_about_what_cannot_be_read(check: Check) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_mistakes_are_named(check: Check, words: tuple[str, ...], code: int, named: str) -> None:
+def test_mistakes_are_named(check: Run, words: tuple[str, ...], code: int, named: str) -> None:
     Path("file.whl").write_bytes(b"")
     Path("empty").mkdir()
     done = check(*words)
@@ -393,7 +363,7 @@ def test_mistakes_are_named(check: Check, words: tuple[str, ...], code: int, nam
 # ---- the previous set, installation, rocwright.toml ----
 
 
-def test_sizes_are_compared_with_the_previous_set_in_each_form(check: Check) -> None:
+def test_sizes_are_compared_with_the_previous_set_in_each_form(check: Run) -> None:
     write_wheel(Path("old"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
     large = bytes(range(256)) * 20_000
     path = write_wheel(Path("new"), "plain", "1.1", {"plain.bin": large + large[::-1]}, tag="py3-none-any")
@@ -410,7 +380,7 @@ def test_sizes_are_compared_with_the_previous_set_in_each_form(check: Check) -> 
         assert found[0]["after"] == path.stat().st_size
 
 
-def test_a_previous_set_that_tells_nothing_is_an_error(check: Check) -> None:
+def test_a_previous_set_that_tells_nothing_is_an_error(check: Run) -> None:
     write_torch(Path("dist"))
     Path("notes.txt").write_text("hello")
     assert check("dist", "--previous", "nowhere").code == 2
@@ -419,14 +389,14 @@ def test_a_previous_set_that_tells_nothing_is_an_error(check: Check) -> None:
     assert "notes.txt tells no sizes" in done.err
 
 
-def test_only_a_complete_set_can_be_installed(check: Check) -> None:
+def test_only_a_complete_set_can_be_installed(check: Run) -> None:
     write_torch(Path("dist"))
     done = check("dist", "--install")
     assert (done.code, done.out) == (2, "")
     assert "--set DIR" in done.err
 
 
-def test_a_table_in_this_directory_adds_to_the_contract(check: Check) -> None:
+def test_a_table_in_this_directory_adds_to_the_contract(check: Run) -> None:
     write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
     row = '[[contract.package]]\nnames = ["plain"]\nrules = ["required-files"]\n'
     Path("rocwright.toml").write_text(f'{row}required = ["plain/kernels.so"]\n')
@@ -446,7 +416,7 @@ def test_a_table_in_this_directory_adds_to_the_contract(check: Check) -> None:
     ],
     ids=["syntax", "table", "field", "rule"],
 )
-def test_a_table_that_does_not_fit_ends_with_3(check: Check, text: str, named: str) -> None:
+def test_a_table_that_does_not_fit_ends_with_3(check: Run, text: str, named: str) -> None:
     write_torch(Path("dist"))
     Path("rocwright.toml").write_text(text)
     done = check("dist")
@@ -454,7 +424,7 @@ def test_a_table_that_does_not_fit_ends_with_3(check: Check, text: str, named: s
     assert "rocwright.toml" in done.err and named in done.err
 
 
-def test_a_config_that_is_not_there_is_named(check: Check) -> None:
+def test_a_config_that_is_not_there_is_named(check: Run) -> None:
     write_torch(Path("dist"))
     done = check("dist", "--config", "nowhere.toml")
     assert (done.code, done.out) == (3, "")

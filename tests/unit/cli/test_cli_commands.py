@@ -15,28 +15,13 @@ from pathlib import Path
 import pytest
 
 import rocwright
+from command_line import run_program
 from rocwright import cli, errors
 from rocwright.errors import RocwrightError
 
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
-
-
-def run(*words: object, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*PROGRAM, *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8", **(env or {})},
-        timeout=60,
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    assert "\x1b" not in done.stderr + done.stdout
-    return done
-
 
 def test_help_names_every_command(tmp_path: Path) -> None:
-    done = run("--help", cwd=tmp_path)
+    done = run_program("--help", cwd=tmp_path)
     assert done.returncode == 0
     for command in ("check", "checkout", "demo", "doctor", "sdk"):
         assert command in done.stdout
@@ -56,20 +41,20 @@ def test_each_command_has_help(
 @pytest.mark.parametrize("group", ["", "set", "test", "test skips"])
 @pytest.mark.parametrize("ask", [[], ["--help"]])
 def test_the_help_of_a_group_says_what_each_command_does(group: str, ask: list[str], tmp_path: Path) -> None:
-    done = run(*group.split(), *ask, cwd=tmp_path)
+    done = run_program(*group.split(), *ask, cwd=tmp_path)
     assert done.returncode == 0
     rows = re.findall(r"^│ ([a-z-]+) *(.*?) *│$", done.stdout.partition("Commands")[2], re.MULTILINE)
     assert rows and all(told for name, told in rows)
 
 
 def test_version(tmp_path: Path) -> None:
-    done = run("--version", cwd=tmp_path)
+    done = run_program("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout.strip()) == (0, rocwright.__version__)
 
 
 @pytest.mark.parametrize("words", [["frobnicate"], ["check", "--no-such-option"], ["sdk", "import"]])
 def test_words_that_are_no_command_fail(tmp_path: Path, words: list[str]) -> None:
-    done = run(*words, cwd=tmp_path)
+    done = run_program(*words, cwd=tmp_path)
     assert done.returncode == 2
     assert words[-1] in done.stdout + done.stderr or "prefix" in (done.stdout + done.stderr).lower()
 
@@ -79,7 +64,7 @@ def test_words_that_are_no_command_fail(tmp_path: Path, words: list[str]) -> Non
 
 def test_an_empty_folder_is_not_fine(tmp_path: Path) -> None:
     (tmp_path / "dist").mkdir()
-    done = run("check", "dist", cwd=tmp_path)
+    done = run_program("check", "dist", cwd=tmp_path)
     assert done.returncode == 9
     assert "error (ContractBroken)" in done.stderr
     assert "empty-folder" in done.stdout
@@ -88,10 +73,10 @@ def test_an_empty_folder_is_not_fine(tmp_path: Path) -> None:
 def test_zeros_are_no_wheel(tmp_path: Path) -> None:
     name = "torch-2.9.0-cp311-cp311-linux_x86_64.whl"
     (tmp_path / name).write_bytes(bytes(200_000))
-    done = run("check", name, cwd=tmp_path)
+    done = run_program("check", name, cwd=tmp_path)
     assert done.returncode == 9
     assert name in done.stdout
-    as_json = run("check", name, "--json", cwd=tmp_path)
+    as_json = run_program("check", name, "--json", cwd=tmp_path)
     assert as_json.returncode == 9
     report = json.loads(as_json.stdout)
     assert report["files"] == [name]
@@ -147,7 +132,7 @@ def test_a_mistake_ends_in_its_code_and_a_named_error(
 
 
 def test_a_directory_that_is_no_rocm(tmp_path: Path) -> None:
-    done = run("sdk", "import", ".", "--dest-dir", "out", cwd=tmp_path)
+    done = run_program("sdk", "import", ".", "--dest-dir", "out", cwd=tmp_path)
     assert done.returncode == 3
     assert "next: give the directory that holds bin/, include/ and lib/" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -162,7 +147,7 @@ def test_the_demo_begins_nothing_where_nothing_can_be(tmp_path: Path, option: st
     (tmp_path / "file").touch()
     other = {"--work-dir": "--cache-dir", "--cache-dir": "--work-dir"}[option]
     words = ("demo", option, place, other, "other", "--rocm-prefix", tmp_path)
-    done = run(*words, cwd=tmp_path)
+    done = run_program(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith(f"error (InvalidInput): {option} {tmp_path / place} cannot be made: ")
     assert f"next: give {option} a directory that you may write to" in done.stderr
@@ -171,7 +156,7 @@ def test_the_demo_begins_nothing_where_nothing_can_be(tmp_path: Path, option: st
 
 def test_the_steps_of_the_demo_are_listed_without_a_trace(tmp_path: Path) -> None:
     (tmp_path / "prefix").mkdir()
-    done = run("demo", "--list-steps", "--rocm-prefix", "prefix", cwd=tmp_path, env={"COLUMNS": "40"})
+    done = run_program("demo", "--list-steps", "--rocm-prefix", "prefix", cwd=tmp_path, env={"COLUMNS": "40"})
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     steps = {row[0]: row[1:] for row in rows[2:]}
@@ -182,7 +167,7 @@ def test_the_steps_of_the_demo_are_listed_without_a_trace(tmp_path: Path) -> Non
 
 
 def test_doctor_says_what_is_missing_and_ends_accordingly(tmp_path: Path) -> None:
-    done = run("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    done = run_program("doctor", "--json", cwd=tmp_path, env={"PATH": str(tmp_path)})
     found = json.loads(done.stdout)
     verdicts = {item["id"]: item["verdict"] for item in found["findings"]}
     assert verdicts["git"] == verdicts["g++"] == verdicts["rocm-source"] == "missing"
@@ -191,7 +176,7 @@ def test_doctor_says_what_is_missing_and_ends_accordingly(tmp_path: Path) -> Non
 
 
 def test_doctor_as_table_and_as_json_agree(tmp_path: Path) -> None:
-    as_json, table = run("doctor", "--json", cwd=tmp_path), run("doctor", cwd=tmp_path)
+    as_json, table = run_program("doctor", "--json", cwd=tmp_path), run_program("doctor", cwd=tmp_path)
     found = json.loads(as_json.stdout)
     missing = sum(item["verdict"] == "missing" for item in found["findings"])
     assert as_json.returncode == table.returncode == (4 if missing else 0)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from cyclopts import App
 
+from command_line import PROGRAM
 from rocwright.cli import app
 from rocwright.cli.help import examples
-
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 
 
 def _commands(group: App, words: tuple[str, ...] = ()) -> list[str]:

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import run_program
 from oracle.fat_library import build_library, bundle, code_object
 from oracle.kpack_reader import read_kpack
 from unit.builder import fat_wheels
@@ -19,7 +19,6 @@ from unit.builder import fat_wheels
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow
 
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 CODE = {
     (0, "gfx90a:xnack-"): code_object(0x3F, b"a" * 3000, features=0x200),
     (0, "gfx942"): code_object(0x4C, b"b" * 2000),
@@ -31,15 +30,7 @@ OK, USAGE, INVALID, BROKEN = 0, 2, 3, 9
 
 def kpack(*words: object, cwd: Path, code: int = OK) -> subprocess.CompletedProcess[str]:
     """Run a command and require its exit code; a traceback is never right."""
-    done = subprocess.run(
-        [*PROGRAM, "kpack", *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8"},
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr + done.stdout
+    done = run_program("kpack", *words, cwd=cwd)
     assert done.returncode == code, done.stderr
     return done
 

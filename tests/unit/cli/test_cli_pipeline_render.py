@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+from command_line import status
 
 
 @pytest.fixture
@@ -25,10 +25,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def render(*words: str) -> int | str | None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["pipeline", "render", *words])
-    return ended.value.code
+def render(*words: str) -> int:
+    return status("pipeline", "render", *words)
 
 
 def test_a_run_is_written_once_and_checked(here, capsys):

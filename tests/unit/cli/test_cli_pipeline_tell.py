@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from oracle.plain_wheel import write_wheel
-from rocwright.cli import documented, main
+from command_line import status
+from rocwright.cli import documented
 from rocwright.model.plan import SCHEMA, Cell, Plan, Publication, Rocm
 from rocwright.model.sets import canonical_json
 from rocwright.pipeline.define.cells import make_jobs
@@ -25,6 +25,7 @@ from rocwright.pipeline.records import Record, record_plan, write_record
 from rocwright.pipeline.tell.state import find_run
 from rocwright.store.lease import LEASES
 from rocwright.store.objects.local import LocalStore
+from wheels import write_wheel
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "build_tools/github_actions"
 VARIABLES = ("OUTPUT", "STEP_SUMMARY", "REPOSITORY", "RUN_ID", "API_URL", "TOKEN")
@@ -45,9 +46,7 @@ def script(name: str, *words: str) -> int:
 
 
 def command(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["pipeline", *words])
-    return int(ended.value.code or 0)
+    return status("pipeline", *words)
 
 
 def needs(**results: str) -> str:

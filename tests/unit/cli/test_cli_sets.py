@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from cli_sets import SOURCE, Run, all_tested, created, kept, run, wheels
+from cli_sets import SOURCE, all_tested, created, kept, run, wheels
 
-from oracle.plain_wheel import write_wheel
+from command_line import Run
 from rocwright.cli import main
 from rocwright.store.index import pages
+from wheels import write_wheel
 
 __all__ = ["run"]
 
@@ -164,7 +165,7 @@ def no_metadata(folder: Path) -> None:
 
 
 def wrong_metadata(folder: Path) -> None:
-    write_wheel(folder, "mylib", "1.0", {"mylib/__init__.py": ""}, said="2.0")
+    write_wheel(folder, "mylib", "1.0", {"mylib/__init__.py": ""}, said=("mylib", "2.0"))
 
 
 def unknown_version(folder: Path) -> None:

@@ -10,15 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_sets import Run, all_tested, created, run, wheels
+from cli_sets import all_tested, created, run, wheels
 from test_cli_sets_sealed import new_key, trusting
 
-from oracle.plain_wheel import write_wheel
+from command_line import Run
 from rocwright.model.sets import TEST, about_set, canonical_json
 from rocwright.store.channel_log import Event
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.publish import change
 from rocwright.store.sets.records import read_set
+from wheels import write_wheel
 
 __all__ = ["run"]
 

@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from cli_sets import Run, all_tested, created, kept, run, wheels
+from cli_sets import all_tested, created, kept, run, wheels
 
+from command_line import Run
 from rocwright.store.channel_log import Event
 from rocwright.store.layout import file_key
 from rocwright.store.lease import PACE, WHOLE_STORE, Pace, leased

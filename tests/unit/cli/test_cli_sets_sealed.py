@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_sets import Run, all_tested, created, kept, run
+from cli_sets import all_tested, created, kept, run
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+
+from command_line import Run
 
 __all__ = ["run"]
 

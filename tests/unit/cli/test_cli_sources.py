@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import run
 from contract.github import ADDRESS, Github, commit, git, shared
 from rocwright import cli
 
@@ -41,19 +43,7 @@ def place(tmp_path: Path, github: Github, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    def run(*words: object) -> tuple[int, str, str]:
-        """Exit code, stdout, stderr."""
-        code: object = 0
-        try:
-            cli.main(list(map(str, words)))
-        except SystemExit as ended:
-            code = ended.code or 0
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        assert isinstance(code, int)
-        return code, captured.out, captured.err
-
-    return run
+    return partial(run, capsys)
 
 
 def ok(result: tuple[int, str, str]) -> str:

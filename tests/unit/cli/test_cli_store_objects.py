@@ -6,31 +6,25 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+import command_line
 from rocwright.cli.store.options import StoreOptions
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.remote import RemoteStore
 
-CLI = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 
-
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["store", *words])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> command_line.Ended:
+    return command_line.run(capsys, "store", *words)
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.delenv("ROCWRIGHT_STORE", raising=False)
 
 
@@ -71,7 +65,7 @@ def test_serve_until_it_is_stopped(tmp_path: Path, form: str, number: signal.Sig
     LocalStore(tmp_path / "store").put_bytes("v2/gfx/index.html", b"the page")
     words = ["store", "serve", "--port", "0", *(["--json"] if form == "json" else [])]
     with subprocess.Popen(
-        [*CLI, *words],
+        [*command_line.PROGRAM, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

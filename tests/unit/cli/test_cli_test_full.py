@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from command_line import run_program
 from miniature_pytorch import make_checkout, make_torch
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 Door = Callable[..., subprocess.CompletedProcess[str]]
 
 # A stand-in for PyTorch's run_test.py: writes down what it was given, then does what the file `act` says.
@@ -76,22 +74,8 @@ def full(root: Path) -> Door:
 
     def call(act: str, *words: object, **env: str) -> subprocess.CompletedProcess[str]:
         (root / "pytorch" / "act").write_text(act)
-        done = subprocess.run(
-            [*PROGRAM, "test", "full", *map(str, words)],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(root),
-                "PYTHONPATH": str(root / "double"),
-                "SEEN": str(root / "seen"),
-                **env,
-            },
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
+        double = {"PYTHONPATH": str(root / "double"), "SEEN": str(root / "seen")}
+        return run_program("test", "full", *words, cwd=root, env=double | env)
 
     return call
 

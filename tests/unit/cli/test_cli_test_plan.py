@@ -5,34 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+from command_line import Run
 from rocwright.gputest.record import write_record
 from rocwright.model.testing import CaseResult, Ran, RunRecord
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "build_tools/github_actions/generate_test_sharding_matrix.py"
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+def call(rocwright: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`rocwright test …`, outside of any workflow."""
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["test", *map(str, words)])
-        said = capsys.readouterr()
-        assert "Traceback" not in said.err
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
+    return partial(rocwright, "test")
 
 
 def reported(folder: Path, seconds: dict[str, float], *, target: str = "gfx942") -> None:
@@ -40,7 +30,7 @@ def reported(folder: Path, seconds: dict[str, float], *, target: str = "gfx942")
     write_record(RunRecord(Ran("units", target=target, torch="2.9.0+rocm7.10.0"), results), folder)
 
 
-def test_the_plan_of_two_gpus_as_json(call: Call) -> None:
+def test_the_plan_of_two_gpus_as_json(call: Run) -> None:
     code, out, err = call("plan", "--targets", "gfx942,gfx1151", "--torch", "2.9", "--json")
     assert (code, err) == (0, "")
     jobs = json.loads(out)["jobs"]
@@ -56,7 +46,7 @@ def test_the_plan_of_two_gpus_as_json(call: Call) -> None:
     }
 
 
-def test_the_plan_for_people_says_by_what_it_was_made(call: Call) -> None:
+def test_the_plan_for_people_says_by_what_it_was_made(call: Run) -> None:
     code, out, err = call(
         "plan", "--targets", "gfx94X-dcgpu", "cpu", "--torch", "2.9", "--shards", "default=3"
     )
@@ -66,7 +56,7 @@ def test_the_plan_for_people_says_by_what_it_was_made(call: Call) -> None:
     assert "units-default-gfx942: durations: none given, by the number of files" in err
 
 
-def test_options_take_several_words(call: Call) -> None:
+def test_options_take_several_words(call: Run) -> None:
     words = ("--targets", "cpu", "--torch", "2.9", "--suite-files", "test_nn.py", "test_torch.py")
     code, out, _ = call("plan", *words, "--shards", "default=1", "distributed=2", "--json")
     assert code == 0
@@ -74,7 +64,7 @@ def test_options_take_several_words(call: Call) -> None:
     assert job["files"] == ["test_nn.py", "test_torch.py"]
 
 
-def test_reports_become_durations_and_durations_shards(call: Call, tmp_path: Path) -> None:
+def test_reports_become_durations_and_durations_shards(call: Run, tmp_path: Path) -> None:
     times = {f"test_nn.py::TestNN::t{number}": 10.0 for number in range(4)} | {"test_nn.py::B::x": 1.0}
     reported(tmp_path / "reports" / "one", times)
     assert call("durations", "reports", "--output", "d.json")[0] == 0
@@ -101,7 +91,7 @@ def test_reports_become_durations_and_durations_shards(call: Call, tmp_path: Pat
     assert jobs[0]["command"][-4:] == ["--suite-files", "test_nn.py", "--durations", "d.json"]
 
 
-def test_what_comes_before_the_tests_counts_in_every_shard(call: Call, tmp_path: Path) -> None:
+def test_what_comes_before_the_tests_counts_in_every_shard(call: Run, tmp_path: Path) -> None:
     results = tuple(CaseResult(f"test_nn.py::T::t{number}", "passed", 10.0) for number in range(4))
     ran = Ran("units", target="gfx942", torch="2.9.0+rocm7.10.0")
     record = RunRecord(ran, results, start_s=20.0, collect_s={"test_nn.py": 9.0})
@@ -116,7 +106,7 @@ def test_what_comes_before_the_tests_counts_in_every_shard(call: Call, tmp_path:
 
 
 @pytest.mark.parametrize("wild", [1e308, -1.0])
-def test_a_time_that_is_none_is_not_taken_and_not_read(call: Call, tmp_path: Path, wild: float) -> None:
+def test_a_time_that_is_none_is_not_taken_and_not_read(call: Run, tmp_path: Path, wild: float) -> None:
     ran = Ran("units", target="gfx942", torch="2.9.0")
     results = (CaseResult("test_nn.py::a", "passed", wild), CaseResult("test_nn.py::b", "passed", 1.0))
     write_record(RunRecord(ran, results, start_s=wild, collect_s={"test_nn.py": wild}), tmp_path / "one")
@@ -129,7 +119,7 @@ def test_a_time_that_is_none_is_not_taken_and_not_read(call: Call, tmp_path: Pat
     assert (code, "is no durations file" in err) == (3, True)
 
 
-def test_a_second_run_is_added_and_anew_begins_again(call: Call, tmp_path: Path) -> None:
+def test_a_second_run_is_added_and_anew_begins_again(call: Run, tmp_path: Path) -> None:
     for folder, seconds in (("one", 1.0), ("two", 5.0)):
         reported(tmp_path / folder, {"test_nn.py::T::t": seconds})
     assert "1.0 s" in call("durations", "one", "--output", "d.json")[1]
@@ -138,7 +128,7 @@ def test_a_second_run_is_added_and_anew_begins_again(call: Call, tmp_path: Path)
     assert "5.0 s" in call("durations", "d.json")[1]
 
 
-def test_a_broken_durations_file_is_not_replaced(call: Call, tmp_path: Path) -> None:
+def test_a_broken_durations_file_is_not_replaced(call: Run, tmp_path: Path) -> None:
     reported(tmp_path / "one", {"test_nn.py::T::t": 1.0})
     (tmp_path / "d.json").write_text('{"schema": 1, "timed": [')
     code, _, err = call("durations", "one", "--output", "d.json")
@@ -147,7 +137,7 @@ def test_a_broken_durations_file_is_not_replaced(call: Call, tmp_path: Path) -> 
     assert (tmp_path / "d.json").read_text() == '{"schema": 1, "timed": ['
 
 
-def test_times_are_written_for_run_test(call: Call, tmp_path: Path) -> None:
+def test_times_are_written_for_run_test(call: Run, tmp_path: Path) -> None:
     reported(tmp_path / "one", {"test_nn.py::T::t": 1.5})
     (tmp_path / "pytorch/test").mkdir(parents=True)
     words = ("durations", "one", "--target", "gfx942", "--torch", "2.9.0", "--upstream", "pytorch")
@@ -181,7 +171,7 @@ def test_times_are_written_for_run_test(call: Call, tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_said_before_anything_is_done(
-    call: Call, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+    call: Run, tmp_path: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
     ended, out, err = call(*words)
     assert (ended, out) == (code, "")
@@ -189,7 +179,7 @@ def test_mistakes_are_said_before_anything_is_done(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_the_checkout_does_not_have_is_named(call: Call, tmp_path: Path) -> None:
+def test_a_file_that_the_checkout_does_not_have_is_named(call: Run, tmp_path: Path) -> None:
     (tmp_path / "pytorch/test").mkdir(parents=True)
     (tmp_path / "pytorch/test/test_nn.py").touch()
     words = ("plan", "--targets", "gfx942", "--torch", "2.9", "--pytorch-dir", "pytorch")
@@ -204,7 +194,7 @@ def test_a_file_that_the_checkout_does_not_have_is_named(call: Call, tmp_path: P
 
 
 def test_the_matrix_goes_to_the_workflow_or_is_printed(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = (
         "matrix",
@@ -227,7 +217,7 @@ def test_the_matrix_goes_to_the_workflow_or_is_printed(
     assert (tmp_path / "output").read_text() == "before=1\n" + out
 
 
-def test_a_rocwright_toml_adds_a_configuration(call: Call, tmp_path: Path) -> None:
+def test_a_rocwright_toml_adds_a_configuration(call: Run, tmp_path: Path) -> None:
     (tmp_path / "rocwright.toml").write_text(
         '[[tests.config]]\nname = "nccl"\nshards = 1\ngpus = "several"\n'
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import html.parser
 import json
-from collections.abc import Callable
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 import pytest
-from cli_sets import SOURCE, Ended, Run, created, run, wheels
+from cli_sets import SOURCE, created, run, wheels
 
-from oracle.plain_wheel import write_wheel
-from rocwright import cli
+from command_line import Run
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.judge import judge
 from rocwright.gputest.report.markdown import About, markdown
@@ -23,6 +22,7 @@ from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
 from rocwright.system.markdown import LIMIT
+from wheels import write_wheel
 
 __all__ = ["run"]
 VARIABLES = ("AMDGPU_FAMILY", "TEST_CONFIG", "TORCH_VERSION", "PYTHON_VERSION", "PACKAGE_INDEX_URL")
@@ -30,20 +30,11 @@ TABLE = SignatureTable(variants=(), vague=(), infra=())
 
 
 @pytest.fixture
-def test(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Ended]:
+def test(run: Run, rocwright: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`rocwright test …` in the directory of the stores of `run`, outside of any workflow."""
     for name in (*VARIABLES, "PYTORCH_GIT_REF", "GITHUB_STEP_SUMMARY", "GITHUB_RUN_ATTEMPT"):
         monkeypatch.delenv(name, raising=False)
-
-    def door(*words: object) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["test", *map(str, words)])
-        captured = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), captured.out, captured.err)
-
-    return door
+    return partial(rocwright, "test")
 
 
 def recorded(

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import PROGRAM
 from miniature_pytorch import commit_all, make_checkout, make_torch
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 Door = Callable[..., subprocess.CompletedProcess[str]]
 
 SEES = """

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_line import Run
 from oracle.fat_library import build_library, bundle, code_object
-from oracle.plain_wheel import TAG, write_wheel
-from rocwright import cli
+from wheels import TAG, write_wheel
 
 # Headers of 64 bytes and what follows them; 0x3F and 0x4C are the machine numbers of the two targets.
 GFX90A = code_object(0x3F, bytes(936))
@@ -45,26 +45,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-Show = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-
-    def show(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["wheel", "show", *map(str, words)])
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return show
+def show(rocwright: Run) -> Run:
+    """`rocwright wheel show …`."""
+    return partial(rocwright, "wheel", "show")
 
 
-def test_json_says_what_the_wheel_is(show: Show, wheel: Path) -> None:
+def test_json_says_what_the_wheel_is(show: Run, wheel: Path) -> None:
     code, out, err = show(wheel, "--json")
     assert (code, err) == (0, "")
     (about,) = json.loads(out)["wheels"]
@@ -78,7 +65,7 @@ def test_json_says_what_the_wheel_is(show: Show, wheel: Path) -> None:
     assert about["problems"] == []
 
 
-def test_device_code_is_counted_by_library_and_target(show: Show, wheel: Path) -> None:
+def test_device_code_is_counted_by_library_and_target(show: Run, wheel: Path) -> None:
     (about,) = json.loads(show(wheel, "--json")[1])["wheels"]
     expected = {"gfx90a": {"objects": 2, "bytes": 2000}, "gfx942": {"objects": 1, "bytes": 2000}}
     assert about["code"] == expected
@@ -87,7 +74,7 @@ def test_device_code_is_counted_by_library_and_target(show: Show, wheel: Path) -
     assert by_member["fat/libplain.so"]["code"] == {}
 
 
-def test_a_library_s_needs_and_search_path_are_shown(show: Show, wheel: Path) -> None:
+def test_a_library_s_needs_and_search_path_are_shown(show: Run, wheel: Path) -> None:
     (about,) = json.loads(show(wheel, "--json")[1])["wheels"]
     plain = next(one for one in about["compiled"] if one["member"] == "fat/libplain.so")
     assert (plain["soname"], plain["rpath"], plain["runpath"]) == ("libplain.so.2", "$ORIGIN/lib", None)
@@ -96,7 +83,7 @@ def test_a_library_s_needs_and_search_path_are_shown(show: Show, wheel: Path) ->
     assert about["glibc"] is not None
 
 
-def test_the_largest_members_stand_first(show: Show, wheel: Path) -> None:
+def test_the_largest_members_stand_first(show: Run, wheel: Path) -> None:
     (about,) = json.loads(show(wheel, "--json")[1])["wheels"]
     sizes = [one["size"] for one in about["largest"]]
     assert sizes == sorted(sizes, reverse=True)
@@ -104,7 +91,7 @@ def test_the_largest_members_stand_first(show: Show, wheel: Path) -> None:
     assert text["size"] == 5000 and text["packed"] < 100
 
 
-def test_the_table_says_the_same(show: Show, wheel: Path) -> None:
+def test_the_table_says_the_same(show: Run, wheel: Path) -> None:
     code, out, _ = show(wheel)
     assert code == 0
     lines = out.splitlines()
@@ -123,7 +110,7 @@ def test_the_table_says_the_same(show: Show, wheel: Path) -> None:
     assert ["gfx90a", "2", "2.0", "kB"] in [line.split() for line in lines]
 
 
-def test_several_wheels_are_shown_one_after_the_other(show: Show, wheel: Path) -> None:
+def test_several_wheels_are_shown_one_after_the_other(show: Run, wheel: Path) -> None:
     plain = write_wheel(Path("dist"), "plain", "1.0", {"plain.py": ""}, tag="py3-none-any")
     _, out, _ = show(wheel, plain)
     assert out.index(wheel.name) < out.index(plain.name)
@@ -144,7 +131,7 @@ def test_several_wheels_are_shown_one_after_the_other(show: Show, wheel: Path) -
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_is_no_wheel_is_refused(show: Show, words: tuple[str, ...], code: int, named: str) -> None:
+def test_what_is_no_wheel_is_refused(show: Run, words: tuple[str, ...], code: int, named: str) -> None:
     for name in ("rocm-1.0.tar.gz", "zeros-1.0-py3-none-any.whl", "badname.whl"):
         Path(name).write_bytes(bytes(1000))
     ended, out, err = show(*words)

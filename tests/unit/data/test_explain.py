@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import rocwright.data
+from command_line import status
 from rocwright import cli
 from rocwright.data.explain import UnknownKey, explain, list_tables
 from rocwright.data.overlay import OVERLAID, parse_overlay
@@ -139,35 +140,29 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(*words: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    return ended.value.code if isinstance(ended.value.code, int) else 0
-
-
 def test_what_the_documentation_shows_is_what_is_printed(
     _alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[3] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
     key = "compat_libraries.release.7.1.1.versions.hipBLAS"
-    assert run("data", "explain", key) == 0
+    assert status("data", "explain", key) == 0
     assert f"$ rocwright data explain {key}\n{capsys.readouterr().out}" in page
 
 
 def test_the_commands(_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (_alone / "rocwright.toml").write_text("[channels]\nmax_age = 7\n", encoding="utf-8")
-    assert run("data", "explain", "channels.max_age") == 0
+    assert status("data", "explain", "channels.max_age") == 0
     assert capsys.readouterr().out.splitlines() == [
         "channels.max_age = 7",
         "from      overlay: rocwright.toml, line 2",
         "replaces  300",
     ]
-    assert run("data", "explain", "channels.max_age", "--json") == 0
+    assert status("data", "explain", "channels.max_age", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["value"], found["line"], found["origin"]) == (7, 2, "overlay")
-    assert run("data", "list") == 0
+    assert status("data", "list") == 0
     assert "rocwright.toml" in capsys.readouterr().out
-    assert run("data", "list", "--json") == 0
+    assert status("data", "list", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) > 20
-    assert run("data", "explain", "chanels") == 3
+    assert status("data", "explain", "chanels") == 3
     assert "perhaps channels" in capsys.readouterr().err

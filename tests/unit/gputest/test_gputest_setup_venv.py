@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.cli import main
+from command_line import status
 from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData, UsageError
@@ -28,9 +28,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def setup_venv(*words: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["test", "setup-venv", *map(str, words)])
-    return int(ended.value.code or 0)
+    return status("test", "setup-venv", *words)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rocwright.cli import main
+from command_line import run
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.gputest.devices import DeviceGroup
@@ -136,10 +136,7 @@ class Door:
         self.capsys = capsys
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["test", "smoke", *words])
-        seen = self.capsys.readouterr()
-        return int(ended.value.code or 0), seen.out, seen.err
+        return run(self.capsys, "test", "smoke", *words)
 
     def plan(self, *words: str) -> list[dict[str, Any]]:
         status, out, err = self("--dry-run", "--json", *words)

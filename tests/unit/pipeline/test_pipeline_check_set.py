@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import sys
-import tarfile
-import zipfile
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +14,7 @@ from rocwright.check.install import missing_tool
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.pipeline.check_set import check_set, serve_files
+from wheels import ANY, write_sdist, write_wheel
 
 pytestmark = pytest.mark.slow
 
@@ -61,54 +58,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "dist"
 
 
-def wheel(
-    folder: Path,
-    name: str,
-    version: str = "1",
-    *,
-    tag: str = "py3-none-any",
-    requires: Sequence[str] = (),
-    extras: Sequence[str] = (),
-    files: Sequence[str] = (),
-    python: str = ">=3.8",
-) -> Path:
-    info = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Python: {python}\n"
-    metadata += "".join(f"Requires-Dist: {line}\n" for line in requires)
-    metadata += "".join(f"Provides-Extra: {extra}\n" for extra in extras)
-    members: dict[str, str] = {
-        **dict.fromkeys(files or [f"{name}/__init__.py"], f"# {name}\n"),
-        f"{info}/METADATA": metadata,
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: {tag}\n",
-    }
-    members[f"{info}/RECORD"] = "".join(map(record_line, members.items())) + f"{info}/RECORD,,\n"
-    path = folder / f"{name}-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(zipfile.ZipInfo(member), text)
-    return path
-
-
-def record_line(item: tuple[str, str]) -> str:
-    digest = urlsafe_b64encode(hashlib.sha256(item[1].encode()).digest()).rstrip(b"=").decode()
-    return f"{item[0]},sha256={digest},{len(item[1])}\n"
+def wheel(folder: Path, name: str, version: str = "1", *, files: Sequence[str] = (), **options: Any) -> Path:
+    members = dict.fromkeys(files or [f"{name}/__init__.py"], f"# {name}\n")
+    return write_wheel(folder, name, version, members, **{"tag": ANY, "python": ">=3.8", **options})
 
 
 def sdist(folder: Path, name: str, headers: str, files: Mapping[str, str]) -> Path:
     """An sdist whose backend is inside it, so that building it needs nothing from anywhere."""
-    stem = f"{name}-7"
-    project = name.replace("_", "-")
-    members = {
-        "PKG-INFO": f"Metadata-Version: 2.2\nName: {project}\nVersion: 7\n{headers}",
-        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n',
-        **files,
-    }
-    with tarfile.open(folder / f"{stem}.tar.gz", "w:gz") as archive:
-        for member, text in members.items():
-            info = tarfile.TarInfo(f"{stem}/{member}")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return folder / f"{stem}.tar.gz"
+    backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    return write_sdist(folder, name, "7", {"pyproject.toml": backend, **files}, headers=headers)
 
 
 def check(folder: Path, tmp_path: Path, *, closed: bool = True) -> Report:

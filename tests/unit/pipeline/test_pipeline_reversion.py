@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_wheel
-from rocwright import cli
+from command_line import status
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, UsageError
 from rocwright.model.channels import Channels
@@ -36,6 +35,7 @@ from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_set, read_statements, recorded_sets, save_statement
 from rocwright.store.sets.stage import record_set, stage_set
 from rocwright.wheel.reversion.versions import parse_rule
+from wheels import write_wheel
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 CHANNELS = load_table("channels", Channels)
@@ -183,11 +183,7 @@ def test_the_command(tmp_path: Path, store: LocalStore, capsys: pytest.CaptureFi
     )
 
     def run(*words: str) -> int:
-        try:
-            cli.main(["set", "reversion", *words, "--store", str(tmp_path / "store")])
-        except SystemExit as ended:
-            return int(ended.code or 0)
-        return 0
+        return status("set", "reversion", *words, "--store", tmp_path / "store")
 
     assert run("staging:gfx94X-dcgpu", "--to", "release", "--json") == 0
     said = json.loads(capsys.readouterr().out)

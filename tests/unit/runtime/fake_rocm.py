@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
 import io
@@ -16,6 +15,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 from types import ModuleType
+
+from wheels import ANY, write_wheel
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime"
 VERSION = "5.2.3"
@@ -91,34 +92,27 @@ def compile_libraries(directory: Path) -> dict[str, bytes]:
     return made
 
 
-def write_wheel(
+def rocm_wheel(
     directory, distribution, files, *, entry_points=None, requires=(), version=VERSION, other_points=""
 ) -> Path:
     """A wheel from {path: bytes or (bytes, mode)}."""
-    stem = f"{distribution.replace('-', '_').lower()}-{version}"
-    info = f"{stem}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
-    members = dict(files)
-    members[f"{info}/METADATA"] = (metadata + "".join(f"Requires-Dist: {r}\n" for r in requires)).encode()
-    members[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    )
+    members = {name: value[0] if isinstance(value, tuple) else value for name, value in files.items()}
+    modes = {name: 0o100000 | value[1] for name, value in files.items() if isinstance(value, tuple)}
+    project = distribution.lower()
     if entry_points or other_points:
         lines = [f"{name} = {value}" for name, value in (entry_points or {}).items()]
-        text = "\n".join(["[console_scripts]", *lines, other_points])
-        members[f"{info}/entry_points.txt"] = text.encode()
-    path = Path(directory) / f"{stem}-py3-none-any.whl"
-    record = ""
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, value in members.items():
-            data, mode = value if isinstance(value, tuple) else (value, 0o644)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            record += f"{name},sha256={digest},{len(data)}\n"
-            member = zipfile.ZipInfo(name)
-            member.external_attr = (0o100000 | mode) << 16
-            archive.writestr(member, data)
-        archive.writestr(f"{info}/RECORD", record + f"{info}/RECORD,,\n")
-    return path
+        info = f"{project.replace('-', '_')}-{version}.dist-info"
+        members[f"{info}/entry_points.txt"] = "\n".join(["[console_scripts]", *lines, other_points])
+    return write_wheel(
+        Path(directory),
+        project,
+        version,
+        members,
+        requires=requires,
+        tag=ANY,
+        said=(distribution, version),
+        modes=modes,
+    )
 
 
 def pure(name: str, package: str) -> dict[str, bytes]:
@@ -154,7 +148,7 @@ def core_wheel(directory, libraries, *, version=VERSION, clang=SCRIPT) -> Path:
         files[f"_rocm_sdk_core/lib/{name}"] = (libraries[name], 0o755)
     commands = {"hipcc": "hipcc", "amdclang++": "amdclangpp", "rocminfo": "rocminfo"}
     points = {name: f"rocm_sdk_core._cli:{attribute}" for name, attribute in commands.items()}
-    return write_wheel(directory, "rocm-sdk-core", files, entry_points=points, version=version)
+    return rocm_wheel(directory, "rocm-sdk-core", files, entry_points=points, version=version)
 
 
 def libraries_wheel(directory, libraries, *, family=FAMILY, version=VERSION) -> Path:
@@ -169,7 +163,7 @@ def libraries_wheel(directory, libraries, *, family=FAMILY, version=VERSION) -> 
         **pure("rocm_sdk_libraries", module[1:]),
     }
     requires = [f"rocm-sdk-core=={version}"]
-    return write_wheel(directory, entry["distribution"], files, version=version, requires=requires)
+    return rocm_wheel(directory, entry["distribution"], files, version=version, requires=requires)
 
 
 def device_wheel(directory, word, *, version=VERSION) -> Path:
@@ -183,7 +177,7 @@ def device_wheel(directory, word, *, version=VERSION) -> Path:
         f"{KPACK}/lib/rocblas/library/kernels_{target}.co": word.encode(),
     }
     requires = [f"rocm-sdk-libraries=={version}"]
-    return write_wheel(directory, entry["distribution"], files, version=version, requires=requires)
+    return rocm_wheel(directory, entry["distribution"], files, version=version, requires=requires)
 
 
 def profiler_wheel(directory, *, version=VERSION) -> Path:
@@ -193,7 +187,7 @@ def profiler_wheel(directory, *, version=VERSION) -> Path:
         **pure("rocm_profiler", "rocm_profiler"),
     }
     points = {"rocprof-sys-run": "rocm_profiler._cli:rocprof_sys_run"}
-    return write_wheel(directory, "rocm-profiler", files, entry_points=points, version=version)
+    return rocm_wheel(directory, "rocm-profiler", files, entry_points=points, version=version)
 
 
 def digest(data: bytes) -> str:
@@ -250,7 +244,7 @@ def devel_wheel(directory, *, entries=None, tar=None, name="_devel.tar", count=N
         f"_rocm_sdk_devel/{name}": tar,
         **pure("rocm_sdk_devel", "rocm_sdk_devel"),
     }
-    return write_wheel(
+    return rocm_wheel(
         directory,
         "rocm-sdk-devel",
         files,

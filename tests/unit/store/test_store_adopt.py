@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -10,22 +9,21 @@ import shutil
 import subprocess
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 import index_server
+from command_line import Ended, Run, run, status
 from index_server import Asked, IndexServer, build, metadata_of, multi_arch, serving, wheel
-from oracle.plain_wheel import write_wheel
-from rocwright import cli
 from rocwright.model.sets import ADOPTED, FINDINGS
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.sets.records import read_locations, read_set, read_statements, recorded_sets
 from rocwright.store.sets.report import sentence
 from rocwright.store.statements import verdict
+from wheels import write_wheel
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow
@@ -52,33 +50,13 @@ def one(tmp_path: Path) -> Iterator[IndexServer]:
         yield server
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
-def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def create(rocwright: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
 
     def run(*words: str | Path, resolve: bool = False) -> Ended:
         more = () if resolve else ("--no-resolve",)
-        try:
-            cli.main(["set", "create", *map(str, words), *more])
-        except SystemExit as ended:
-            code = ended.code
-        said = capsys.readouterr()
-        return Ended(code if isinstance(code, int) else 0, said.out, said.err)
+        return rocwright("set", "create", *words, *more)
 
     return run
 
@@ -288,8 +266,7 @@ def test_a_list_names_a_version_once_for_all_pythons(
     one: IndexServer, create: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert create("--from-index", one.url()).code == 0
-    with pytest.raises(SystemExit):
-        cli.main(["set", "list"])
+    assert status("set", "list") == 0
     assert capsys.readouterr().out.count("2.10.0+rocm7.12.0a20260429") == 1
 
 
@@ -680,16 +657,12 @@ def test_a_set_known_by_its_metadata_is_opened_by_the_command_that_its_gate_name
     wheel(tmp_path / "wheels", "mylib", "1.0")
     with serving(tmp_path / "wheels") as server:
         digest = create("--from-index", server.url(), "--project", "mylib").out.strip()
-        with pytest.raises(SystemExit) as closed:
-            cli.main(["set", "promote", digest, "--to", "staging"])
-        assert closed.value.code == 10
+        assert status("set", "promote", digest, "--to", "staging") == 10
         [command] = re.findall(r"next: rocwright set create (.*)", capsys.readouterr().err)
         ended = create(*shlex.split(command))
         assert (ended.code, ended.out.strip()) == (0, digest), ended.err
         assert bodies(server) == {"mylib-1.0-py3-none-linux_x86_64.whl": 1}
-    with pytest.raises(SystemExit) as opened:
-        cli.main(["set", "promote", digest, "--to", "staging"])
-    assert not opened.value.code
+    assert status("set", "promote", digest, "--to", "staging") == 0
 
 
 @pytest.fixture
@@ -706,9 +679,7 @@ def plugin(tmp_path: Path) -> Path:
 
 
 def told(words: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -> dict:
-    with pytest.raises(SystemExit):
-        cli.main([*map(str, words), "--json"])
-    return json.loads(capsys.readouterr().out)
+    return run(capsys, *words, "--json").json
 
 
 def test_check_and_create_find_the_same_on_the_same_wheel(

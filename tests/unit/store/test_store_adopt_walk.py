@@ -21,11 +21,11 @@ from urllib.parse import unquote
 import pytest
 
 from oracle.fat_library import code_object
-from oracle.plain_wheel import write_wheel
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.sets.records import read_set
 from rocwright.system.venv import uv_command
+from wheels import write_wheel
 
 pytestmark = pytest.mark.slow
 

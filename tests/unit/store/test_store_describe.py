@@ -15,6 +15,7 @@ import pytest
 from rocwright.errors import InvalidInput, InvalidWheel
 from rocwright.store import pool as metadata
 from rocwright.store.pool import describe_files
+from wheels import pack_tar
 
 HEAD = "Metadata-Version: 2.1\nName: a\nVersion: 1\n"
 
@@ -31,13 +32,7 @@ def wheel(folder: Path, text: str | bytes, name: str = "a-1-py3-none-any.whl", *
 
 
 def sdist(folder: Path, members: dict[str, bytes], name: str = "a-1.tar.gz") -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(folder / name, "w:gz") as archive:
-        for member, data in members.items():
-            info = tarfile.TarInfo(member)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return folder / name
+    return pack_tar(folder / name, members)
 
 
 def refused(path: Path, message: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import status
 from rocwright import cli
 from rocwright.errors import IntegrityError, Unreachable, UsageError
 from rocwright.model.sets import new_set, set_id
@@ -151,9 +152,7 @@ def test_no_index_and_no_address(url: str) -> None:
 
 
 def run(*words: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["store", "verify", *map(str, words)])
-    return int(ended.value.code or 0)
+    return status("store", "verify", *words)
 
 
 def test_the_command_looks_at_a_store_or_an_address(

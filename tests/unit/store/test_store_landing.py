@@ -10,6 +10,7 @@ from base64 import b64encode
 
 import pytest
 
+from command_line import status
 from rocwright.cli import main
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
@@ -319,9 +320,7 @@ def test_the_command_writes_every_channel_and_names_what_it_wrote(tmp_path, monk
     monkeypatch.setenv("ROCWRIGHT_PUBLIC_URL", "https://packages.example.org/rocm")
 
     def landing(*words: str) -> int:
-        with pytest.raises(SystemExit) as ended:
-            main(["store", "landing", *words, "--store", str(tmp_path / "store")])
-        return ended.value.code
+        return status("store", "landing", *words, "--store", tmp_path / "store")
 
     assert landing("release", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"written": ["v2/_landing.json", "v2/index.html"]}

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright import cli
+from command_line import run
 from rocwright.data import load_table
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput
 from rocwright.model.channels import Channels
@@ -345,13 +345,6 @@ def test_runs_go_only_when_asked(store: Dying, channels: Channels) -> None:
     assert {one.key for one in store.list("")} == {"43-linux/python/fam/index.html", "mine/notes.txt"}
 
 
-def rocwright(*words: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        cli.main([*words])
-    told = capsys.readouterr()
-    return int(ended.value.code or 0), told.out, told.err
-
-
 def test_the_commands(
     store: Dying,
     recorded: Callable[[str], SetManifest],
@@ -362,16 +355,14 @@ def test_the_commands(
     first, second = recorded("1"), recorded("2")
     for manifest in (first, second):
         list_set(store, PREFIX, manifest, at=AT, by="nightly")
-    code, out, err = rocwright(
-        "set", "rollback", "release", "--reason", "slow", "--no-wait", "--json", capsys=capsys
-    )
+    code, out, err = run(capsys, "set", "rollback", "release", "--reason", "slow", "--no-wait", "--json")
     assert code == 0, err
     assert msgspec.json.decode(out) == {
         "prefix": PREFIX,
         "current": set_id(first),
         "yanked": {set_id(second): "slow"},
     }
-    code, out, _ = rocwright("set", "log", "release", "--json", capsys=capsys)
+    code, out, _ = run(capsys, "set", "log", "release", "--json")
     log = msgspec.json.decode(out)
     assert [(one["action"], one["by"]) for one in log["events"]] == [
         ("list", "nightly"),
@@ -379,16 +370,16 @@ def test_the_commands(
         ("yank", ""),
     ]
     assert (log["current"], log["shown"]) == (set_id(first), True)
-    code, out, _ = rocwright("set", "pin", "keep", set_id(second)[:12], "--json", capsys=capsys)
+    code, out, _ = run(capsys, "set", "pin", "keep", set_id(second)[:12], "--json")
     assert msgspec.json.decode(out)["keep"]["set"] == set_id(second)
-    code, out, _ = rocwright("set", "gc", capsys=capsys)
+    code, out, _ = run(capsys, "set", "gc")
     assert (code, out) == (0, "0 objects, 0 B; nothing was changed (--delete does it)\n")
-    code, out, _ = rocwright("set", "repair", "release:fam", capsys=capsys)
+    code, out, _ = run(capsys, "set", "repair", "release:fam")
     assert (code, out) == (0, f"{PREFIX} serves {set_id(first)}; 2 sets are on its pages\n")
-    code, _, err = rocwright("set", "rollback", "release:fam", "--reason", "x", capsys=capsys)
+    code, _, err = run(capsys, "set", "rollback", "release:fam", "--reason", "x")
     assert code == 3
     assert "has no earlier set to go back to" in err
-    code, _, err = rocwright("set", "log", "release:other", capsys=capsys)
+    code, _, err = run(capsys, "set", "log", "release:other")
     assert code == 3
     assert "families: fam" in err
 
@@ -403,7 +394,7 @@ def test_without_delete_the_command_names_each_file_that_would_go(
     for key in keys:
         store.put_bytes(key, b"x")
     words = ("--runs", "--store", str(store.root), "--config", str(config))
-    code, out, _ = rocwright("set", "gc", *words, capsys=capsys)
+    code, out, _ = run(capsys, "set", "gc", *words)
     assert code == 0
     assert out.splitlines()[:-1] == [f"would delete {key}" for key in keys]
     assert out.splitlines()[-1].startswith("2 objects, 2 B; nothing was changed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import zipfile
 from pathlib import Path
@@ -11,14 +10,11 @@ import pytest
 
 from rocwright.errors import InvalidWheel
 from rocwright.wheel.read import open_wheel, read_member, verify_record
+from wheels import record_digest, record_row
 
 INFO = "demo-1.0.dist-info"
 METADATA = b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: numpy>=1\n\nText\n"
 WHEEL = b"Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py2-none-any\nTag: py3-none-any\n"
-
-
-def digest(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def wheel(
@@ -33,7 +29,7 @@ def wheel(
         f"{INFO}/METADATA": METADATA,
         f"{INFO}/WHEEL": WHEEL,
     }
-    rows = [f"{path},{digest(data or b'')},{len(data or b'')}\n" for path, data in files.items()]
+    rows = [record_row(path, data or b"") for path, data in files.items()]
     files[f"{INFO}/RECORD"] = "".join([*rows, f"{INFO}/RECORD,,\n"]).encode()
     path = tmp_path / name
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -78,10 +74,10 @@ BAD: dict[str, tuple[dict[str, bytes | None], str]] = {
     "metadata-without-name": ({f"{INFO}/METADATA": b"Version: 1.0\n"}, "lacks Name or Version"),
     "metadata-bad-need": ({f"{INFO}/METADATA": METADATA.replace(b"numpy>=1", b"numpy>>1")}, "numpy"),
     "record-with-hex": ({f"{INFO}/RECORD": f"demo.py,sha256={'ab' * 32},6\n".encode()}, "URL-safe base64"),
-    "record-with-padding": ({f"{INFO}/RECORD": f"demo.py,{digest(b'')}=,6\n".encode()}, "without '='"),
+    "record-with-padding": ({f"{INFO}/RECORD": f"demo.py,{record_digest(b'')}=,6\n".encode()}, "without '='"),
     "record-with-md5": ({f"{INFO}/RECORD": b"demo.py,md5=abc,6\n"}, "not sha256"),
     "record-with-two-fields": ({f"{INFO}/RECORD": b"demo.py,\n"}, "line 1"),
-    "record-with-odd-size": ({f"{INFO}/RECORD": f"demo.py,{digest(b'')},six\n".encode()}, "line 1"),
+    "record-with-odd-size": ({f"{INFO}/RECORD": f"demo.py,{record_digest(b'')},six\n".encode()}, "line 1"),
 }  # fmt: skip
 
 
@@ -129,11 +125,11 @@ def rows(*lines: str) -> dict[str, bytes | None]:
     return {f"{INFO}/RECORD": "".join(f"{line}\n" for line in (*lines, f"{INFO}/RECORD,,")).encode()}
 
 
-GOOD = [f"{INFO}/METADATA,{digest(METADATA)},{len(METADATA)}", f"{INFO}/WHEEL,{digest(WHEEL)},{len(WHEEL)}"]
-MINE = f"demo.py,{digest(b'x = 1' + bytes([10]))},6"
+GOOD = [record_row(f"{INFO}/METADATA", METADATA).rstrip(), record_row(f"{INFO}/WHEEL", WHEEL).rstrip()]
+MINE = f"demo.py,{record_digest(b'x = 1' + bytes([10]))},6"
 PROBLEMS = {
     "missing-row": (rows(*GOOD), "RECORD lacks demo.py"),
-    "row-without-member": (rows(*GOOD, MINE, f"gone.py,{digest(b'')},0"),
+    "row-without-member": (rows(*GOOD, MINE, f"gone.py,{record_digest(b'')},0"),
                            "RECORD lists gone.py, which is not in the wheel"),
     "row-twice": (rows(*GOOD, MINE, MINE), "RECORD lists demo.py twice"),
     "wrong-size": (rows(*GOOD, MINE[:-1] + "7"), "demo.py has 6 bytes, RECORD says 7"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import io
@@ -14,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+from command_line import status
 from rocwright.wheel.read import open_wheel, verify_record
 from rocwright.wheel.reversion.plan import plan_reversion
 from rocwright.wheel.reversion.versions import parse_rule
 from rocwright.wheel.reversion.write import WrittenFile, write_reversion
+from wheels import record_digest
 
 OLD, NEW = "2.10.0a0+rocm7.13.0rc2", "2.10.0a0+rocm7.13.0"
 ROCM = "7.13.0rc2"
@@ -26,10 +26,6 @@ TAG = "cp312-cp312-linux_x86_64"
 INFO, NEW_INFO = f"torch-{OLD}.dist-info", f"torch-{NEW}.dist-info"
 RELEASE = parse_rule("release")
 TIME = (2024, 5, 17, 10, 20, 30)
-
-
-def digest_of(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def files_of(
@@ -46,7 +42,7 @@ def files_of(
     }
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows((path, digest_of(data), len(data)) for path, data in members.items())
+    writer.writerows((path, record_digest(data), len(data)) for path, data in members.items())
     writer.writerow((f"{info}/RECORD", "", ""))
     return {**members, f"{info}/RECORD": stream.getvalue().encode()}
 
@@ -133,7 +129,7 @@ def test_record_has_new_names_and_digests_and_keeps_its_other_lines(tmp_path: Pa
     for old, new in zip(before, after, strict=True):
         name = next(csv.reader([new]))[0]
         if name in ("torch/version.py", "torch/_rocm_init.py", f"{NEW_INFO}/METADATA"):
-            assert new == f"{name},{digest_of(members[name][1])},{len(members[name][1])}"
+            assert new == f"{name},{record_digest(members[name][1])},{len(members[name][1])}"
         else:
             assert new == old.replace(OLD, NEW)
 
@@ -180,7 +176,7 @@ def test_a_signature_over_record_is_dropped_and_said(
 ) -> None:
     members = files_of("torch", OLD, {"torch/a": b"a"})
     source = pack(tmp_path / f"torch-{OLD}-{TAG}.whl", {**members, f"{INFO}/RECORD.jws": b"{}"})
-    assert run("wheel", "reversion", source, "--to", "release", "--output-dir", tmp_path / "out") == 0
+    assert status("wheel", "reversion", source, "--to", "release", "--output-dir", tmp_path / "out") == 0
     assert f"dropped  {INFO}/RECORD.jws" in capsys.readouterr().out
     with zipfile.ZipFile(tmp_path / f"out/torch-{NEW}-{TAG}.whl") as archive:
         assert not any(name.endswith(".jws") for name in archive.namelist())
@@ -259,11 +255,11 @@ def broken(folder: Path, change: str) -> Path:
     elif change == "listed twice":
         members[record] += members[record].splitlines(keepends=True)[0]
     elif change == "not there":
-        members[record] += f"torch/c,{digest_of(b'c')},1\n".encode()
+        members[record] += f"torch/c,{record_digest(b'c')},1\n".encode()
     elif change == "other size":
         members[record] = members[record].replace(b",99\n", b",98\n")
     elif change == "no digest":
-        members[record] = members[record].replace(digest_of(b"b").encode(), b"")
+        members[record] = members[record].replace(record_digest(b"b").encode(), b"")
     elif change == "no record":
         del members[record]
     elif change == "traversal":
@@ -334,21 +330,12 @@ def test_what_cannot_be_taken_over_is_refused_and_nothing_is_written(
 ) -> None:
     good = pack(tmp_path / f"rocm-{ROCM}-py3-none-any.whl", files_of("rocm", ROCM, {"rocm_sdk/a": b""}))
     bad = broken(tmp_path, change)
-    code = run("wheel", "reversion", good, bad, "--to", "release", "--output-dir", tmp_path / "out")
+    code = status("wheel", "reversion", good, bad, "--to", "release", "--output-dir", tmp_path / "out")
     said = capsys.readouterr().err
     assert code == 3, said
     assert words in " ".join(said.split())
     assert bad.name in said
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
-
-
-def run(*words: object) -> int:
-    """The command, to its end; its exit code."""
-    try:
-        cli.main([str(word) for word in words])
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
 
 
 SETS = {
@@ -369,7 +356,7 @@ def test_a_set_that_is_not_closed_is_refused(
     wheels = [torch(tmp_path, {"torch/a": b""}, requires=requires)]
     if rocm is not None:
         wheels.append(pack(tmp_path / f"rocm-{rocm}-py3-none-any.whl", files_of("rocm", rocm, {"r/a": b""})))
-    assert run("wheel", "reversion", *wheels, "--to", "release", "--output-dir", tmp_path / "out") == 9
+    assert status("wheel", "reversion", *wheels, "--to", "release", "--output-dir", tmp_path / "out") == 9
     said = " ".join(capsys.readouterr().err.split())
     assert words in said
     assert not (tmp_path / "out").exists()
@@ -390,7 +377,7 @@ def test_a_file_that_would_keep_its_name_with_other_content_is_refused(
             tmp_path / f"triton-3.5.0-{TAG}.whl", files_of("triton", "3.5.0", {"t": b""}, [f"torch=={OLD}"])
         ),
     ]
-    assert run("wheel", "reversion", *wheels, "--to", "release", "--output-dir", tmp_path / "out") == 3
+    assert status("wheel", "reversion", *wheels, "--to", "release", "--output-dir", tmp_path / "out") == 3
     assert "keep its name with other content" in " ".join(capsys.readouterr().err.split())
 
 
@@ -403,7 +390,7 @@ def test_a_file_without_rocm_goes_along_as_it_is(tmp_path: Path) -> None:
 def test_the_plan_as_json_and_a_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = torch(tmp_path)
     assert (
-        run(
+        status(
             "wheel", "reversion", source, "--to", "rc3", "--dry-run", "--json", "--output-dir", tmp_path / "o"
         )
         == 0
@@ -424,23 +411,23 @@ def test_damage_inside_a_member_is_found_by_verify_only_and_leaves_nothing(
     data[data.index(b"aaaa") + 2] = 0x62
     source.write_bytes(data)
     out = tmp_path / "out"
-    assert run("wheel", "reversion", source, "--to", "release", "--verify", "--output-dir", out) == 3
+    assert status("wheel", "reversion", source, "--to", "release", "--verify", "--output-dir", out) == 3
     assert "torch/a" in capsys.readouterr().err
     assert list(out.iterdir()) == []
-    assert run("wheel", "reversion", source, "--to", "release", "--output-dir", out) == 0
+    assert status("wheel", "reversion", source, "--to", "release", "--output-dir", out) == 0
 
 
 def test_an_unparseable_module_with_the_version_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = torch(tmp_path, {"torch/version.py": f"__version__ = '{OLD}'\nprint 'x'\n".encode()})
-    assert run("wheel", "reversion", source, "--to", "release", "--output-dir", tmp_path / "out") == 3
+    assert status("wheel", "reversion", source, "--to", "release", "--output-dir", tmp_path / "out") == 3
     assert "torch/version.py" in capsys.readouterr().err
 
 
 def test_files_of_the_set_are_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     triton = pack(tmp_path / f"triton-3.5.0-{TAG}.whl", files_of("triton", "3.5.0", {"triton/a": b""}))
     source = torch(tmp_path, {"t": b""})
-    assert run("wheel", "reversion", source, triton, "--to", "release", "--output-dir", tmp_path) == 2
+    assert status("wheel", "reversion", source, triton, "--to", "release", "--output-dir", tmp_path) == 2
     assert "onto itself" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, triton.name]

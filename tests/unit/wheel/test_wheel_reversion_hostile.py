@@ -12,7 +12,8 @@ import pytest
 
 from rocwright import cli
 from rocwright.wheel.read import open_wheel, verify_record
-from unit.wheel.test_wheel_reversion_files import INFO, NEW, NEW_INFO, OLD, TAG, digest_of, files_of, pack
+from unit.wheel.test_wheel_reversion_files import INFO, NEW, NEW_INFO, OLD, TAG, files_of, pack
+from wheels import record_digest
 
 ROCM = "7.13.0rc2"
 
@@ -25,7 +26,9 @@ def torch_saying(folder: Path, metadata: bytes, record: str = "") -> Path:
     quoting = csv.QUOTE_ALL if record == "quoted" else csv.QUOTE_MINIMAL
     writer = csv.writer(stream, lineterminator="\r\n" if record == "crlf" else "\n", quoting=quoting)
     rows = [
-        (path, digest_of(data), len(data)) for path, data in members.items() if not path.endswith("RECORD")
+        (path, record_digest(data), len(data))
+        for path, data in members.items()
+        if not path.endswith("RECORD")
     ]
     writer.writerows([*rows, (f"{INFO}/RECORD", "", "")])
     members[f"{INFO}/RECORD"] = stream.getvalue().encode()

@@ -15,7 +15,8 @@ from rocwright.wheel.reversion.rewrite import Edits, rewrite
 from rocwright.wheel.reversion.values import WheelEdits
 from rocwright.wheel.reversion.versions import parse_rule
 from rocwright.wheel.reversion.write import write_wheel
-from unit.wheel.test_wheel_reversion_files import INFO, NEW, NEW_INFO, OLD, TAG, digest_of, files_of
+from unit.wheel.test_wheel_reversion_files import INFO, NEW, NEW_INFO, OLD, TAG, files_of
+from wheels import record_digest
 
 GIB = 1 << 30
 SIZE = 5 * GIB
@@ -34,7 +35,7 @@ def test_a_member_of_5_gib_and_what_lies_behind_it(tmp_path: Path) -> None:
     source = tmp_path / f"torch-{OLD}-{TAG}.whl"
     crc = crc_of_zeros(SIZE)
     members = files_of("torch", OLD, {"torch/version.py": f"v = '{OLD}'\n".encode()})
-    row = f"torch/lib/large.so,{digest_of(b'claimed')},{SIZE}\n".encode()
+    row = f"torch/lib/large.so,{record_digest(b'claimed')},{SIZE}\n".encode()
     members[f"{INFO}/RECORD"] = row + members[f"{INFO}/RECORD"]
     with source.open("wb") as stream:
         # By hand, so that its zeros are a hole: zipfile would write them.

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from oracle.plain_wheel import write_wheel
 from rocwright.device_code.kpack import Marker, pack_marker
+from wheels import write_wheel
 
 VERSION, FAT = "2.9.0+rocm7.1.0", "2.9.0+rocm.rocm7.1.0"
 TAG = "cp312-cp312-linux_x86_64"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from oracle.plain_wheel import write_wheel
 from rocwright.builder.fat.plan import plan_fat
 from rocwright.builder.fat.wheel import write_fat
 from rocwright.errors import InvalidPrefix, InvalidWheel
 from rocwright.wheel.read import open_wheel, verify_record
+from wheels import write_wheel
 from windows_tree import Dll, build_dll, windows_prefix
 
 TAG = "cp312-cp312-win_amd64"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import threading
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from wheels import ANY, write_wheel
 
 # Answers as `rocm-sdk` does. It warns on standard error, as interpreters do: that is no part of an answer.
 MAIN = """
@@ -53,9 +52,7 @@ def tree(root: str = "rocm_sdk/tree") -> dict[str, str]:
     }
 
 
-def make_wheel(
-    directory: Path, version: str, *, main: str = MAIN, without: str = "nothing", requires: str = ""
-) -> Path:
+def make_wheel(directory: Path, version: str, *, main: str = MAIN, without: str = "nothing") -> Path:
     """`rocm-<version>-py3-none-any.whl` with the extras that builds ask for."""
     files = {
         "rocm_sdk/__init__.py": "" if main is MAIN else OLDER_LIBRARIES,
@@ -64,23 +61,9 @@ def make_wheel(
     }
     if main is not MAIN:
         files["rocm_sdk/_dist_info.py"] = "ALL_LIBRARIES = {'amdhip64': 1, 'rccl': 2}\n"
-    extras = "".join(f"Provides-Extra: {name}\n" for name in ("libraries", "devel", "device-gfx942"))
-    info = f"rocm-{version}.dist-info"
-    files[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: rocm\nVersion: {version}\n{extras}{requires}"
-    files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     kept = {name: text for name, text in files.items() if without not in name}
-    rows = [f"{name},sha256={_digest(text)},{len(text)}" for name, text in kept.items()]
-    kept[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,"]) + "\n"
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"rocm-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as wheel:
-        for name, text in kept.items():
-            wheel.writestr(name, text)
-    return path
-
-
-def _digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    extras = ("libraries", "devel", "device-gfx942")
+    return write_wheel(directory, "rocm", version, kept, extras=extras, tag=ANY)
 
 
 @contextmanager

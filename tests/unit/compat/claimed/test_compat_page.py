@@ -11,13 +11,13 @@ from docutils import nodes
 from docutils.core import publish_doctree
 from docutils.parsers.rst import Directive, directives, roles
 
+from command_line import run
 from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.markup import Markup
 from rocwright.compat.claimed.render import as_rst, markup_of, page_rst
 from rocwright.compat.claimed.sections import SECTIONS, Section, Table, section
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData
-from unit.compat.claimed.command_line import run
 
 FACTS = load_facts()
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from command_line import run
 from rocwright.compat.claimed.answer import answer
 from rocwright.compat.claimed.facts import Facts, find_conflicts, load_facts
 from rocwright.compat.claimed.judge import Answer
@@ -25,7 +26,6 @@ from rocwright.data.overlay import parse_overlay
 from rocwright.data.toml import plain
 from rocwright.errors import RocwrightError
 from rocwright.model.gpu import InvalidTarget
-from unit.compat.claimed.command_line import run
 
 FACTS = load_facts()
 HERE = Path(__file__).parent

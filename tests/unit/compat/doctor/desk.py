@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 
 from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.run import diagnose
+from wheels import record_row
 
 # gfx_target_version of the kernel's topology, and what LLVM calls it.
 MI210, RADEON_6900, RADEON_7900 = 90010, 100300, 110000
@@ -118,8 +117,8 @@ class Room:
         content |= {f"{info}/{path}": text for path, text in (more or {}).items()}
         for path, text in content.items():
             write(self.site / path, text)
-        rows = [f"{path},sha256={digest(text)},{len(text.encode())}" for path, text in content.items()]
-        write(self.site / info / "RECORD", "\n".join([*rows, f"{info}/RECORD,,"]) + "\n")
+        rows = [record_row(path, text.encode()) for path, text in content.items()]
+        write(self.site / info / "RECORD", "".join([*rows, f"{info}/RECORD,,\n"]))
         return self.site / info
 
     def torch(
@@ -157,10 +156,6 @@ class Room:
         marker = f'{{"target": "{word}", "serves": ["{word}"], "version": "{version}"}}'
         files = {f"_rocm_sdk_libraries/_device_{word}.json": marker}
         self.install(f"rocm-sdk-device-{word}", version, files)
-
-
-def digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
 def of(found: Diagnosis, kind: str) -> list[Observation]:

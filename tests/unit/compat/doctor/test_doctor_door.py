@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+from command_line import Ended, Run
 from rocwright.compat.doctor.observations import EXAMINATIONS, Diagnosis, Observation
 from rocwright.compat.doctor.rules import ENVIRONMENT, MACHINE
 from rocwright.model.findings import Finding
@@ -21,22 +21,14 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
-def door(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def door(rocwright: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Calls the command in this process: exit code, stdout, stderr."""
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-    monkeypatch.chdir(tmp_path)
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH"):
         monkeypatch.delenv(name, raising=False)
     tree = Tree(tmp_path / "machine")
 
-    def call(*words: object) -> tuple[int, str, str]:
-        try:
-            cli.main(["doctor", "--root", str(tree.root), *map(str, words)])
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        said = capsys.readouterr()
-        return code, said.out, said.err
+    def call(*words: object) -> Ended:
+        return rocwright("doctor", "--root", tree.root, *words)
 
     call.tree = tree
     return call

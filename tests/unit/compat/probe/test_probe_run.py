@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright.cli import main
+from command_line import status
 from rocwright.compat.probe import run as probing
 from rocwright.compat.probe.run import probe, read_answers, require_claims
 from rocwright.compat.probe.values import Probe, ProbeTable
@@ -268,9 +268,7 @@ def test_no_gpu_no_torch_no_interpreter_no_time(
 
 
 def ended(words: list[str]) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(["compat", "probe", *words])
-    return int(caught.value.code or 0)
+    return status("compat", "probe", *words)
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from rocwright import cli
+from command_line import Run
 
 HEAD = """[[entry]]
 id = "{id}"
@@ -29,26 +29,16 @@ test_multiprocessing.py::TestM::test_fs
 7 tests collected in 0.12s
 """
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 def entry(name: str, *tests: str, kind: str = "xfail", more: str = "") -> str:
     return HEAD.format(id=name, tests=json.dumps(tests), kind=kind) + more + "\n"
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
-    (tmp_path / "list.txt").write_text(COLLECTED)
-
-    def once(*words: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["test", "skips", *map(str, words)])
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return once
+def run(rocwright: Run) -> Run:
+    """`rocwright test skips …` where `list.txt` names what was collected."""
+    Path("list.txt").write_text(COLLECTED)
+    return partial(rocwright, "test", "skips")
 
 
 def findings(run: Run, text: str, *more: object) -> tuple[int, set[tuple[str, str]]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import command_line
 from rocwright import cli
 from unit.gputest.torch_double import HIP_GPUS, write_torch
 
@@ -68,13 +69,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> command_line.Ended:
     place = ["--python", sys.executable, "--pytorch-dir", "pytorch", "--skips", "mine.toml"]
     only = [word for row in ROWS for word in ("--entry", row[0])]
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["test", "skips", *words, *place, *only])
-    captured = capsys.readouterr()
-    return int(ended.value.code or 0), captured.out, captured.err
+    return command_line.run(capsys, "test", "skips", *words, *place, *only)
 
 
 def test_an_audit_sees_each_entry_and_takes_out_what_may_go(

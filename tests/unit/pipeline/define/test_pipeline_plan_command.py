@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from command_line import run_program
 from rocwright.model.plan import Plan
 from rocwright.pipeline.records import read_plan
 from rocwright.store.objects.address import open_store
 
-PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()", "pipeline", "plan"]
-
 
 def run(cwd: Path, *words: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*PROGRAM, *map(str, words)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8", **(env or {})},
-        timeout=60,
-    )
-    assert "Traceback" not in done.stderr + done.stdout
-    return done
+    return run_program("pipeline", "plan", *words, cwd=cwd, env=env)
 
 
 def told(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:

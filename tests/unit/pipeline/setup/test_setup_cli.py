@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import status
 from rocwright import cli
 from rocwright.cli.documented import run as run_script
 from rocwright.data import load_table
@@ -38,11 +39,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call(*words: str) -> int:
     """The exit code of a command."""
-    try:
-        cli.main(["pipeline", *words])
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
+    return status("pipeline", *words)
 
 
 def script(name: str, *words: str) -> int:

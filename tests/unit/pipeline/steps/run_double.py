@@ -5,10 +5,6 @@ What decides and what publishes - stage, gate, promote, summary - are the real s
 
 from __future__ import annotations
 
-import hashlib
-import zipfile
-from pathlib import Path
-
 import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
@@ -23,11 +19,11 @@ from rocwright.pipeline.steps.testing import Tested
 from rocwright.sdk.build import BuiltPackages
 from rocwright.sources.lock import SourceLock
 from rocwright.store.runs.upload import upload_run
+from wheels import ANY, write_wheel
 
 WHEEL = "torch-2.9.0-py3-none-any.whl"
 _REAL = ("stage", "gate", "promote", "summary")
 _READ = (BuiltPackages, LockedSources, Checked, UploadedRun, Tested, GpuTested)
-_INFO = "torch-2.9.0.dist-info"
 GOOD = Verdicts(5, 0, 2, (), ("test_host_x.py: no AMD GPU",))
 
 
@@ -74,7 +70,7 @@ class RunDouble:
         if kind is Checked:
             return Checked(1, 1, 0, 0, (), {"passed": True, "files": [WHEEL]})
         if kind is UploadedRun and cell.kind == "upload-pytorch":
-            wheel = write_wheel(machine.work)
+            wheel = write_wheel(machine.work, "torch", "2.9.0", {"torch.py": ""}, tag=ANY)
             done = upload_run(machine.store, [wheel], plan.run_id, "linux", cell.group, "pytorch")
             return UploadedRun(done.prefix, done.url, {entry.name: entry.sha256 for entry in done.files})
         if kind is UploadedRun:
@@ -85,25 +81,3 @@ class RunDouble:
         if kind is GpuTested:
             return GpuTested("fam", {}, "", (SuiteRun("smoke-gpu", "gfx90a", verdicts, True),), files)
         return Built(cell.kind)
-
-
-def write_wheel(folder: Path) -> Path:
-    """The same bytes each time."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / WHEEL
-    members = {
-        "torch.py": "",
-        f"{_INFO}/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n",
-        f"{_INFO}/WHEEL": "Wheel-Version: 1.0\nGenerator: double\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{name},sha256={_digest(text)},{len(text)}\n" for name, text in members.items())
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in {**members, f"{_INFO}/RECORD": f"{record}{_INFO}/RECORD,,\n"}.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), text)
-    return path
-
-
-def _digest(text: str) -> str:
-    import base64
-
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -19,29 +16,12 @@ from rocwright.pipeline.steps.wheels import part_targets
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.runs.upload import upload_run
+from wheels import write_sdist, write_wheel
 
 
 def wheel(folder: Path, project: str) -> Path:
-    name = project.replace("-", "_")
-    path = folder / f"{name}-7.1-py3-none-linux_x86_64.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        info = f"{name}-7.1.dist-info"
-        archive.writestr(f"{name}/data.bin", b"x" * 1000)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {project}\nVersion: 7.1\n")
-        tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
-        archive.writestr(f"{info}/WHEEL", tag)
-        archive.writestr(f"{info}/RECORD", "")
-    return path
-
-
-def selector(folder: Path) -> Path:
-    path = folder / "rocm-7.1.tar.gz"
-    text = b"Metadata-Version: 2.1\nName: rocm\nVersion: 7.1\n"
-    with tarfile.open(path, "w:gz") as archive:
-        member = tarfile.TarInfo("rocm-7.1/PKG-INFO")
-        member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
-    return path
+    files = {f"{project.replace('-', '_')}/data.bin": b"x" * 1000}
+    return write_wheel(folder, project, "7.1", files, tag="py3-none-linux_x86_64")
 
 
 @pytest.fixture
@@ -60,7 +40,7 @@ def options(tmp_path: Path) -> RunOptions:
 
 def upload(options: RunOptions, folder: Path, *projects: str, group: str = "gfx90a") -> None:
     folder.mkdir()
-    files = [selector(folder), *(wheel(folder, project) for project in projects)]
+    files = [write_sdist(folder, "rocm", "7.1"), *(wheel(folder, project) for project in projects)]
     upload_run(options.store, files, "1", "linux", group, "python")
 
 

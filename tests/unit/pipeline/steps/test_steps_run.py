@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rocwright import cli
+from command_line import status
 from rocwright.errors import NoSpace
 from rocwright.gputest.smoke import Verdicts
 from rocwright.pipeline.cells import act as acting
@@ -41,11 +41,7 @@ def double(monkeypatch: pytest.MonkeyPatch) -> RunDouble:
 
 def pipeline(*words: str) -> int:
     """The command's exit code."""
-    try:
-        cli.main(["pipeline", *words])
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    return 0
+    return status("pipeline", *words)
 
 
 def run(*words: str) -> int:

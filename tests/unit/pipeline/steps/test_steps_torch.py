@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from rocwright.pipeline.steps.torch import PythonHeaders, build_step
 from rocwright.sources.lock import LockedSource
 from rocwright.system import venv
 from rocwright.system.files import sha256_file
+from wheels import ANY, write_wheel
 
 # Writes a wheel by hand, and beside the tree what it was given.
 SETUP = """
@@ -54,14 +54,7 @@ def git(directory: Path, *words: str) -> str:
 
 def torch_wheel(directory: Path) -> BuiltWheel:
     """What another machine built: a wheel of torch without anything in it."""
-    path = directory / "torch-2.9.0-py3-none-any.whl"
-    info = "torch-2.9.0.dist-info"
-    with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.0\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(
-            f"{info}/RECORD", "".join(f"{info}/{name},,\n" for name in ("METADATA", "WHEEL", "RECORD"))
-        )
+    path = write_wheel(directory, "torch", "2.9.0", {}, tag=ANY)
     return BuiltWheel("torch", "2.9.0", str(path), sha256_file(path), path.stat().st_size, 1.0, 1.0, 1)
 
 
