@@ -1,4 +1,4 @@
-"""Words of a command line that are not as a command takes them: wrong ones are refused, older ones told."""
+"""The parser of the command line: the application, words that it refuses, and older ones, which are told."""
 
 from __future__ import annotations
 
@@ -16,11 +16,33 @@ from cyclopts import (
 )
 from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
 
+from rocwright import __version__
+from rocwright.cli import COMMANDS, Group
 from rocwright.errors import UsageError
 from rocwright.system import console
 
 # What Python calls such values says little to people.
 _KINDS = {int: "no whole number", float: "no number", bool: "neither true nor false"}
+
+
+def _application(name: str, group: Group) -> App:
+    """A group for the parser; a command is imported when it is called."""
+    made = App(
+        name=name,
+        version=__version__,
+        help=group.help,
+        # `guarded` says it; cyclopts would end without a word.
+        suppress_keyboard_interrupt=False,
+    )
+    for word, command in group.named():
+        if isinstance(command, Group):
+            made.command(_application(word, command))
+        else:
+            made.command(f"rocwright.cli.{command}", name=word)
+    return made
+
+
+app = _application("rocwright", COMMANDS)
 
 
 def parsed(app: App, words: Sequence[str] | None) -> None:
