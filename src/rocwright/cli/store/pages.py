@@ -30,7 +30,7 @@ def store_index(
     *folders: Path,
     patterns: Annotated[
         tuple[str, ...],
-        Parameter(name=("--filter", "-f"), consume_multiple=True, negative=(), show_default=False),
+        Parameter(name=("--filter", "-f"), consume_multiple=1, negative=(), show_default=False),
     ] = (),
     output_file: Annotated[Path | None, Parameter(name=("--output-file", "-o"))] = None,
     recursive: Annotated[bool, Parameter(name=("--recursive", "-r"))] = False,
