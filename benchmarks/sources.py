@@ -201,7 +201,7 @@ def hit(real: Real) -> dict[str, object]:
 _INNER = """\
 import pathlib, sys, time
 import rocwright.cli.checkout
-from rocwright.cli import app
+from rocwright.cli.parse import app
 began = time.monotonic()
 try:
     app(["hipify", sys.argv[1]])

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from blocks import detect_table
+from blocks import commands, detect_table
 from blocks.compat import render_detect_table
 from blocks.every import BLOCKS
 
@@ -34,7 +34,10 @@ def pages() -> list[Path]:
 
 
 # Files that are generated whole.
-FILES = {DOCS.parent / "runtime" / detect_table.PATH: render_detect_table}
+FILES = {
+    DOCS.parent / "runtime" / detect_table.PATH: render_detect_table,
+    DOCS.parent / commands.HELP: commands.render_help,
+}
 
 
 def wanted_files() -> Iterator[tuple[Path, str, str]]:

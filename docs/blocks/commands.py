@@ -1,4 +1,4 @@
-"""The page of the commands, from the command line itself."""
+"""The page of the commands and the pages of help, from the command line itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import typing
 from collections.abc import Iterator
 from itertools import pairwise
 
+import msgspec
+
 from blocks.text import code, table
-from rocwright.cli import app
-from rocwright.cli.help import examples
+from rocwright.cli import COMMANDS, Group
+from rocwright.cli.help import Page, examples
+from rocwright.cli.parse import app
+
+HELP = "src/rocwright/cli/help.json"
 
 # Said once here where a command does not say it of its own.
 _SHARED_HELP = {
@@ -26,27 +31,92 @@ def render_cli() -> str:
     parts: list[str] = []
     lines = examples()
     for words, command in commands(app):
-        function = command.default_command
-        description, helps = _prose(function.__doc__ or "")
-        arguments = list(command.assemble_argument_collection())
-        for shared in (one for one in arguments if one.names[0] == "*"):
-            helps |= _field_helps(shared.hint)
-        # A class of options stands there besides its options.
-        arguments = [one for one in arguments if one.names[0] != "*"]
-        placed = [item for item in arguments if item.index is not None]
-        options = [item for item in arguments if item.index is None]
-        usage = [*words, *(_placed(item) for item in placed)]
-        usage += [f"{item.names[0]} {_type_word(item.hint)}" for item in options if item.required]
-        usage += ["[OPTIONS]"] if any(not item.required for item in options) else []
-        parts.append(f"## {' '.join(words)}\n\n```text\n{' '.join(usage)}\n```\n\n{description}\n")
+        description, helps, placed, options = _parts(command)
+        usage = _usage(words, placed, options)
+        parts.append(f"## {' '.join(words)}\n\n```text\n{usage}\n```\n\n{description}\n")
         shown = "".join(f"$ {line}\n" for line in lines.get(" ".join(words[1:]), ()))
         parts.append(f"```console\n{shown}```\n")
         if placed:
-            rows = [(code(item.names[0]), _meaning(item, helps)) for item in placed]
+            rows = [(code(item.names[0]), _meaning(item, helps)[0]) for item in placed]
             parts.append(table(("Argument", "Meaning"), rows))
         if options:
             parts.append(table(("Option", "Meaning", "Default"), (_option(item, helps) for item in options)))
     return "\n".join(parts)
+
+
+def render_help() -> str:
+    """What `--help` shows of every command and group, as JSON that `rocwright.cli.help` reads."""
+    pages = {" ".join(words[1:]): _page(words, command) for words, command in commands(app)}
+    pages |= dict(_group_pages(COMMANDS, (), pages))
+    return msgspec.json.format(msgspec.json.encode(dict(sorted(pages.items()))), indent=1).decode() + "\n"
+
+
+_EVERY = (
+    ("-h, --help", "Say what it does and takes."),
+    ("-q, --quiet", "Print results and errors only."),
+    ("-v, --verbose", "Say more: the commands that are run, what lies behind an error."),
+)
+
+
+def _group_pages(group: Group, words: tuple[str, ...], pages: dict[str, Page]) -> Iterator[tuple[str, Page]]:
+    """The page of a group and of those in it: its commands by heading, each with its first sentence."""
+    rows = {}
+    for heading, named in group.commands.items():
+        rows[heading] = tuple(
+            (name, below.help if isinstance(below, Group) else pages[" ".join((*words, name))].about[0])
+            for name, below in named.items()
+        )
+    for name, below in group.named():
+        if isinstance(below, Group):
+            yield from _group_pages(below, (*words, name), pages)
+    own = () if words else (("--version", "Say the version."),)
+    usage = " ".join(("rocwright", *words, "COMMAND"))
+    yield " ".join(words), Page(usage, (group.help,), {**rows, "Options of every command": (*_EVERY, *own)})
+
+
+def _page(words: tuple[str, ...], command: typing.Any) -> Page:
+    description, helps, placed, options = _parts(command)
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for item in placed:
+        rows.setdefault("Arguments", []).append((item.names[0], helps.get(item.field_info.name, "")))
+    for item in sorted(options, key=lambda item: _heading(item)[0]):
+        meaning, default = _meaning(item, helps)
+        default = default if item.required else default and f"default: {default}"
+        told = f"{meaning.removesuffix('.')} ({default})." if default else meaning
+        kind = "" if _is_flag(item) else f" {_type_word(item.hint)}"
+        rows.setdefault(_heading(item)[1], []).append((", ".join(_spellings(item)) + kind, told))
+    about = [" ".join(paragraph.split()) for paragraph in description.split("\n\n")]
+    lines = examples().get(" ".join(words[1:]), ())
+    below = {heading: tuple(told) for heading, told in rows.items()}
+    return Page(_usage(words, placed, options), tuple(about), below, lines)
+
+
+def _heading(argument: typing.Any) -> tuple[int, str]:
+    """What an option stands below, and where among the headings; those without one come first."""
+    for group in argument.parameter.group or ():
+        # Groups that a command declares are numbered; the parser's own is not.
+        if isinstance(group.sort_key, tuple):
+            return group.sort_key[1], group.name
+    return -1, "Options"
+
+
+def _parts(command: typing.Any) -> tuple[str, dict[str, str], list[typing.Any], list[typing.Any]]:
+    """What a command does, what its parameters mean by Python name, its arguments and its options."""
+    description, helps = _prose(command.default_command.__doc__ or "")
+    arguments = list(command.assemble_argument_collection())
+    for shared in (one for one in arguments if one.names[0] == "*"):
+        helps |= _field_helps(shared.hint)
+    # A class of options stands there besides its options.
+    arguments = [one for one in arguments if one.names[0] != "*"]
+    placed = [item for item in arguments if item.index is not None]
+    return description, helps, placed, [item for item in arguments if item.index is None]
+
+
+def _usage(words: tuple[str, ...], placed: list[typing.Any], options: list[typing.Any]) -> str:
+    usage = [*words, *map(_placed, placed)]
+    usage += [f"{item.names[0]} {_type_word(item.hint)}" for item in options if item.required]
+    usage += ["[OPTIONS]"] if any(not item.required for item in options) else []
+    return " ".join(usage)
 
 
 def commands(
@@ -99,31 +169,39 @@ def _field_helps(options: type) -> dict[str, str]:
     }
 
 
-def _meaning(argument: typing.Any, helps: dict[str, str]) -> str:
-    shared = argument.parameter.help or _SHARED_HELP.get(argument.names[0], "")
-    return helps.get(argument.field_info.name) or shared
-
-
 def _option(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str, str]:
     """Name, meaning and default of one option."""
-    names, default = argument.names, argument.field_info.default
-    flag = bool in (argument.hint, *typing.get_args(argument.hint))
-    if flag and isinstance(default, bool):
-        # Only the spelling that changes something.
-        shown = next(name for name in names if (name in argument.negatives) == default)
-    elif flag:
-        shown = "`, `".join(names)
+    meaning, default = _meaning(argument, helps)
+    if not _is_flag(argument):
+        shown = f"{argument.names[0]} {_type_word(argument.hint)}"
+    elif isinstance(argument.field_info.default, bool):
+        shown = _spellings(argument)[0]
     else:
-        shown = f"{names[0]} {_type_word(argument.hint)}"
-    meaning = _meaning(argument, helps)
-    if flag and default is True:
+        shown = "`, `".join(argument.names)
+    return code(shown), meaning, code(default) if default and not argument.required else default
+
+
+def _spellings(argument: typing.Any) -> list[str]:
+    """The names of an option; of a flag only those that change something."""
+    if not _is_flag(argument) or not isinstance(argument.field_info.default, bool):
+        return list(argument.names)
+    default = argument.field_info.default
+    return [name for name in argument.names if (name in argument.negatives) == default]
+
+
+def _is_flag(argument: typing.Any) -> bool:
+    return bool in (argument.hint, *typing.get_args(argument.hint))
+
+
+def _meaning(argument: typing.Any, helps: dict[str, str]) -> tuple[str, str]:
+    """What an option does, and its default in words; both may be empty."""
+    names, default = argument.names, argument.field_info.default
+    meaning = helps.get(argument.field_info.name) or argument.parameter.help or _SHARED_HELP.get(names[0], "")
+    if _is_flag(argument) and default is True:
         meaning = f"Do not {meaning[:1].lower()}{meaning[1:]}"
     if argument.required:
-        told = "required"
-    else:
-        told = "" if flag or default in (None, (), []) else code(str(default))
-        told = "" if default == "" else told
-    return code(shown), meaning, told
+        return meaning, "required"
+    return meaning, "" if _is_flag(argument) or default in (None, (), [], "") else str(default)
 
 
 def _placed(argument: typing.Any) -> str:

@@ -16,8 +16,8 @@ from blocks.errors import error_classes
 from blocks.rules import render_rules, rule_ids
 from rocwright import errors
 from rocwright.check.contract import ContractTable, PackageRow
-from rocwright.cli import app
 from rocwright.cli.documented import DOCUMENTED
+from rocwright.cli.parse import app
 from rocwright.pipeline.demo import demo_graph
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.store import gate

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 
 from needs import need
 from rocwright.builder.decide.recipe import load_recipes
-from rocwright.cli import app
+from rocwright.cli.parse import app
 from rocwright.data.overlay import read_overlay
 from rocwright.sdk.intake.distribution import distributions
 

@@ -1,4 +1,8 @@
-"""The command line as the user sees it: commands by group; each parses, calls, and replies with a value."""
+"""The command line as the user sees it: commands by group; each parses, calls, and replies with a value.
+
+This file is the whole list of them, and the door that every call comes through. It imports no parser: help
+and version are said without one.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,217 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
-from cyclopts import App
-
 from rocwright import __version__
-from rocwright.cli.parse import parsed, tell_older
-from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError
+from rocwright.errors import Interrupted, InvalidInput, NoSpace, RocwrightError, UsageError
 from rocwright.system import console
 
-app = App(
-    name="rocwright",
-    version=__version__,
-    help="Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
-    # `guarded` says it; cyclopts would end without a word.
-    suppress_keyboard_interrupt=False,
+
+@dataclass(frozen=True)
+class Group:
+    """Commands under a word: by heading of its help and by name, the function in a module of this room."""
+
+    help: str
+    commands: Mapping[str, Mapping[str, str | Group]]
+
+    def named(self) -> Iterator[tuple[str, str | Group]]:
+        """Every command and group in it, whatever heading it stands below."""
+        for commands in self.commands.values():
+            yield from commands.items()
+
+
+# Below these stands what jobs and scripts call, not people.
+_CI, _SCRIPTS = "For jobs of CI", "For documented scripts"
+_WHEEL = Group(
+    "Look into finished wheels, and take them apart.",
+    {
+        "Commands": {
+            "show": "wheel.show:show",
+            "split": "wheel.split:split",
+            "merge-parts": "wheel.split:parts",
+            "fat": "wheel.fat:fat",
+            "reversion": "wheel.reversion:reversion",
+        },
+        _CI: {
+            "sanity-check": "wheel.family:sanity_check",
+            "torch-versions": "wheel.family:torch_versions",
+            "cp-version": "wheel.family:cp_version",
+        },
+    },
 )
-_COMMANDS = ("demo", "build", "check", "checkout", "completion", "detect", "doctor", "hipify", "install-rocm")
-_GROUPS = ("compat", "data", "kpack", "pipeline", "sdk", "set", "sources", "store", "test", "wheel")
-# By command, the module that has it under another name: what Python or pytest would take for something else,
-# a command beside its like, and what stands apart with the documented scripts.
-_MODULES = {
-    "completion": "help",
-    "hipify": "checkout",
-    "install-rocm": "documented.build_script",
-    "test": "gputest",
-}
+_KPACK = Group(
+    "Split device code out of libraries and wheels, list, extract, merge and verify it.",
+    {
+        "Commands": {
+            "split": "kpack:split",
+            "merge": "kpack:merge",
+            "verify": "kpack:verify",
+            "list": "kpack:list_",
+            "show": "kpack:show",
+            "extract": "kpack:extract",
+        }
+    },
+)
+_SOURCES = Group(
+    "Lock the commits of the PyTorch family, compare locks, save patches.",
+    {
+        "Commands": {
+            "lock": "sources:lock",
+            "show": "sources:show",
+            "diff": "sources:diff",
+            "save-patches": "sources:save",
+        }
+    },
+)
+_SDK = Group(
+    "Make Python packages of ROCm.",
+    {
+        "Commands": {
+            "import": "sdk:import_",
+            "build": "sdk:build",
+            "fetch": "sdk:fetch_",
+            "unpack": "sdk:unpack_",
+        },
+        _CI: {"compute-version": "sdk:compute_version"},
+    },
+)
+_SKIPS = Group(
+    "Skip entries: show, judge, rerun, carry over, import, export.",
+    {
+        "Commands": {
+            "show": "gputest.skips:gputest_skips_show",
+            "lint": "gputest.skips:gputest_skips_lint",
+            "audit": "gputest.rerun:gputest_skips_audit",
+            "port": "gputest.rerun:gputest_skips_port",
+            "import": "gputest.skips:gputest_skips_import",
+            "export": "gputest.skips:gputest_skips_export",
+        }
+    },
+)
+_TEST = Group(
+    "Test wheels on GPUs: smoke tests, PyTorch's tests, skip entries, reports.",
+    {
+        "Commands": {
+            "smoke": "gputest.smoke:gputest_smoke",
+            "units": "gputest.pytorch:gputest_units",
+            "full": "gputest.pytorch:gputest_full",
+            "plan": "gputest.shards:gputest_plan",
+            "report": "gputest.report:gputest_report",
+            "skips": _SKIPS,
+        },
+        _CI: {
+            "setup-venv": "gputest.setup_venv:gputest_setup_venv",
+            "matrix": "gputest.shards:gputest_matrix",
+            "durations": "gputest.shards:gputest_durations",
+            "summarize": "gputest.report:gputest_summarize",
+        },
+    },
+)
+_COMPAT = Group(
+    "Show and ask what PyTorch on ROCm supports, and measure what an installed torch can do.",
+    {
+        "Commands": {
+            "show": "compat.claims:compat_show",
+            "query": "compat.claims:compat_query",
+            "probe": "compat.probe:compat_probe",
+        }
+    },
+)
+_SET = Group(
+    "Record, compare, verify, promote, withdraw and search sets of wheels.",
+    {
+        "Sets": {
+            "create": "set.create:set_create",
+            "list": "set.look:set_list",
+            "show": "set.look:set_show",
+            "diff": "set.look:set_diff",
+            "lock": "set.look:set_lock",
+            "verify": "set.statements:set_verify",
+            "state": "set.statements:set_state",
+            "sign": "set.statements:set_sign",
+            "reversion": "set.create:set_reversion",
+        },
+        "Channels": {
+            "promote": "set.channel:set_promote",
+            "rollback": "set.channel:set_rollback",
+            "log": "set.look:set_log",
+            "bisect": "set.bisect:set_bisect",
+            "repair": "set.channel:set_repair",
+        },
+        "What is kept": {"pin": "set.channel:set_pin", "gc": "set.channel:set_gc"},
+    },
+)
+_STORE = Group(
+    "Probe and serve a store, upload and fetch the packages of runs.",
+    {
+        "Stores and their pages": {
+            "probe": "store.pages:store_probe",
+            "verify": "store.pages:store_verify",
+            "serve": "store.pages:store_serve",
+            "landing": "store.pages:store_landing",
+            "index": "store.pages:store_index",
+        },
+        "Runs": {"fetch": "store.fetch:store_fetch", "upload": "store.upload:store_upload"},
+        _CI: {"policy": "store.upload:store_policy"},
+        _SCRIPTS: {
+            "artifacts": Group(
+                "Fetch the artifacts of a run as artifact_manager.py does.",
+                {"Commands": {"fetch": "store.fetch:artifacts_fetch"}},
+            )
+        },
+    },
+)
+_PIPELINE = Group(
+    "Plan, run and render the pipeline from ROCm to released wheels.",
+    {
+        "Commands": {
+            "plan": "pipeline.plan:pipeline_plan",
+            "run": "pipeline.run:pipeline_run",
+            "show": "pipeline.plan:pipeline_show",
+            "render": "pipeline.render:pipeline_render",
+            "families": "pipeline.matrix:pipeline_families",
+        },
+        _CI: {
+            "setup": "pipeline.setup:pipeline_setup",
+            "step": "pipeline.run:pipeline_step",
+            "matrix": "pipeline.matrix:pipeline_matrix",
+            "tests": "pipeline.matrix:pipeline_tests",
+            "capture-summary": "pipeline.summary:pipeline_capture_summary",
+            "test-summary": "pipeline.summary:pipeline_test_summary",
+            "workflow-summary": "pipeline.summary:pipeline_workflow_summary",
+        },
+    },
+)
+_DATA = Group(
+    "List the tables of facts, and explain where a fact comes from.",
+    {"Commands": {"list": "data:data_list", "explain": "data:data_explain"}},
+)
+# By name of a function, so that a command imports what it needs and nothing of the others.
+COMMANDS = Group(
+    "Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
+    {
+        "Wheels that are there": {"check": "check:check", "wheel": _WHEEL, "kpack": _KPACK},
+        "From sources to wheels": {
+            "checkout": "checkout:checkout",
+            "hipify": "checkout:hipify",
+            "sources": _SOURCES,
+            "sdk": _SDK,
+            "install-rocm": "documented.build_script:install_rocm",
+            "build": "build:build",
+        },
+        "Test and release": {"test": _TEST, "compat": _COMPAT, "set": _SET, "store": _STORE},
+        "All of it": {"pipeline": _PIPELINE, "demo": "demo:demo"},
+        "This machine, this tool": {
+            "detect": "detect:detect",
+            "doctor": "doctor:doctor",
+            "data": _DATA,
+            "completion": "help:completion",
+        },
+    },
+)
 # What a file system says of a path that somebody named, or of itself. That a file is not there is told where
 # it is read; here it would be a defect.
 _REFUSALS = (
@@ -44,45 +232,75 @@ _REFUSALS = (
     errno.EIO,
     errno.EEXIST,
 )
-# By name, so that a command imports what it needs and nothing of the others.
-for _name in _COMMANDS:
-    app.command(f"rocwright.cli.{_MODULES.get(_name, _name)}:{_name.replace('-', '_')}", name=_name)
-for _name in _GROUPS:
-    app.command(f"rocwright.cli.{_MODULES.get(_name, _name)}:app", name=_name)
+_QUIET, _VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
-def load_commands(group: App = app) -> None:
-    """Import all commands of a group: their summaries are known only then."""
-    for name in tuple(group):
-        if not name.startswith("-"):
-            group[name]
-
-
-def asked_group(words: Sequence[str]) -> App | None:
-    """The group whose help the words ask for: `test skips`, `test skips --help`; None for anything else."""
-    group, rest = app, list(words)
-    while rest and not rest[0].startswith("-") and rest[0] in group:
-        group = group[rest.pop(0)]
-    # What does something is no group; its help is its own.
-    return group if rest in ([], ["-h"], ["--help"]) and group.default_command is None else None
+def called(words: Sequence[str]) -> tuple[tuple[str, ...], str | Group]:
+    """The command or group that words begin with: the words that name it, and what it is."""
+    found: str | Group = COMMANDS
+    for number, word in enumerate(words):
+        below = dict(found.named()).get(word) if isinstance(found, Group) else None
+        if below is None:
+            return tuple(words[:number]), found
+        found = below
+    return tuple(words), found
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
 
     def act() -> None:
-        words = sys.argv[1:] if arguments is None else arguments
-        if arguments is None and (group := asked_group(words)) is not None:
-            load_commands(group)
-        if "--help" in words or "-h" in words:
-            # Only help needs it.
-            from rocwright.cli.help import add_examples
+        words = _without_talk(sys.argv[1:] if arguments is None else arguments)
+        if words == ["--version"]:
+            console.out(__version__)
+            sys.exit(0)
+        if words[:1] == ["help"]:
+            words = [*words[1:], "--help"]
+        if (command := _asked(words)) is not None:
+            from rocwright.cli.help import show_help
 
-            add_examples(app, words)
+            show_help(command)
+            sys.exit(0)
+        # The parser and all it needs take longer than most help is read.
+        from rocwright.cli.parse import app, parsed, tell_older
+
         tell_older(words)
-        parsed(app, arguments)
+        parsed(app, words)
 
     guarded(act)
+
+
+def _own(words: Sequence[str]) -> Sequence[str]:
+    """Words for rocwright; those behind `--` are for a program that it runs."""
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _without_talk(words: Sequence[str]) -> list[str]:
+    """The words without -q and -v, which every command takes anywhere, and which are obeyed here."""
+    own = _own(words)
+    if called([word for word in own if word not in (*_QUIET, *_VERBOSE)])[0] == ("set", "bisect"):
+        # Behind its name stand words of another program, with or without `--`.
+        own = own[: own.index("bisect")]
+    quiet, verbose = ([word for word in own if word in names] for names in (_QUIET, _VERBOSE))
+    if quiet and verbose:
+        raise UsageError(f"{quiet[0]} and {verbose[0]} contradict each other", next_step="give one of them")
+    console.talk(1 if verbose else -1 if quiet else 0)
+    return [word for word in own if word not in (*quiet, *verbose)] + list(words[len(own) :])
+
+
+def _asked(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The command or group whose help the words ask for; None where one is to be run, or is none."""
+    own = _own(words)
+    plain = [word for word in own if word not in ("-h", "--help")]
+    command, found = called(plain)
+    rest = plain[len(command) :]
+    if rest == ["help"] and not os.path.lexists("help"):
+        return command
+    asks = len(plain) < len(own)
+    if isinstance(found, Group):
+        # A word that is no command is a mistake, whatever else is asked.
+        return command if not rest or (asks and rest[0].startswith("-")) else None
+    return command if asks else None
 
 
 def guarded(act: Callable[[], None]) -> None:

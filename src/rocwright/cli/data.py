@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cyclopts import App
-
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.explain import explain, list_tables
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
-
-app = App(name="data", help="List the tables of facts, and explain where a fact comes from.")
 
 
 @replies(before="config")
@@ -80,7 +76,3 @@ def data_explain(
                 console.out(f"{word:<9} {text}")
 
     return Reply(found, show)
-
-
-app.command(data_explain, name="explain")
-app.command(data_list, name="list")

@@ -1,18 +1,21 @@
-"""What help says besides a command's own words: examples, projects by name; and `rocwright completion`."""
+"""Help as people see it, with examples and the names of projects in it; and `rocwright completion`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from importlib import resources
+from textwrap import fill
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from cyclopts import App
 
 from rocwright.data import load_table
 from rocwright.system import console
 
 F = TypeVar("F", bound=Callable[..., Any])
+# Columns that a name has in help beside its text.
+_WIDEST = 26
 
 
 # -- how a command is called: examples at the end of its help
@@ -29,20 +32,53 @@ def examples() -> dict[str, tuple[str, ...]]:
     return load_table("examples", ExampleTable).examples
 
 
-def add_examples(root: App, words: Sequence[str]) -> None:
-    """Have the help that the words ask for end with examples; other words change nothing.
+# -- help as it is shown: ready in a file, since nobody waits for a hundred commands to be imported
 
-    Only then: no command reads the table when it is run.
-    """
-    command, rest, called = root, list(words), []
-    while rest and not rest[0].startswith("-") and rest[0] in command:
-        called.append(rest.pop(0))
-        command = command[called[-1]]
-    before = rest[: rest.index("--")] if "--" in rest else rest
-    lines = examples().get(" ".join(called), ()) if "--help" in before or "-h" in before else ()
-    if lines:
-        shown = "\n".join(f"$ {line}" for line in lines)
-        command.help_epilogue = f"Examples:\n\n```console\n{shown}\n```"
+
+class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The help of a command or group: how it is called, what it does, rows of name and meaning by heading."""
+
+    usage: str
+    about: tuple[str, ...]
+    rows: dict[str, tuple[tuple[str, str], ...]]
+    examples: tuple[str, ...] = ()
+
+
+def help_pages() -> dict[str, Page]:
+    """Every page by the words that call its command; `docs/generate.py` writes them from the commands."""
+    text = resources.files("rocwright.cli").joinpath("help.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, Page])
+
+
+def show_help(command: Sequence[str]) -> None:
+    """Print the help of the command or group that the words name."""
+    page = help_pages()[" ".join(command)]
+    width = min(console.width(), 100)
+    console.out(_folded(f"Usage: {page.usage}", width, " " * len("Usage: ")))
+    for paragraph in page.about:
+        console.out("\n" + _folded(paragraph, width))
+    for heading, rows in page.rows.items():
+        console.heading(f"\n{heading}:")
+        console.out("\n".join(_lines(rows, width)))
+    if page.examples:
+        console.heading("\nExamples:")
+        console.out("\n".join(f"  $ {line}" for line in page.examples))
+
+
+def _lines(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Names in a column and texts beside them; the text of a name that is too wide for it stands below."""
+    column = max((len(name) for name, _ in rows if len(name) <= _WIDEST), default=8)
+    for name, text in rows:
+        head = f"  {name:<{column}}  "
+        if len(name) > column:
+            yield head.rstrip()
+            head = " " * (column + 4)
+        yield _folded(head + text, width, " " * (column + 4))
+
+
+def _folded(text: str, width: int, indent: str = "") -> str:
+    # A path or an option is never cut.
+    return fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 # -- the names of the family: another row of the tables is another name in the help
@@ -103,7 +139,7 @@ def completion(shell: Literal["bash", "fish", "powershell", "zsh"], /) -> None:
     shell
         The shell that it is for.
     """
-    # Not above: the application names this command before it is there itself.
-    from rocwright.cli import app
+    # Not above: help is shown without the parser.
+    from rocwright.cli.parse import app
 
     console.out(app.generate_completion(shell=shell).rstrip("\n"))

@@ -8,8 +8,6 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from cyclopts import App
-
 from rocwright.cli.options import Level, OptionalCount, given_targets
 from rocwright.cli.reply import Reply, for_json, for_people, plain, replies
 from rocwright.cli.show_device_code import (
@@ -34,12 +32,7 @@ from rocwright.model.gpu import base_targets
 from rocwright.system import console
 from rocwright.system.limits import available_cores
 
-app = App(
-    name="kpack", help="Split device code out of libraries and wheels, list, extract, merge and verify it."
-)
 
-
-@app.command
 @replies
 def split(
     *paths: Path,
@@ -103,7 +96,6 @@ def split(
     yield for_json(results)
 
 
-@app.command
 @replies
 def merge(
     *paths: Path,
@@ -164,7 +156,6 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
             )
 
 
-@app.command
 @replies
 def verify(
     *paths: Path,
@@ -207,7 +198,6 @@ def verify(
         raise ContractBroken(what, next_step="split again from the original")
 
 
-@app.command(name="list")
 @replies
 def list_(*paths: Path) -> Iterator[Reply]:
     """List files with device code: fat and split libraries and programs, archives, also in wheels.
@@ -232,7 +222,6 @@ def list_(*paths: Path) -> Iterator[Reply]:
     _finish(listing)
 
 
-@app.command
 @replies
 def show(*paths: Path) -> Iterator[Reply]:
     """Show everything about device code: markers, archives, every code object.
@@ -254,7 +243,6 @@ def show(*paths: Path) -> Iterator[Reply]:
     _finish(listing)
 
 
-@app.command
 @replies
 def extract(
     *paths: Path,

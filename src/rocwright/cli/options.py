@@ -55,9 +55,10 @@ Level = Annotated[int, Parameter(validator=_within(1, 22))]
 # 0 takes a free one.
 Port = Annotated[int, Parameter(validator=_within(0, 65535))]
 # What says nothing where it is not given; a word of `Repeated` may hold spaces, so each has its own option.
+# `Words` are one at least: an empty variable of a shell must not mean all.
 Text = Annotated[str, Parameter(show_default=False)]
 Repeated = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False)]
-Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=True, show_default=False)]
+Words = Annotated[tuple[str, ...], Parameter(negative_iterable=(), consume_multiple=1, show_default=False)]
 Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default=False)]
 # A directory or an interpreter; a place to write to.
 Place = Annotated[Path | None, Parameter(converter=_place)]

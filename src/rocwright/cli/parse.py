@@ -1,8 +1,8 @@
-"""Words of a command line that are not as a command takes them: wrong ones are refused, older ones told."""
+"""The parser of the command line: the application, words that it refuses, and older ones, which are told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Literal, get_args, get_origin
 
@@ -16,11 +16,34 @@ from cyclopts import (
 )
 from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
 
+from rocwright import __version__
+from rocwright.cli import COMMANDS, Group
+from rocwright.cli.help import help_pages
 from rocwright.errors import UsageError
 from rocwright.system import console
 
 # What Python calls such values says little to people.
-_KINDS = {int: "no whole number", float: "no number", bool: "neither true nor false"}
+_KINDS: Mapping[type, str] = {int: "no whole number", float: "no number"}
+
+
+def _application(name: str, group: Group) -> App:
+    """A group for the parser; a command is imported when it is called."""
+    made = App(
+        name=name,
+        version=__version__,
+        help=group.help,
+        # `guarded` says it; cyclopts would end without a word.
+        suppress_keyboard_interrupt=False,
+    )
+    for word, command in group.named():
+        if isinstance(command, Group):
+            made.command(_application(word, command))
+        else:
+            made.command(f"rocwright.cli.{command}", name=word)
+    return made
+
+
+app = _application("rocwright", COMMANDS)
 
 
 def parsed(app: App, words: Sequence[str] | None) -> None:
@@ -56,11 +79,25 @@ def _told(problem: CycloptsError, command: str) -> UsageError:
 
 def _no_command(problem: CycloptsError, command: str) -> UsageError:
     word = (problem.unused_tokens or [""])[0]
-    known = [name for name in problem.app or () if not name.startswith("-")]
-    kind = f"option {word}" if word.startswith("-") else f"command {word!r}"
-    return UsageError(
-        f"`{command}` has no {kind}", next_step=f"{_near(word, known)}`{command} --help` lists all it has"
-    )
+    helped = f"`{command} --help` lists all it has"
+    if word.startswith("-"):
+        return UsageError(
+            f"`{command}` has no option {word}", next_step=f"options stand behind the command; {helped}"
+        )
+    near = _near(word, [name for name in problem.app or () if not name.startswith("-")])
+    elsewhere = [f"`rocwright {found}`" for found in _ending_with(word)]
+    if not near and elsewhere:
+        near = f"did you mean {_listed(elsewhere)}? "
+    return UsageError(f"`{command}` has no command {word!r}", next_step=f"{near}{helped}")
+
+
+def _ending_with(word: str, group: Group = COMMANDS, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every command, and every group, whose last word this is."""
+    for name, below in group.named():
+        if name == word:
+            yield " ".join((*words, name))
+        if isinstance(below, Group):
+            yield from _ending_with(word, below, (*words, name))
 
 
 def _missing(problem: MissingArgumentError, names: Sequence[str], command: str) -> UsageError:
@@ -68,6 +105,10 @@ def _missing(problem: MissingArgumentError, names: Sequence[str], command: str) 
     what = f"{given[0]} needs a value" if given else f"`{command}` needs {names[0]}"
     choices = _choices(problem.argument.hint if problem.argument else None)
     step = f"choose {_listed(choices)}" if choices else f"give {names[0]}{' with one' if given else ''}"
+    # What must be given is given in every example.
+    page = None if given or choices else help_pages().get(command.partition(" ")[2])
+    if page is not None and page.examples:
+        step += f", as in `{page.examples[0]}`"
     return UsageError(what, next_step=f"{step}; `{command} --help` says more")
 
 
@@ -85,22 +126,28 @@ def _bad_value(problem: CoercionError | ValidationError, name: str, helped: str)
         return UsageError(f"{name}: {problem.msg}", next_step=other)
     if choices := _choices(problem.target_type):
         return UsageError(
-            f"{name} {value!r} is none that there is",
+            f"{name} {value!r} is unknown",
             next_step=f"{_near(value, choices)}choose {_listed(choices)}; {helped} says more",
         )
-    kind = next((text for type_, text in _KINDS.items() if problem.target_type is type_), None)
+    if problem.target_type is bool:
+        step = f"give {name} without a value; {helped} says more"
+        return UsageError(f"{name} {value!r} is neither true nor false", next_step=step)
+    kind = _KINDS.get(problem.target_type) if isinstance(problem.target_type, type) else None
     return UsageError(str(problem) if kind is None else f"{name} {value!r} is {kind}", next_step=other)
 
 
 def _choices(hint: object) -> list[str]:
     """The words that a value is chosen from, also where none may be given; empty where it is free."""
     if get_origin(hint) is Literal:
-        return [str(one) for one in get_args(hint)]
+        return [str(one) for one in get_args(hint) if one]
     return [choice for inner in get_args(hint) for choice in _choices(inner)]
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word, list(known), n=1)
+    names = list(known)
+    near = [name for name in names if len(word) > 2 and name.startswith(word)] or get_close_matches(
+        word, names, n=1, cutoff=0.7
+    )
     return f"did you mean {near[0]}? " if near else ""
 
 

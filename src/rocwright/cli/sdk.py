@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
@@ -30,8 +30,6 @@ from rocwright.system.workflow import tell_workflow
 
 # What the C library keeps for so many threads is little; giving it back costs a twentieth of the time.
 _FEW_THREADS = 2
-
-app = App(name="sdk", help="Make Python packages of ROCm.")
 
 
 @Parameter(name="*")
@@ -97,7 +95,6 @@ def _words(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(word for word in re.split(r"[\s,;]+", text) if word)
 
 
-@app.command
 @replies
 def compute_version(
     *,
@@ -173,7 +170,6 @@ def compute_version(
     return Reply(named, lambda: console.out("\n".join(lines)))
 
 
-@app.command
 @replies
 def build(
     *,
@@ -198,7 +194,6 @@ def build(
     return _made(artifacts_in(artifact_dir), dest_dir / "dist", shape, shape.packaging())
 
 
-@app.command(name="import")
 @replies
 def import_(
     sources: list[Path],
@@ -226,7 +221,6 @@ def import_(
     return _made(form_of(sources), dest_dir, shape, shape.packaging(family))
 
 
-@app.command(name="fetch")
 def fetch_(
     prefix: Path,
     /,
@@ -263,7 +257,6 @@ def fetch_(
     )
 
 
-@app.command(name="unpack")
 def unpack_(
     debs: Path,
     prefix: Path,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from rocwright.cli import show_sources
 from rocwright.cli.checkout import Places, SourceRequest
@@ -24,11 +24,9 @@ from rocwright.sources.lock import LOCK_NAME, SourceLock, read_lock, record_lock
 from rocwright.sources.patch_files import save_patches
 from rocwright.system.git import Git
 
-app = App(name="sources", help="Lock the commits of the PyTorch family, compare locks, save patches.")
 _WHAT, _CACHE = What(), Cache()
 
 
-@app.command
 @names_family
 @replies
 def lock(
@@ -86,7 +84,6 @@ def lock(
     return Reply(whole, lambda: show_sources.show_lock(whole, places.lock))
 
 
-@app.command
 @replies
 def show(
     lock: Path = Path(LOCK_NAME),
@@ -105,7 +102,6 @@ def show(
     return Reply(held, lambda: show_sources.show_lock(held, path))
 
 
-@app.command
 @replies
 def diff(
     old: Path,
@@ -161,7 +157,6 @@ def _log(change: Change, beside: tuple[Path, ...], locks: tuple[SourceLock, ...]
     return commits_between(origin, change.old_commit, change.new_commit, repositories)
 
 
-@app.command(name="save-patches")
 @replies
 def save(
     directory: Path,

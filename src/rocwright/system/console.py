@@ -37,9 +37,26 @@ def _visible(text: str) -> str:
     return _CONTROLS.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
+# How much is said beside results and errors: -1 nothing, 0 what people need, 1 details, too.
+_level = 0
+
+
+def talk(level: int) -> None:
+    """Say nothing but results and errors (-1), what people need (0), or details, too (1)."""
+    global _level
+    _level = level
+
+
 def say(text: str = "") -> None:
     """One line of talk, on stderr."""
-    _err().print(_Text(_visible(text)))
+    if _level >= 0:
+        _err().print(_Text(_visible(text)))
+
+
+def detail(text: str) -> None:
+    """One line that only -v shows, on stderr."""
+    if _level > 0:
+        _err().print(_Text(_visible(text), style="dim"))
 
 
 def out(text: str) -> None:
@@ -50,6 +67,19 @@ def out(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     sys.stdout.flush()
+
+
+def heading(text: str) -> None:
+    """A heading among lines of data: bold on a terminal."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        _RichConsole(highlight=False).print(_Text(text, style="bold"))
+    else:
+        out(text)
+
+
+def width() -> int:
+    """Columns for text on stdout: the terminal's, or $COLUMNS, else 80."""
+    return _RichConsole().width
 
 
 def out_json(value: object) -> None:
@@ -80,6 +110,10 @@ def error(problem: RocwrightError) -> None:
     text.append(f"error ({kind}): ", style="bold red")
     text.append(_visible(str(problem)))
     console.print(text)
+    cause = problem.__cause__
+    while cause is not None:
+        detail(f"  because: {type(cause).__name__}: {cause}")
+        cause = cause.__cause__
 
 
 def table(
@@ -149,6 +183,9 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _live: _Live | None = None
     _console: _RichConsole = field(default_factory=_err)
+
+    def __post_init__(self) -> None:
+        self.quiet |= _level < 0
 
     @contextmanager
     def shown(self) -> Iterator[Progress]:

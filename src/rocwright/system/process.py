@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.errors import CommandFailed, Interrupted, MissingTool
+from rocwright.system import console
 from rocwright.system.files import disk_error
 from rocwright.system.group import OWN_GROUP, OWN_SESSION, Started, end_group, pieces, wait
 from rocwright.system.marked import MARK
@@ -115,6 +116,7 @@ def run(
     began = time.monotonic()
     output = Output(log, watch, secrets_in(environment))
     try:
+        console.detail(f"$ {shown}")
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")
         child = _start(words, cwd, environment)
         late = threading.Event()

@@ -17,6 +17,7 @@ import pytest
 import rocwright
 from command_line import run_program
 from rocwright import cli, errors
+from rocwright.cli import parse
 from rocwright.errors import RocwrightError
 
 
@@ -38,13 +39,15 @@ def test_each_command_has_help(
     assert "Usage:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("group", ["", "set", "test", "test skips"])
+@pytest.mark.parametrize("group", ["", "set", "store", "test", "test skips"])
 @pytest.mark.parametrize("ask", [[], ["--help"]])
 def test_the_help_of_a_group_says_what_each_command_does(group: str, ask: list[str], tmp_path: Path) -> None:
     done = run_program(*group.split(), *ask, cwd=tmp_path)
     assert done.returncode == 0
-    rows = re.findall(r"^│ ([a-z-]+) *(.*?) *│$", done.stdout.partition("Commands")[2], re.MULTILINE)
-    assert rows and all(told for name, told in rows)
+    rows = re.findall(r"^  ([a-z][a-z-]*)  +(.*)$", done.stdout, re.MULTILINE)
+    found = cli.called(group.split())[1]
+    assert isinstance(found, cli.Group)
+    assert [name for name, told in rows if told] == [name for name, _ in found.named()]
 
 
 def test_version(tmp_path: Path) -> None:
@@ -261,11 +264,11 @@ def ends(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> object:
         left.append(code)
         raise Left
 
-    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(parse, "app", app)
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     monkeypatch.setattr(os, "_exit", leave)
     with pytest.raises((SystemExit, Left)) as ended:
-        cli.main([])
+        cli.main(["any"])
     return left[0] if left else ended.value.code
 
 
@@ -297,8 +300,9 @@ WAITING = """
 import time
 from pathlib import Path
 from rocwright import cli
+from rocwright.cli.parse import app
 
-@cli.app.command
+@app.command
 def wait():
     Path("ready").touch()
     time.sleep(60)
@@ -334,10 +338,10 @@ def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(monkeypatch: pytest.Mo
     def app(_: object, *, exit_on_error: bool, print_error: bool) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(parse, "app", app)
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     with pytest.raises(ZeroDivisionError):
-        cli.main([])
+        cli.main(["any"])
 
 
 @pytest.mark.parametrize(

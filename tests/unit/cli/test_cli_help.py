@@ -11,8 +11,9 @@ import pytest
 from cyclopts import App
 
 from command_line import PROGRAM
-from rocwright.cli import app
+from rocwright.cli import main
 from rocwright.cli.help import examples
+from rocwright.cli.parse import app
 
 
 def _commands(group: App, words: tuple[str, ...] = ()) -> list[str]:
@@ -29,6 +30,12 @@ def _says(*words: str) -> str:
     done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
     return done.stdout
+
+
+def _ends(*words: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
 
 
 def test_every_command_has_an_example_and_no_example_is_of_another() -> None:
@@ -50,16 +57,59 @@ def test_the_help_of_a_command_ends_with_its_examples() -> None:
     assert "$ rocwright set promote newest --family gfx94X-dcgpu" in shown.partition("Examples:")[2]
 
 
-def test_what_stands_behind_two_dashes_asks_for_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command of the user's own may be asked for its help in a search."""
-    from rocwright.cli.help import add_examples
+@pytest.mark.parametrize(
+    "words",
+    [
+        "check --help",
+        "check -h",
+        "--help check",
+        "help check",
+        "check help",
+        "check dist --jobs 3 --help",
+        "-q help check",
+    ],
+)
+def test_every_way_to_ask_for_the_help_of_a_command(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _ends(*words.split()) == 0
+    assert capsys.readouterr().out.startswith("Usage: rocwright check PATHS... [OPTIONS]\n")
 
-    # Another test may have asked for it before.
-    monkeypatch.setattr(app["set"]["bisect"], "help_epilogue", None)
-    add_examples(app, ["set", "bisect", "release:a", "--good", "0123", "--", "tool", "--help"])
-    assert app["set"]["bisect"].help_epilogue in (None, "")
-    add_examples(app, ["set", "bisect", "--help"])
-    assert "Examples:" in str(app["set"]["bisect"].help_epilogue)
+
+@pytest.mark.parametrize("words", ["", "help", "--help", "-h"])
+def test_every_way_to_ask_for_the_list_of_commands(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _ends(*words.split()) == 0
+    assert capsys.readouterr().out.startswith("Usage: rocwright COMMAND\n")
+
+
+def test_a_file_that_is_called_help_can_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "help").touch()
+    assert _ends("check", "help") not in (0, None)
+    assert "Usage:" not in capsys.readouterr().out
+
+
+def test_what_stands_behind_two_dashes_asks_for_no_help(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command of the user's own may be asked for its help in a search."""
+    words = ("set", "bisect", "release:a", "--good", "0123", "--store", str(tmp_path / "none"))
+    assert _ends(*words, "--", "tool", "--help") not in (0, None)
+    assert capsys.readouterr().out == ""
+    assert _ends(*words, "--help") == 0
+    assert "Examples:" in capsys.readouterr().out
+
+
+def test_help_fits_the_terminal_and_cuts_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert _ends("build", "--help") == 0
+    text, _, examples = capsys.readouterr().out.partition("Examples:")
+    assert examples
+    wide = [line for line in text.splitlines() if len(line) > 60]
+    assert [line for line in wide if not line.startswith("  --")] == []
+    assert "\n  --enable-pytorch-flash-attention, --no-enable-pytorch-flash-attention\n" in text
 
 
 @pytest.fixture(scope="module")

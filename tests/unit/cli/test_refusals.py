@@ -121,7 +121,27 @@ def test_a_target_of_ones_own_is_known(tmp_path, monkeypatch, capsys):
         (
             "doctor --deep=perhaps",
             "--deep 'perhaps' is neither true nor false\n"
-            "  next: give another --deep; `rocwright doctor --help` says more\n",
+            "  next: give --deep without a value; `rocwright doctor --help` says more\n",
+        ),
+        (
+            "set show",
+            "`rocwright set show` needs WHICH\n"
+            "  next: give WHICH, as in `rocwright set show release:gfx94X-dcgpu`; "
+            "`rocwright set show --help` says more\n",
+        ),
+        (
+            "promote x",
+            "`rocwright` has no command 'promote'\n"
+            "  next: did you mean `rocwright set promote`? `rocwright --help` lists all it has\n",
+        ),
+        (
+            "set verify-all x",
+            "`rocwright set` has no command 'verify-all'\n"
+            "  next: did you mean verify? `rocwright set --help` lists all it has\n",
+        ),
+        (
+            "detect --channel",
+            "`rocwright detect` has no option --channel\n  next: `rocwright detect --help` lists all it has\n",
         ),
     ],
 )

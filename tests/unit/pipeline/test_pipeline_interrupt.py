@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 import msgspec
 from rocwright import cli
+from rocwright.cli import parse
 from rocwright.engine import run as local
 from rocwright.engine.graph import Step, make_graph
 from rocwright.system import process
@@ -50,8 +51,8 @@ def app(arguments, *, exit_on_error, print_error):
     for record in local.run(graph, Path("state"), jobs=2).steps:
         print(record.id, record.state)
 
-cli.app = app
-cli.main([])
+parse.app = app
+cli.main(["any"])
 '''
 
 

@@ -11,7 +11,7 @@ import pytest
 import sdk_trees as trees
 
 from needs import needs
-from rocwright.cli import app
+from rocwright.cli.parse import app
 from rocwright.data.overlay import Overlay, parse_overlay
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
 from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages

@@ -26,8 +26,6 @@ from rocwright.system import console
 from rocwright.system.interpreters import find_python
 
 _Flag = Annotated[bool, Parameter(negative=())]
-# At least one: an empty variable of a shell must not mean the usual ones.
-Several = Annotated[tuple[str, ...], Parameter(negative_iterable=(), show_default=False, consume_multiple=1)]
 _SOURCES, _GPUS, _TESTS, _OUTPUT = map(Group.create_ordered, ("Sources and torch", "GPUs", "Tests", "Output"))
 
 

@@ -23,7 +23,6 @@ from rocwright.cli.gputest.options import (
     GpusOfConfig,
     Number,
     Output,
-    Several,
     TestedTorch,
     gathered,
     of_environment,
@@ -32,7 +31,7 @@ from rocwright.cli.gputest.options import (
     wanted,
 )
 from rocwright.cli.gputest.show import end, records_reply, runs_reply
-from rocwright.cli.options import Count, Files, OptionalAmount
+from rocwright.cli.options import Count, Files, OptionalAmount, Words
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import Interrupted
 from rocwright.gputest.environment import fresh_cache
@@ -53,8 +52,8 @@ def gputest_units(
     tested: TestedTorch = SOURCE,
     gpus: Gpus = GPUS,
     choice: Choice = CHOICE,
-    suite_files: Several = (),
-    add_files: Several = (),
+    suite_files: Words = (),
+    add_files: Words = (),
     workers: Count = 1,
     reruns: Annotated[Number, Parameter(env_var="PYTORCH_NUM_PYTEST_RERUNS")] = None,
     memory_gb: OptionalAmount = None,

@@ -12,7 +12,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.gputest.options import Several
 from rocwright.cli.options import Files, Repeated, Text, Words
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
@@ -59,8 +58,8 @@ def gputest_plan(
     torch: Annotated[str, Parameter(name=["--torch", "--pytorch-version"])],
     suites: Words = ("units",),
     test_configs: Words = (),
-    suite_files: Several = (),
-    shards: Several = (),
+    suite_files: Words = (),
+    shards: Words = (),
     durations: Files = (),
     pytorch_dir: Path | None = None,
     platform: Platform = "linux",

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from rocwright.cli.options import Count, Text
 from rocwright.cli.reply import Reply, replies
@@ -133,12 +133,8 @@ def _done_reply(done: Fetched) -> Reply:
     return Reply(done, show)
 
 
-store_artifacts = App(name="artifacts", help="Fetch the artifacts of a run as artifact_manager.py does.")
-
-
-@store_artifacts.command
 @replies
-def fetch(
+def artifacts_fetch(
     *,
     output_dir: Path,
     run_id: str | None = None,

@@ -4,7 +4,7 @@ write, serve and verify; and what the store itself honours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from rocwright.cli.options import Count, Port
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import StoreOptions
-from rocwright.errors import InvalidInput, UsageError
+from rocwright.errors import InvalidInput
 from rocwright.store.index.landing import write_landing
 from rocwright.store.index.verify import verify_served
 from rocwright.store.objects.probe import probe
@@ -25,25 +25,20 @@ from rocwright.system import console
 _DEFAULTS = StoreOptions()
 
 
-def _refuse_verbose(given: Mapping[str, object]) -> None:
-    if given["verbose"]:
-        raise UsageError("--json and --verbose contradict each other", next_step="give one of them")
-
-
-@replies(refuse=_refuse_verbose)
+@replies
 def store_index(
     *folders: Path,
     patterns: Annotated[
         tuple[str, ...],
-        Parameter(name=("--filter", "-f"), consume_multiple=True, negative=(), show_default=False),
+        Parameter(name=("--filter", "-f"), consume_multiple=1, negative=(), show_default=False),
     ] = (),
     output_file: Annotated[Path | None, Parameter(name=("--output-file", "-o"))] = None,
     recursive: Annotated[bool, Parameter(name=("--recursive", "-r"))] = False,
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False,
 ) -> Reply:
     """Write index.html for the packages in folders: what `pip install --find-links FOLDER/index.html` takes.
 
-    Of several folders the packages stand on one page, which lies in the first of them.
+    Of several folders the packages stand on one page, which lies in the first of them. -v says which files
+    are listed, and which ones are no packages.
 
     Parameters
     ----------
@@ -55,8 +50,6 @@ def store_index(
         The page; a name without a directory is one in the first folder.
     recursive
         List packages of the folders below, too.
-    verbose
-        Say which files are listed, and which ones are no packages.
     json
         Print the result as JSON.
     """
@@ -64,11 +57,10 @@ def store_index(
     write_folder_page(page)
 
     def show() -> None:
-        if verbose:
-            for entry in page.files:
-                console.say(f"listed: {entry.name}")
-            for path in page.ignored:
-                console.say(f"no package: {path.name}")
+        for entry in page.files:
+            console.detail(f"listed: {entry.name}")
+        for path in page.ignored:
+            console.detail(f"no package: {path.name}")
         console.out(f"{page.path}: {len(page.files)} files")
 
     return Reply({"page": str(page.path), "files": page.files, "ignored": list(map(str, page.ignored))}, show)

@@ -25,7 +25,7 @@ def fat(
     /,
     *,
     output_path: Path | None = None,
-    also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True, show_default=False)] = (),
+    also: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=1, show_default=False)] = (),
     platform: Platform | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     jobs: OptionalCount = None,
