@@ -17,6 +17,7 @@
     │   ├── InvalidPatch                3   a patch that cannot be read, or does not apply
     │   └── NoObject                    3   a store has nothing under this key
     ├── MissingTool                     4   apt, git, a compiler … is not there
+    ├── WrongTorch                      4   a torch is installed, and is not for ROCm
     ├── Unreachable                     5   a mirror, repository or index did not answer
     │   └── NotOffered                  5   a repository answers, but hands this commit out to nobody
     ├── IntegrityError                  6   bytes differ from their recorded digest
@@ -72,6 +73,7 @@ __all__ = [
     "Unreachable",
     "UnsavedWork",
     "UsageError",
+    "WrongTorch",
 ]
 
 
@@ -186,6 +188,12 @@ class MissingTool(RocwrightError):
 
     exit_code = 4
     usual_step = "install what is named; `rocwright doctor` lists all that is missing"
+
+
+class WrongTorch(RocwrightError):
+    """A torch is installed that is not for ROCm: the one for CUDA, or for the CPU only."""
+
+    exit_code = 4
 
 
 class Unreachable(RocwrightError):

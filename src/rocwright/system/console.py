@@ -42,10 +42,19 @@ def say(text: str = "") -> None:
     _err().print(_Text(_visible(text)))
 
 
-def out(text: str) -> None:
-    """One line of data, on stdout, unstyled; characters that it cannot show are spelled out."""
+def out(text: str, style: str = "") -> None:
+    """One line of data, on stdout; characters that it cannot show are spelled out.
+
+    With a `style` its first word has that colour, on a terminal only and not with NO_COLOR.
+    """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
+        return
+    if style and (terminal := _RichConsole(highlight=False, soft_wrap=True)).is_terminal:
+        styled = _Text(_visible(text))
+        indent = len(text) - len(text.lstrip())
+        styled.stylize(style, indent, indent + len(text.split()[0]))
+        terminal.print(styled)
         return
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
