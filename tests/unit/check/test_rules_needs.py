@@ -527,7 +527,8 @@ def test_the_oldest_tag_that_fits_is_named() -> None:
         "build it on an older system, or tag it manylinux_2_34_x86_64, the oldest that fits"
     }
     assert steps("libmvec.so.1", platform="manylinux2014_x86_64") == [
-        "put the library into the wheel (auditwheel repair), or tag it manylinux_2_24_x86_64, the oldest that fits"
+        "put the library into the wheel (auditwheel repair), "
+        "or tag it manylinux_2_24_x86_64, the oldest that fits"
     ]
     assert steps(platform=claimed, versions={"libc.so.6": ("GLIBC_2.999",)}) == [
         "build it on an older system, no manylinux tag fits it as it is"

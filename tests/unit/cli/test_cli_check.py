@@ -89,9 +89,7 @@ def test_findings_stand_below_their_file_with_cause_and_next_step(check: Check) 
     assert "  error [torch-hip] " in "\n".join(done.lines[at:])
     assert any(line.startswith("    next: ") for line in done.lines[at:])
     assert done.lines[0].startswith("ok      plain-1.0")
-    assert re.match(
-        r"error \(ContractBroken\): 2 files, \d+ rules: 1 error, 1 warning, \d+\.\d s\n", done.err
-    )
+    assert re.match(r"error \(ContractBroken\): 2 files, \d+ rules: 1 error, 1 warning, .* s\n", done.err)
     assert len(done.err.splitlines()) == 2
     assert not any(" rules: " in line for line in done.lines), "the counts are said once"
 

@@ -157,7 +157,7 @@ def test_no_index_and_no_address(url: str) -> None:
 
 @pytest.fixture
 def foreign(tmp_path: Path, make_wheel: Callable[..., Path]) -> Iterator[str]:
-    """The address of an index by hand: HTML pages as PEP 503 has them, and wheels with hashes, nothing else."""
+    """The address of an index by hand: HTML pages (PEP 503), wheels with hashes, nothing else."""
     folder = tmp_path / "foreign"
     links = {}
     for project in ("torch", "torchvision"):

@@ -201,7 +201,7 @@ def _manylinux(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _beyond(policy: Policy, facts: Facts, context: Context) -> Iterator[tuple[str, str, str]]:
-    """What the wheel needs and the policy does not promise: the member, what, and what helps but another tag."""
+    """What the wheel needs and the policy does not promise: where, what, and what helps but another tag."""
     for elf in native(facts, context):
         for cause in _too_new(elf, facts, policy, context):
             yield elf.member, cause, "build it on an older system"

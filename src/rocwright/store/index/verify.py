@@ -67,8 +67,8 @@ def verify_served(
     """Look at every page of the index at `url`, and ask for every file's size and METADATA.
 
     An index without both `_json/` and `_flat/` was not written by rocwright: its HTML pages alone are looked
-    at, and `note` is told so; with `own` it is a fault. With `names`, only files of these names are asked for;
-    the pages are read all the same. Raises `UsageError` for what is no web address, `Unreachable` where the
+    at, and `note` is told so; with `own` it is a fault. With `names`, only these files are asked for; the
+    pages are read all the same. Raises `UsageError` for what is no web address, `Unreachable` where the
     root page cannot be had.
     """
     if urlsplit(url).scheme not in ("http", "https"):
