@@ -56,7 +56,13 @@ class FamilyFailed(RocwrightError):
             )
         else:
             told = "".join(f"\n  {name}: {_indented(error)}" for name, error in errors.items())
-            super().__init__(f"{len(errors)} of {len(lock.sources)} projects failed:{told}")
+            steps = {error.next_step or error.usual_step for error in errors.values()}
+            super().__init__(
+                f"{len(errors)} of {len(lock.sources)} projects failed:{told}",
+                next_step=steps.pop()
+                if len(steps) == 1
+                else "rocwright checkout NAME says more of one alone",
+            )
         self.exit_code = first.exit_code
         self.lock = lock
         self.prepared = prepared
@@ -64,7 +70,9 @@ class FamilyFailed(RocwrightError):
 
 
 def _indented(error: RocwrightError) -> str:
-    return str(error).replace("\n", "\n    ")
+    """What and where, below a project's name; what to do next stands below all of them."""
+    place = f"\nin: {error.where}" if error.where and error.where not in error.what else ""
+    return (error.what + place).replace("\n", "\n    ")
 
 
 def prepare(

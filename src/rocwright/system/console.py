@@ -24,6 +24,17 @@ from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
 
+# As `talk` sets it: above 0 errors are told whole.
+_level = 0
+# So many lines has an error otherwise.
+_ERROR_LINES = 6
+
+
+def talk(level: int) -> None:
+    """How much is said: 1 for `-v`, -1 for `-q`."""
+    global _level
+    _level = level
+
 
 def _err() -> _RichConsole:
     return _RichConsole(stderr=True, highlight=False, soft_wrap=True)
@@ -80,14 +91,18 @@ def _spelled(value: object) -> object:
 
 
 def error(problem: RocwrightError) -> None:
-    """Show a user's error: what, where, next step; never a traceback."""
+    """Show a user's error: what, where, next step; never a traceback.
+
+    What is long is told whole with `-v`, and in the log of a CI, which nobody can ask again.
+    """
     if problem.next_step is None:
         problem.next_step = problem.usual_step
     console = _err()
     kind = type(problem).__name__
     text = _Text()
     text.append(f"error ({kind}): ", style="bold red")
-    text.append(_visible(str(problem)))
+    whole = _level > 0 or "CI" in os.environ
+    text.append(_visible(problem.told(None if whole else _ERROR_LINES)))
     console.print(text)
 
 

@@ -66,7 +66,7 @@ def test_the_contract_with_rows_of_a_user() -> None:
         ('[contract.package]\nnames = ["a"]', r"Expected `array`, got `object` - at `\$\.contract\.package`"),
         ("contract = 1", r"gives 'contract' a value; it is a table"),
         ('[[contract]]\nnames = ["a"]', r"gives 'contract' a value; it is a table"),
-        ("[contracts]\ngrowth = 1", r"has a table 'contracts'; tables that can be overlaid: .*contract"),
+        ("[contracts]\ngrowth = 1", r"there is no table 'contracts'; there are .*contract"),
         ("[machines]\nx = []", r"has a table 'machines'"),
         ("[contract\n", r"is no valid TOML: .*line 1"),
         ("[[contract.package]]\nnames = []", r"a row without names .*package\[0\]"),

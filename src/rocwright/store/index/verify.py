@@ -15,7 +15,7 @@ from rocwright.store.adopt.pages import Page, parse_page
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import located
-from rocwright.system.http import Refused, Response, Web
+from rocwright.system.http import NoRanges, Refused, Response, Web
 from rocwright.system.parallel import in_order
 
 _HTML = ("text/html", "application/vnd.pypi.simple.v1+html")
@@ -178,6 +178,9 @@ class _Visit:
         except Refused as error:
             self.fault(one.url, f"is linked to, but not there ({error.status})")
             return
+        except NoRanges:
+            # It is there; this server tells no size without sending all of it.
+            size = one.size
         if one.size is not None and size != one.size:
             self.fault(one.url, f"has {size:,} bytes, the page says {one.size:,}")
         if not one.metadata:

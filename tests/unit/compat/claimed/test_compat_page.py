@@ -162,7 +162,7 @@ def test_versions_of_another_release(capsys: pytest.CaptureFixture[str]) -> None
     ("words", "code", "told"),
     [
         (("librares",), 2, "perhaps libraries"),
-        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is in no table; known: 7.1.1"),
+        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is not known; known are 7.1.1"),
         (("libraries", "--rocm", "new"), 3, "'new' is no valid version"),
         (("--json", "--format", "rst"), 2, "--json and --format rst are two forms"),
         (("--config", "none.toml"), 3, "none.toml cannot be read"),

@@ -152,7 +152,7 @@ def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path
         (["--python", "{room}", "--manifest", "m.json", "--set", "12345678"], 2, "both name a set"),
         (["--python", "{room}", "--set", "12345678", "--store", "void"], 3, "12345678"),
         (["--set", "x", "--python", "{room}", "--store", "void"], 3, "'x' names no set"),
-        (["--set", "x", "--python", "{room}", "--store", "nowhere"], 2, "there is no store nowhere"),
+        (["--set", "x", "--python", "{room}", "--store", "nowhere"], 2, "there is no store at nowhere"),
         (["--frobnicate"], 2, "--frobnicate"),
     ],
 )
