@@ -60,7 +60,6 @@ def render_messages() -> str:
         # Where it has the code of what it is about, the line says which.
         text = f"$ {line['line']}\n{line['text'].strip()}"
         text = re.sub(r"\{\w+\}", lambda place: _PLACES.get(place[0], place[0]), text)
-        shown.append(
-            f"### `{line['error']}`, exit code {line.get('exit', codes[line['error']])}\n\n```text\n{text}\n```"
-        )
+        code_ = line.get("exit", codes[line["error"]])
+        shown.append(f"### `{line['error']}`, exit code {code_}\n\n```text\n{text}\n```")
     return "\n\n".join(shown)

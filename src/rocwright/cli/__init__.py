@@ -128,7 +128,7 @@ def _of_the_disk(refused: OSError | RuntimeError) -> RocwrightError | None:
         where = refused.filename or "the disk that was written to"
         return NoSpace(
             f"no space left on {where}",
-            next_step="free some space (df -h . /tmp shows how much there is), then run again",
+            next_step="free some space (`df -h . /tmp` shows it), then run again",
         )
     if refused.filename is None:
         return None

@@ -59,9 +59,7 @@ class FamilyFailed(RocwrightError):
             steps = {error.next_step or error.usual_step for error in errors.values()}
             super().__init__(
                 f"{len(errors)} of {len(lock.sources)} projects failed:{told}",
-                next_step=steps.pop()
-                if len(steps) == 1
-                else "rocwright checkout NAME says more of one alone",
+                next_step=steps.pop() if len(steps) == 1 else "try one alone: rocwright checkout PROJECT",
             )
         self.exit_code = first.exit_code
         self.lock = lock
@@ -70,9 +68,8 @@ class FamilyFailed(RocwrightError):
 
 
 def _indented(error: RocwrightError) -> str:
-    """What and where, below a project's name; what to do next stands below all of them."""
-    place = f"\nin: {error.where}" if error.where and error.where not in error.what else ""
-    return (error.what + place).replace("\n", "\n    ")
+    """The message below a project's name; what to do next stands below all of them."""
+    return "\n    ".join(line for line in str(error).splitlines() if not line.startswith("  next: "))
 
 
 def prepare(

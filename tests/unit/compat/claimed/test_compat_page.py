@@ -212,7 +212,7 @@ STATEMENT = (
             '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
             r"'nightly' is no version.*torch\[0\]`, line 1",
         ),
-        ("[compat_feature]\nx = 1", "has a table 'compat_feature'.*"),
+        ("[compat_feature]\nx = 1", "cannot change a table 'compat_feature'.*"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named_by_file_line_and_field(text: str, words: str) -> None:
