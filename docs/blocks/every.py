@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from blocks.commands import render_cli
 from blocks.compat import compat, render_compat_about
-from blocks.errors import render_errors
+from blocks.errors import render_errors, render_messages
 from blocks.facts import (
     render_doctor,
     render_family_names,
@@ -63,6 +63,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-compat-features": lambda: schema(FeatureTable),
     "cli": render_cli,
     "errors": render_errors,
+    "messages": render_messages,
     "rules": render_rules,
     "own-rules": render_own_rules,
     "build-rules": render_build_rules,

@@ -17,6 +17,7 @@
     │   ├── InvalidPatch                3   a patch that cannot be read, or does not apply
     │   └── NoObject                    3   a store has nothing under this key
     ├── MissingTool                     4   apt, git, a compiler … is not there
+    ├── WrongTorch                      4   a torch is installed, and is not for ROCm
     ├── Unreachable                     5   a mirror, repository or index did not answer
     │   └── NotOffered                  5   a repository answers, but hands this commit out to nobody
     ├── IntegrityError                  6   bytes differ from their recorded digest
@@ -72,6 +73,7 @@ __all__ = [
     "Unreachable",
     "UnsavedWork",
     "UsageError",
+    "WrongTorch",
 ]
 
 
@@ -95,12 +97,24 @@ class RocwrightError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        lines = [self.what]
-        if self.where is not None and self.where not in self.what:
-            lines.append(f"  in: {self.where}")
-        if self.next_step is not None:
-            lines.append(f"  next: {self.next_step}")
-        return "\n".join(lines)
+        return self.told()
+
+    def told(self, most: int | None = None) -> str:
+        """The message in at most so many lines; how many of a list were left out stands in their place."""
+        foot = [] if self.where is None or self.where in self.what else [f"  in: {self.where}"]
+        foot += [] if self.next_step is None else f"  next: {self.next_step}".splitlines()
+        head = self.what.splitlines()
+        if most is not None and len(head) + len(foot) > most:
+            head = _shortened(head, max(1, most - len(foot)))
+            foot = _shortened(foot, most - len(head))
+        return "\n".join([*head, *foot])
+
+
+def _shortened(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    kept = max(1, most - 1)
+    return [*lines[:kept], f"  and {len(lines) - kept} more lines; -v shows them"]
 
 
 class UsageError(RocwrightError):
@@ -188,6 +202,12 @@ class MissingTool(RocwrightError):
     usual_step = "install what is named; `rocwright doctor` lists all that is missing"
 
 
+class WrongTorch(RocwrightError):
+    """A torch is installed that is not for ROCm: the one for CUDA, or for the CPU only."""
+
+    exit_code = 4
+
+
 class Unreachable(RocwrightError):
     """A mirror, repository or index did not answer or lacks what was asked for."""
 
@@ -234,18 +254,16 @@ class CommandFailed(RocwrightError):
         self.tail = tail
         self.log = log
 
-    def __str__(self) -> str:
-        lines = [self.what]
-        if self.cwd is not None:
-            lines.append(f"  directory: {self.cwd}")
-        if self.tail:
-            lines.append("  last lines:")
-            lines.extend(f"    {line}" for line in self.tail.splitlines())
-        if self.log is not None:
-            lines.append(f"  log: {self.log}")
-        if self.next_step is not None:
-            lines.append(f"  next: {self.next_step}")
-        return "\n".join(lines)
+    def told(self, most: int | None = None) -> str:
+        """As for every error; of what the command printed the last lines stay."""
+        head = [self.what] + ([] if self.cwd is None else [f"  directory: {self.cwd}"])
+        said = [f"    {line}" for line in self.tail.splitlines()]
+        said = ["  last lines:", *said] if said else []
+        foot = [] if self.log is None else [f"  log: {self.log}"]
+        foot += [] if self.next_step is None else [f"  next: {self.next_step}"]
+        if most is not None and (left := len(head) + len(said) + len(foot) - most) > 0:
+            said = [f"  last lines; -v shows {left} more:", *said[left + 1 :]]
+        return "\n".join([*head, *said, *foot])
 
 
 class NoSpace(RocwrightError):

@@ -343,8 +343,11 @@ def _of_the_disk(refused: OSError | RuntimeError) -> RocwrightError | None:
             return None
         return InvalidInput(str(refused), next_step="remove the link, or name another path")
     if refused.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = refused.filename or "a disk (a temporary directory is one, too)"
-        return NoSpace(f"no space left on {where}", next_step="free some space and run again")
+        where = refused.filename or "the disk that was written to"
+        return NoSpace(
+            f"no space left on {where}",
+            next_step="free some space (`df -h . /tmp` shows it), then run again",
+        )
     if refused.filename is None:
         return None
     if isinstance(refused, PermissionError):

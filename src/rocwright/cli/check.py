@@ -108,7 +108,7 @@ def check(
         console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
     if statements is not None:
         _state(statements, everything, report, waivers)
-    verdict(report, waivers, today)
+    verdict(report, waivers, today, seconds=seconds)
 
 
 def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple[Waiver, ...]) -> None:

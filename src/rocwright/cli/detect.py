@@ -81,7 +81,7 @@ def detect(
     for line in err:
         console.say(line)
     if found.exit_status == NoGpu.exit_code:
-        raise NoGpu(last, next_step="for another machine's: --target")
+        raise NoGpu(last, next_step="name a GPU of another machine: rocwright detect --target TARGET")
     if found.exit_status == Unreachable.exit_code:
         raise Unreachable(last, next_step="look at the address; --offline prints the lines unchecked")
     if found.exit_status:

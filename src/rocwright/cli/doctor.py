@@ -15,8 +15,8 @@ from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
 from rocwright.compat.doctor.observations import Diagnosis
-from rocwright.compat.doctor.run import diagnose, import_failed
-from rocwright.errors import InvalidInput, MissingTool, TorchBroken, UsageError
+from rocwright.compat.doctor.run import diagnose, import_failed, wrong_torch
+from rocwright.errors import InvalidInput, MissingTool, TorchBroken, UsageError, WrongTorch
 from rocwright.model.sets import SetManifest, parse_set
 from rocwright.store.sets.find import resolve_set
 from rocwright.store.sets.records import read_set
@@ -84,9 +84,14 @@ def doctor(
     broken = import_failed(found)
     if broken is not None:
         raise TorchBroken(broken.cause, next_step=broken.next_step)
+    wrong = wrong_torch(found)
+    if wrong is not None:
+        raise WrongTorch(wrong.cause, next_step=wrong.next_step)
     if found.errors:
         what = "thing is" if found.errors == 1 else "things are"
-        raise MissingTool(f"{found.errors} {what} missing or wrong", next_step="see the table")
+        raise MissingTool(
+            f"{found.errors} {what} missing or wrong", next_step="run what the table says in its column next"
+        )
 
 
 # -- the set that an environment is compared with, from a store or a file

@@ -73,6 +73,15 @@ def _common(split: Sequence[Sequence[str]], most: int) -> int:
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
+# Of the first word of a line, on a terminal.
+_STYLES = {
+    "ok": "green",
+    "failed": "bold red",
+    "error": "red",
+    "warned": "yellow",
+    "warning": "yellow",
+    "waived": "cyan",
+}
 # A line names so many GPU targets, or up to two more when these are all.
 _TARGETS = 6
 
@@ -84,7 +93,10 @@ def show_report(
     *,
     seconds: float | None = None,
 ) -> None:
-    """Print every file with what was found in it, in the order of the report."""
+    """Print every file with what was found in it, in the order of the report; the counts where it passed.
+
+    Where it did not, `verdict` says them.
+    """
     by_file: dict[str, list[Finding]] = {name: [] for name in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
@@ -94,13 +106,14 @@ def show_report(
         head = [_state(findings, weighed), plain(name)]
         if name in about:
             head += [console.human_bytes(about[name].size), targets_text(about[name].targets)]
-        console.out("  ".join(filter(None, head)))
+        console.out("  ".join(filter(None, head)), _STYLES.get(head[0].strip(), ""))
         for line in _lines(findings, weighed):
-            console.out(f"  {plain(line)}")
+            console.out(f"  {plain(line)}", _STYLES.get(line.split()[0], ""))
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")
-    console.out(summary(report, waivers, today, seconds=seconds))
+    if report.passed_on(today, waivers):
+        console.out(summary(report, waivers, today, seconds=seconds))
 
 
 def _show_changes(report: Report) -> None:
@@ -133,12 +146,18 @@ def summary(report: Report, waivers: Sequence[Waiver], today: date, *, seconds: 
     return f"{_count(len(report.files), 'file')}, {len(report.rules)} rules: {', '.join(counts)}"
 
 
-def verdict(report: Report, waivers: Sequence[Waiver] = (), today: date = date.min) -> None:
-    """Raise `ContractBroken` unless something was checked and every error is waived."""
+def verdict(
+    report: Report,
+    waivers: Sequence[Waiver] = (),
+    today: date = date.min,
+    *,
+    seconds: float | None = None,
+) -> None:
+    """Raise `ContractBroken` with the counts unless something was checked and every error is waived."""
     if not report.passed_on(today, waivers):
-        left = len(report.weighed(waivers, today).refused)
         raise ContractBroken(
-            _count(left, "error") if left else "nothing was checked", next_step="resolve the findings above"
+            summary(report, waivers, today, seconds=seconds),
+            next_step="each finding above says what to do; then check again",
         )
 
 

@@ -74,7 +74,7 @@ def parse_overlay(text: str, *, where: str) -> Overlay:
         if name not in OVERLAID:
             near = get_close_matches(name, OVERLAID, n=1)
             raise InvalidData(
-                f"{where} has a table {name!r}; tables that can be overlaid: {', '.join(OVERLAID)}",
+                f"{where} cannot change a table {name!r}; it can change {', '.join(OVERLAID)}",
                 where=where,
                 next_step=f"write [{near[0]}]" if near else "take it out, or name the table that it adds to",
             )

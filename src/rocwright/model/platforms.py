@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -165,6 +166,13 @@ class Platforms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
             frozenset(name for row in rows for name in row.names),
             newest,
         )
+
+    def policies(self, machine: str) -> Iterator[Policy]:
+        """Every manylinux of a machine, the oldest first."""
+        for row in self.manylinux:
+            policy = self.policy(f"manylinux_{row.glibc.replace('.', '_')}_{machine}")
+            if policy is not None:
+                yield policy
 
     def _glibc(self, match: re.Match[str]) -> tuple[int, ...] | None:
         if match["glibc"]:

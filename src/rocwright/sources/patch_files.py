@@ -103,7 +103,7 @@ def _check_mail(path: Path, mail: bytes) -> str:
     lacking = [name for name in ("From", "Date") if not header.get(name)]
     if lacking:
         raise InvalidPatch(
-            f"{path.name} is no patch with author and date (it lacks {' and '.join(lacking)})",
+            f"{path.name} is not a patch that git made: it lacks {' and '.join(lacking)}",
             where=path,
             next_step=_ADVICE,
         )

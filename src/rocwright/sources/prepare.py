@@ -56,7 +56,11 @@ class FamilyFailed(RocwrightError):
             )
         else:
             told = "".join(f"\n  {name}: {_indented(error)}" for name, error in errors.items())
-            super().__init__(f"{len(errors)} of {len(lock.sources)} projects failed:{told}")
+            steps = {error.next_step or error.usual_step for error in errors.values()}
+            super().__init__(
+                f"{len(errors)} of {len(lock.sources)} projects failed:{told}",
+                next_step=steps.pop() if len(steps) == 1 else "try one alone: rocwright checkout PROJECT",
+            )
         self.exit_code = first.exit_code
         self.lock = lock
         self.prepared = prepared
@@ -64,7 +68,8 @@ class FamilyFailed(RocwrightError):
 
 
 def _indented(error: RocwrightError) -> str:
-    return str(error).replace("\n", "\n    ")
+    """The message below a project's name; what to do next stands below all of them."""
+    return "\n    ".join(line for line in str(error).splitlines() if not line.startswith("  next: "))
 
 
 def prepare(

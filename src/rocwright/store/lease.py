@@ -202,7 +202,7 @@ def _who(store: ObjectStore, holder: Stored) -> str:
         return "one publisher after the other"
     except msgspec.MsgspecError:
         by = ""
-    return f"{by or 'another publisher'}, at work at {since}"
+    return f"{by or 'another publisher'}, last seen at {since}"
 
 
 class HeldStore:

@@ -24,6 +24,9 @@ from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
 
+# So many lines has an error that is not told whole.
+_ERROR_LINES = 6
+
 
 def _err() -> _RichConsole:
     return _RichConsole(stderr=True, highlight=False, soft_wrap=True)
@@ -37,7 +40,7 @@ def _visible(text: str) -> str:
     return _CONTROLS.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
-# How much is said beside results and errors: -1 nothing, 0 what people need, 1 details, too.
+# How much is said beside results and errors: -1 nothing, 0 what people need, 1 details and errors whole.
 _level = 0
 
 
@@ -59,10 +62,19 @@ def detail(text: str) -> None:
         _err().print(_Text(_visible(text), style="dim"))
 
 
-def out(text: str) -> None:
-    """One line of data, on stdout, unstyled; characters that it cannot show are spelled out."""
+def out(text: str, style: str = "") -> None:
+    """One line of data, on stdout; characters that it cannot show are spelled out.
+
+    With a `style` its first word has that colour, on a terminal only and not with NO_COLOR.
+    """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
+        return
+    if style and (terminal := _RichConsole(highlight=False, soft_wrap=True)).is_terminal:
+        styled = _Text(_visible(text))
+        indent = len(text) - len(text.lstrip())
+        styled.stylize(style, indent, indent + len(text.split()[0]))
+        terminal.print(styled)
         return
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -101,14 +113,18 @@ def _spelled(value: object) -> object:
 
 
 def error(problem: RocwrightError) -> None:
-    """Show a user's error: what, where, next step; never a traceback."""
+    """Show a user's error: what, where, next step; never a traceback.
+
+    What is long is told whole with `-v`, and in the log of a CI, which nobody can ask again.
+    """
     if problem.next_step is None:
         problem.next_step = problem.usual_step
     console = _err()
     kind = type(problem).__name__
     text = _Text()
     text.append(f"error ({kind}): ", style="bold red")
-    text.append(_visible(str(problem)))
+    whole = _level > 0 or "CI" in os.environ
+    text.append(_visible(problem.told(None if whole else _ERROR_LINES)))
     console.print(text)
     cause = problem.__cause__
     while cause is not None:

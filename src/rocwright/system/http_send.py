@@ -129,7 +129,8 @@ class Sender:
             except TimeoutError as error:
                 raise Passing(f"no answer within {self.timeout_s:g} s") from error
             except (OSError, http.client.HTTPException) as error:
-                raise Passing(str(error) or type(error).__name__) from error
+                why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+                raise Passing(why) from error
             finally:
                 if not whole:
                     # What has been told to be the last of its connection holds the socket itself.

@@ -311,7 +311,7 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     "code of nobody": (
         lambda c: archive_with(c, "gfx942", more={("lib/libgone.so", 0): code("gfx942")}),
         "kpack-orphan",
-        "lib/libgone.so, and no library is it",
+        "lib/libgone.so, a library that is not here",
     ),
     "index of no wrapper": (
         lambda c: archive_with(c, "gfx942", more={(KERNEL, 3): code("gfx942")}),

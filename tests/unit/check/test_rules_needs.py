@@ -508,3 +508,28 @@ def test_a_list_that_is_made_elsewhere_cannot_be_compared(names: str) -> None:
 def test_a_module_that_is_missing_or_initialises_nothing_is_another_rules_finding(text: str | None) -> None:
     texts: dict[str, Any] = {} if text is None else {"torch/_rocm_init.py": text}
     assert said("torch-preload", wheel("torch", HIP_LIBRARY, texts=texts)) == []
+
+
+def steps(*needed: str, platform: str, **fields: Any) -> list[str]:
+    facts = wheel("pkg", elf("pkg/a.so", *needed, **fields), platform=platform)
+    [rule] = [one for one in RULES if one.id == "elf-manylinux"]
+    return [problem.next_step for problem in rule.check(facts, Context(CONTRACT, files=(facts,)))]
+
+
+def test_the_oldest_tag_that_fits_is_named() -> None:
+    """Numbers as auditwheel's policies have them: GLIBCXX_3.4.29 came with manylinux_2_34."""
+    claimed = "manylinux_2_28_x86_64"
+    assert steps(platform=claimed, versions={"libc.so.6": ("GLIBC_2.34",)}) == [
+        "build it on an older system, or tag it manylinux_2_34_x86_64, the oldest that fits"
+    ]
+    both = {"libc.so.6": ("GLIBC_2.29",), "libstdc++.so.6": ("GLIBCXX_3.4.29",)}
+    assert set(steps(platform=claimed, versions=both)) == {
+        "build it on an older system, or tag it manylinux_2_34_x86_64, the oldest that fits"
+    }
+    assert steps("libmvec.so.1", platform="manylinux2014_x86_64") == [
+        "put the library into the wheel (auditwheel repair), "
+        "or tag it manylinux_2_24_x86_64, the oldest that fits"
+    ]
+    assert steps(platform=claimed, versions={"libc.so.6": ("GLIBC_2.999",)}) == [
+        "build it on an older system, no manylinux tag fits it as it is"
+    ]

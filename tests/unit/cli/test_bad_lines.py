@@ -1,7 +1,12 @@
-"""Sixty bad command lines, each in a process of its own: none ends well, and each says what to do instead."""
+"""Bad command lines, each in a process of its own: none ends well, and each says what to do instead.
 
+Among them one for every class of error, whose whole text stands in the table.
+"""
+
+import functools
 import http.server
 import os
+import re
 import shlex
 import signal
 import socket
@@ -12,7 +17,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from oracle.plain_wheel import write_wheel
 
+from blocks.errors import error_classes
 from needs import need
 
 if sys.version_info >= (3, 11):
@@ -21,6 +28,9 @@ else:
     import tomli as tomllib
 
 LINES = tomllib.loads(Path(__file__).with_name("bad_lines.toml").read_text(encoding="utf-8"))["line"]
+ERRORS = [line for line in LINES if "text" in line]
+# Raised between rooms only: who catches it makes another error of it, or none.
+INNER = {"Contradiction", "NoRanges", "NotInstalled", "NotOffered"}
 
 
 class Page(http.server.BaseHTTPRequestHandler):
@@ -55,6 +65,23 @@ def dead():
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/simple/"
 
 
+@pytest.fixture
+def served(tmp_path):
+    """Return the address of a server of the directory's files; it knows no parts of files."""
+    handler = functools.partial(Files, directory=str(tmp_path / "work"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and says nothing on stderr."""
+
+    def log_message(self, *_):
+        pass
+
+
 def prepare(work, files):
     """Make the files that a line finds."""
     for name, content in files.items():
@@ -64,6 +91,13 @@ def prepare(work, files):
             path.mkdir(exist_ok=True)
         elif content == "@empty-zip":
             zipfile.ZipFile(path, "w").close()
+        elif content == "@torch-for-windows":
+            dll = {"torch/__init__.py": "", "torch/version.py": "", "torch/lib/c10.dll": "MZ"}
+            requires = ["rocm[libraries]==7.0.2"]
+            write_wheel(path, "torch", "2.9.0", dll, requires=requires, tag="cp312-cp312-win_amd64")
+        elif content.startswith("@"):
+            project, version = content[1:].split()
+            write_wheel(path, project, version, {f"{project}.py": ""}, tag="py3-none-any")
         else:
             path.write_text(content, encoding="utf-8")
 
@@ -73,12 +107,36 @@ def everything(work):
     return {str(path.relative_to(work)): path.is_file() and path.read_bytes() for path in work.rglob("*")}
 
 
-def run(arguments, work, home):
-    """Run a command line; return its exit code and what it printed. Nothing of it outlives the test."""
+# rocwright for whom ten minutes of waiting for another publisher have passed at once.
+HURRIED = """-c '
+from rocwright import cli
+from rocwright.store.lease import PACE, Pace
+PACE.set(Pace(patience=0))
+cli.main()'"""
+
+
+def run(line, work, home, *, hurried=False):
+    """Run a line of a shell; return its exit code and what it printed. Nothing of it outlives the test."""
+    programs = home / "bin"
+    programs.mkdir(exist_ok=True)
+    how = HURRIED if hurried else "-m rocwright"
+    (programs / "rocwright").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {how} "$@"\n')
+    (programs / "rocwright").chmod(0o755)
+    env = {
+        "PATH": f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        **{
+            f"GIT_{who}_{what}": "me@example.org"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
+    }
     with subprocess.Popen(
-        [sys.executable, "-m", "rocwright", *arguments],
+        ["/bin/sh", "-c", line],
         cwd=work,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home)},
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -95,29 +153,59 @@ def run(arguments, work, home):
 
 
 @pytest.mark.parametrize("line", LINES, ids=[line["name"] for line in LINES])
-def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, tmp_path):
+def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, served, tmp_path):
     need(line.get("needs", "sh"))
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()
     prepare(work, line.get("files", {}))
+    places = {"page": page, "dead": dead, "served": served, "work": str(work)}
+
+    def filled(text):
+        return re.sub(r"\{(page|dead|served|work)\}", lambda name: places[name[1]], text)
+
+    if "before" in line:
+        code, result, message = run(f"set -e\n{filled(line['before'])}", work, home)
+        assert code == 0, result + message
     before = everything(work)
 
-    program, *arguments = shlex.split(line["line"].replace("{page}", page).replace("{dead}", dead))
-    assert program == "rocwright"
-    code, result, message = run(arguments, work, home)
+    code, result, message = run(filled(line["line"]), work, home, hurried=line.get("hurried", False))
 
     said = result + message
     assert code > 0, said
     assert code == line.get("exit", code), said
     assert "Traceback" not in said, said
+    assert line.get("changes") or everything(work) == before, said
+    if "text" in line:
+        assert matches(message, filled(line["text"])), said
+        assert f"error ({line['error']}): " in message, said
+        assert len(told(message)) <= 6, said
+        assert "\n  next: " in message, said
+        return
     assert result == line.get("result", ""), said
     next_step = message.partition("\n  next: ")[2].strip()
     assert next_step, said
     assert line.get("next", "") in next_step, said
     assert len(said.splitlines()) <= 25, said
-    assert everything(work) == before, said
 
 
-def test_there_are_sixty_lines_with_names_of_their_own():
-    assert len({line["name"] for line in LINES}) == len(LINES) == 60
+def told(message):
+    """The lines of the error, without what was said on the way."""
+    return ("error (" + message.rpartition("error (")[2]).strip().splitlines()
+
+
+def matches(message, text):
+    """Whether the error is the text of the table, in which … stands for what differs from run to run."""
+    pattern = ".*".join(map(re.escape, text.strip().split("…")))
+    return re.fullmatch(pattern, "\n".join(told(message))) is not None
+
+
+def test_names_are_their_own():
+    assert len({line["name"] for line in LINES}) == len(LINES) >= 60
+
+
+def test_every_class_of_error_has_a_line():
+    """A new class needs a line that provokes it."""
+    assert sorted({*INNER, *(line["error"] for line in ERRORS)}) == sorted(
+        {kind.__name__ for _, kind in error_classes()}
+    )

@@ -272,7 +272,7 @@ def test_a_directory_of_another_project_is_found_out(call: Call) -> None:
     words = ("--pytorch-rocm-arch", "gfx942", "--pytorch-dir", MINI / "pytorch_vision")
     code, _, err = call("--dry-run", "--output-dir", "out", *words)
     assert code == 3
-    assert "torch/_rocm_init.py belongs into the torch wheel, and its directory is not there" in err
+    assert "torch/_rocm_init.py is part of the torch wheel, and the directory for it is missing" in err
     assert f"in: {MINI / 'pytorch_vision'}" in err
 
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import re
+import subprocess
+import sys
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -57,8 +59,35 @@ def test_findings_stand_below_their_file_with_cause_and_next_step(check: Run) ->
     assert "  error [torch-hip] " in "\n".join(done.lines[at:])
     assert any(line.startswith("    next: ") for line in done.lines[at:])
     assert done.lines[0].startswith("ok      plain-1.0")
-    assert "error (ContractBroken): 1 error\n" in done.err
-    assert ", 1 error, " in done.lines[-1].replace(": ", ", ")
+    assert re.match(r"error \(ContractBroken\): 2 files, \d+ rules: 1 error, 1 warning, .* s\n", done.err)
+    assert len(done.err.splitlines()) == 2
+    assert not any(" rules: " in line for line in done.lines), "the counts are said once"
+
+
+def test_on_a_terminal_the_first_word_of_a_line_has_a_colour(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    write_torch(tmp_path / "dist", files=NO_HIP)
+    path = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    path |= {"HOME": str(tmp_path), "TERM": "xterm-256color"}
+
+    def shown(env: dict[str, str]) -> str:
+        reading, writing = pty.openpty()
+        words = [sys.executable, "-m", "rocwright", "check", "dist"]
+        with subprocess.Popen(words, cwd=tmp_path, env=env, stdout=writing, stderr=subprocess.DEVNULL) as run:
+            os.close(writing)
+            said = b""
+            try:
+                while more := os.read(reading, 1 << 16):
+                    said += more
+            except OSError:
+                pass  # what Linux says at the end
+        os.close(reading)
+        assert run.returncode == 9
+        return said.decode().replace("\r\n", "\n")
+
+    assert "\x1b[1;31mfailed\x1b[0m  torch-" in shown(path)
+    assert "\n  \x1b[31merror\x1b[0m [torch-hip] " in shown(path)
+    assert "\x1b[3" not in shown({**path, "NO_COLOR": "1"})
 
 
 def test_errors_stand_before_waived_ones_and_these_before_warnings(check: Run) -> None:
@@ -78,7 +107,7 @@ def test_what_several_findings_share_is_said_once(check: Run) -> None:
     at = done.lines.index("  error [required-files] 2 times: it has no …")
     assert done.lines[at + 1] == "    mykernels/a.py, mykernels/b.py"
     assert done.lines[at + 2].startswith("    next: ")
-    assert "error (ContractBroken): 2 errors\n" in done.err
+    assert " rules: 2 errors, 0 warnings, " in done.err
 
 
 def test_a_line_names_the_first_of_many_targets() -> None:
@@ -212,7 +241,7 @@ def test_other_errors_still_fail(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP, requires=())
     done = check("dist", "--allow", "torch-hip", *IN_FORCE)
     assert done.code == 9
-    assert "error (ContractBroken): 1 error\n" in done.err
+    assert " rules: 1 error, 0 warnings, 1 waived, " in done.err
     assert "  error [torch-requires-rocm] " in done.out
 
 

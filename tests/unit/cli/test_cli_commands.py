@@ -213,6 +213,7 @@ CODES = {
     "InvalidData": 3,
     "InvalidPin": 3,
     "MissingTool": 4,
+    "WrongTorch": 4,
     "Unreachable": 5,
     "NotOffered": 5,
     "IntegrityError": 6,

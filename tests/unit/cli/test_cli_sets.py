@@ -527,5 +527,5 @@ def test_what_was_listed_is_looked_at_as_installers_do(run: Run, monkeypatch: py
     monkeypatch.setattr(pages, "pages_beside", wrong_links)
     done = run("create", other, "--family", "fam", "--target", "gfx942", "--stage")
     assert done.code == 6
-    assert "faults in what is served" in done.err
+    assert "faults in the index at" in done.err
     assert "helper-2.0-py3-none-any.whl" in done.err

@@ -204,7 +204,7 @@ def test_a_patch_that_does_not_fit_changes_nothing(
     [
         ("", "is empty"),
         (" \n", "is empty"),
-        (README[README.index("diff") :], "no patch with author and date"),
+        (README[README.index("diff") :], "not a patch that git made"),
         (README.replace("Date:", "X-Date:"), "lacks Date"),
         (README[: README.index("diff")], "changes nothing"),
         (README + "From 1234 Mon Sep 17 00:00:00 2001\nFrom: B <b@x>\n\nbody\n", "lacks Date"),

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -151,6 +156,61 @@ def test_no_index_and_no_address(url: str) -> None:
         verify_served("v2/fam/")
 
 
+@pytest.fixture
+def foreign(tmp_path: Path, make_wheel: Callable[..., Path]) -> Iterator[str]:
+    """The address of an index by hand: HTML pages (PEP 503), wheels with hashes, nothing else."""
+    folder = tmp_path / "foreign"
+    links = {}
+    for project in ("torch", "torchvision"):
+        wheel = make_wheel(project, "1.0")
+        place = folder / "simple" / project
+        place.mkdir(parents=True)
+        (place / wheel.name).write_bytes(wheel.read_bytes())
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+        links[project] = f'<a href="{wheel.name}#sha256={digest}">{wheel.name}</a>'
+        (place / "index.html").write_text(f"<!DOCTYPE html><html><body>{links[project]}</body></html>")
+    anchors = "".join(f'<a href="{project}/">{project}</a>' for project in links)
+    (folder / "simple" / "index.html").write_text(f"<!DOCTYPE html><html><body>{anchors}</body></html>")
+    with plain_server(folder) as base:
+        yield f"{base}simple/"
+
+
+@contextmanager
+def plain_server(folder: Path) -> Iterator[str]:
+    """Python's own server of files, which knows nothing of indexes."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_a_foreign_index_lacks_nothing_for_having_html_only(
+    foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
+    assert run(foreign) == 0
+    said = capsys.readouterr()
+    assert said.out == "2 files on 3 pages; faults: 0\n"
+    assert "only HTML pages were looked at" in said.err
+    [wheel] = (tmp_path / "foreign/simple/torch").glob("*.whl")
+    wheel.unlink()
+    assert run(foreign) == 6
+    assert "is linked to, but not there (404)\n2 files on 3 pages; faults: 1\n" in capsys.readouterr().out
+    # One page of links, as --find-links takes it, is looked at, too; a page about something else is no index.
+    assert verify_served(f"{foreign}torchvision/").files == 1
+    (tmp_path / "foreign/index.html").write_text("<p>It works!")
+    [fault] = verify_served(foreign.removesuffix("simple/")).faults
+    assert fault.what == "links to no project and no file"
+
+
+def test_what_a_store_of_ours_lacks_is_a_fault(store: LocalStore, url: str) -> None:
+    for key in [one.key for one in store.list(PREFIX) if "/_json/" in one.key or "/_flat/" in one.key]:
+        store.delete(key)
+    assert verify_served(url).faults == ()
+    assert {one.what for one in verify_served(url, own=True).faults} >= {"is not there (404)"}
+
+
 def run(*words: object) -> int:
     return status("store", "verify", *words)
 
@@ -169,6 +229,7 @@ def test_the_command_looks_at_a_store_or_an_address(
     store.delete(key_of(store, TORCH))
     assert run(PREFIX, "--store", store.root) == 6
     said = capsys.readouterr()
-    assert said.out == "3 files on 7 pages; faults: 1\n"
-    assert "is linked to, but not there (404)" in said.err
+    assert "is linked to, but not there (404)\n3 files on 7 pages; faults: 1\n" in said.out
+    assert "error (IntegrityError): 1 fault in the index at " in said.err
+    assert len(said.err.splitlines()) == 2
     assert run("v2/nothing/", "--store", store.root) == 5

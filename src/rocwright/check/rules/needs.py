@@ -190,15 +190,25 @@ def _manylinux(facts: Facts, context: Context) -> Iterator[Problem]:
         return
     # Of several tags each is a promise; who keeps the oldest keeps them all.
     policy = min(policies, key=lambda one: one.newest["GLIBC"])
+    broken = list(_beyond(policy, facts, context))
+    if not broken:
+        return
+    newer = context.platforms.policies(policy.machine)
+    fitting = next((one.tag for one in newer if not any(_beyond(one, facts, context))), None)
+    tag = f"or tag it {fitting}, the oldest that fits" if fitting else "no manylinux tag fits it as it is"
+    for member, cause, step in broken:
+        yield Problem(cause, f"{step}, {tag}", member)
+
+
+def _beyond(policy: Policy, facts: Facts, context: Context) -> Iterator[tuple[str, str, str]]:
+    """What the wheel needs and the policy does not promise: where, what, and what helps but another tag."""
     for elf in native(facts, context):
-        yield from _too_new(elf, facts, policy, context)
+        for cause in _too_new(elf, facts, policy, context):
+            yield elf.member, cause, "build it on an older system"
         for name in elf.needed:
             if _only_elsewhere(name, policy, context) and not context.libraries.provides(facts, name):
-                yield Problem(
-                    f"it needs {name}, which {policy.tag} does not allow",
-                    "put the library into the wheel (auditwheel repair), or claim less",
-                    elf.member,
-                )
+                cause = f"it needs {name}, which {policy.tag} does not allow"
+                yield elf.member, cause, "put the library into the wheel (auditwheel repair)"
 
 
 def _only_elsewhere(library: str, policy: Policy, context: Context) -> bool:
@@ -208,7 +218,7 @@ def _only_elsewhere(library: str, policy: Policy, context: Context) -> bool:
     return context.platforms.on_every(library) and not fits(library, allowed)
 
 
-def _too_new(elf: ElfFacts, facts: Facts, policy: Policy, context: Context) -> Iterator[Problem]:
+def _too_new(elf: ElfFacts, facts: Facts, policy: Policy, context: Context) -> Iterator[str]:
     newest: dict[str, str] = {}
     for library, versions in elf.versions.items():
         # The wheel's own copy of a library has what it has.
@@ -220,11 +230,7 @@ def _too_new(elf: ElfFacts, facts: Facts, policy: Policy, context: Context) -> I
                 newest[prefix] = max(newest.get(prefix, version), version, key=_order)
     for prefix, version in sorted(newest.items()):
         limit = ".".join(map(str, policy.newest[prefix]))
-        yield Problem(
-            f"it needs {version}; {policy.tag} ends at {prefix}_{limit}",
-            "build it on an older system, or give the wheel the tag of a newer manylinux",
-            elf.member,
-        )
+        yield f"it needs {version}; {policy.tag} ends at {prefix}_{limit}"
 
 
 def _order(version: str) -> tuple[int, ...]:

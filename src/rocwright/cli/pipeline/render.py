@@ -90,9 +90,10 @@ def pipeline_render(
     yield Reply({"stale": rows}, show)
     if found:
         raise RocwrightError(
-            "these files are not as they are rendered: " + " ".join(str(drift.path) for drift in found),
+            f"{len(found)} files are not as they are rendered: {found[0].path}"
+            + (" and others, as listed above" if len(found) > 1 else ""),
             where=root,
-            next_step="rocwright pipeline render",
+            next_step="write them again: rocwright pipeline render",
         )
 
 

@@ -59,7 +59,7 @@ class StoreOptions:
         store = open_store(self.store, max_age=self.channels().max_age)
         if not new and isinstance(store, LocalStore) and not os.path.lexists(store.root):
             raise UsageError(
-                f"there is no store {self.store}",
+                f"there is no store at {self.store}",
                 next_step="say where it is with --store; `rocwright set create` makes one",
             )
         return store

@@ -16,7 +16,7 @@ from rocwright.cli.reply import Reply, replies
 from rocwright.cli.store.options import StoreOptions
 from rocwright.errors import InvalidInput
 from rocwright.store.index.landing import write_landing
-from rocwright.store.index.verify import verify_served
+from rocwright.store.index.verify import ServedView, verify_served
 from rocwright.store.objects.probe import probe
 from rocwright.store.objects.serve import ServedIndex, address_of, make_server, served_indexes, serving
 from rocwright.store.runs.upload import folder_page, write_folder_page
@@ -146,7 +146,8 @@ def store_verify(
 ) -> Iterator[Reply]:
     """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.
 
-    HTML and JSON pages have to say the same, each with its Content-Type. Exit code 6 when anything is wrong.
+    HTML and JSON pages have to say the same, each with its Content-Type; of an index that rocwright did not
+    write the HTML pages are looked at. Exit code 6 when anything is wrong.
 
     Parameters
     ----------
@@ -161,14 +162,17 @@ def store_verify(
         Print what was found as JSON.
     """
     with ExitStack() as stack:
-        url = place
-        if "://" not in place:
-            url = stack.enter_context(serving(options.opened())) + place
-        found = verify_served(url, threads=threads)
-    yield Reply(
-        found, lambda: console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
-    )
-    found.require_sound()
+        own = "://" not in place
+        url = stack.enter_context(serving(options.opened())) + place if own else place
+        found = verify_served(url, threads=threads, own=own, note=console.say)
+    yield Reply(found, lambda: _show_verified(found))
+    found.require_sound(listed=0)
+
+
+def _show_verified(found: ServedView) -> None:
+    for fault in found.faults:
+        console.out(f"{fault.url}: {fault.what}")
+    console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")
 
 
 _WORDS = {True: "yes", False: "no", None: "-"}

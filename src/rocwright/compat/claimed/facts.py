@@ -127,7 +127,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             if Version(row.rocm) == wanted:
                 return row
         raise UnknownRelease(
-            f"ROCm {text} is in no table; known: {' '.join(row.rocm for row in self.releases)}",
+            f"ROCm {text} is not known; known are {' '.join(row.rocm for row in self.releases)}",
             next_step="name one of these, or add a [[compat_libraries.release]] to rocwright.toml",
         )
 

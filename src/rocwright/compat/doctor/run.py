@@ -140,6 +140,12 @@ def import_failed(found: Diagnosis) -> Finding | None:
     return next((finding for finding in found.findings if finding.rule == "import"), None)
 
 
+def wrong_torch(found: Diagnosis) -> Finding | None:
+    """The finding that torch is not for ROCm, if there is a torch and it is so."""
+    wrong = (seen for seen in found.observations if (seen.id, seen.verdict) == ("torch", "wrong"))
+    return next((seen.finding for seen in wrong), None)
+
+
 # -- gather which libraries the libraries of an environment need and nobody has; read from their headers
 
 

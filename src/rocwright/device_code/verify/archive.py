@@ -281,7 +281,11 @@ def check_together(
     if tree.whole and libraries:
         for shelf in shelves:
             for kernel in sorted(shelf.kernels - set(owners)):
-                log.add("kpack-orphan", shelf.source.name, f"it has code of {kernel}, and no library is it")
+                log.add(
+                    "kpack-orphan",
+                    shelf.source.name,
+                    f"it has device code of {kernel}, a library that is not here",
+                )
 
 
 def _copies(first: Source, second: Source) -> bool:

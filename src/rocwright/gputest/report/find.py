@@ -77,7 +77,7 @@ def require_passed(judged: Judged, *, next_step: str) -> None:
     raise SuiteFailed(
         f"of {len(states)} runs {told}"
         if len(states) > 1
-        else f"{bad[0].name}: {bad[0].state}, {bad[0].why}",
+        else f"{bad[0].name} {words.get(bad[0].state, bad[0].state)}: {bad[0].why}",
         next_step=next_step,
     )
 

@@ -15,7 +15,7 @@ from rocwright.store.adopt.pages import Page, parse_page
 from rocwright.store.layout import FLAT_PAGE, JSON_PAGES, SIMPLE_JSON
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import located
-from rocwright.system.http import Refused, Response, Web
+from rocwright.system.http import NoRanges, Refused, Response, Web
 from rocwright.system.parallel import in_order
 
 _HTML = ("text/html", "application/vnd.pypi.simple.v1+html")
@@ -43,28 +43,38 @@ class ServedView:
     requests: int
     faults: tuple[Fault, ...]
 
-    def require_sound(self) -> None:
-        """Raise `IntegrityError` naming what is wrong, if anything is."""
+    def require_sound(self, *, listed: int = 3) -> None:
+        """Raise `IntegrityError` naming the first so many faults, if there are any."""
         if self.faults:
-            lines = [f"  {one.url}: {one.what}" for one in self.faults[:10]]
-            lines += [f"  and {len(self.faults) - 10} more"] if len(self.faults) > 10 else []
+            count, more = len(self.faults), len(self.faults) - listed
+            lines = [f"  {one.url}: {one.what}" for one in self.faults[:listed]]
+            lines += [f"  and {more} more"] if listed and more > 0 else []
             raise IntegrityError(
-                "\n".join([f"{len(self.faults)} faults in what is served at {self.url}:", *lines]),
+                "\n".join([f"{count} fault{'s' * (count != 1)} in the index at {self.url}", *lines]),
                 where=self.url,
-                next_step="rocwright set repair writes pages of a channel again; put back what is missing",
+                next_step="put back what is missing; `rocwright set repair` writes a channel's pages again",
             )
 
 
-def verify_served(url: str, *, names: Container[str] | None = None, threads: int = 8) -> ServedView:
-    """Look at every page of the view at `url`, and ask for every file's size and METADATA.
+def verify_served(
+    url: str,
+    *,
+    names: Container[str] | None = None,
+    threads: int = 8,
+    own: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> ServedView:
+    """Look at every page of the index at `url`, and ask for every file's size and METADATA.
 
-    With `names`, only files of these names are asked for; the pages are read all the same. Raises
-    `UsageError` for what is no web address, `Unreachable` where the root page cannot be had.
+    An index without both `_json/` and `_flat/` was not written by rocwright: its HTML pages alone are looked
+    at, and `note` is told so; with `own` it is a fault. With `names`, only these files are asked for; the
+    pages are read all the same. Raises `UsageError` for what is no web address, `Unreachable` where the
+    root page cannot be had.
     """
     if urlsplit(url).scheme not in ("http", "https"):
         raise UsageError(f"{url!r} is no web address", next_step="give http://… or https://…")
     with Web() as web:
-        visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads)
+        visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads, own, note)
         listed = visit.view()
         asked = [one for one in listed if names is None or one.name in names]
         visit.each(visit.file, asked)
@@ -83,10 +93,10 @@ def verify_listed(store: ObjectStore, prefix: str, manifest: SetManifest) -> Ser
 
     names = {entry.name for entry in manifest.files} - located(store, set_id(manifest)).keys()
     with serving(store) as base:
-        found = verify_served(base + prefix, names=names)
+        found = verify_served(base + prefix, names=names, own=True)
         if found.faults:
             # Another publisher may have been in the middle of changing pages.
-            found = verify_served(base + prefix, names=names)
+            found = verify_served(base + prefix, names=names, own=True)
     found.require_sound()
     return found
 
@@ -98,6 +108,8 @@ class _Visit:
     web: Web
     url: str
     threads: int
+    own: bool
+    note: Callable[[str], None]
     pages: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
@@ -110,16 +122,32 @@ class _Visit:
         self.faults.append(Fault(url, what))
 
     def view(self) -> list[Link]:
-        """Every file that the view lists, as its JSON pages have it, which say most."""
+        """Every file that the view lists, as its JSON pages have it, which say most, if there are any."""
         root = self._parsed(self.url, self._answer(self.url, _HTML[0]), _HTML)
-        twin = self._page(self.url + JSON_PAGES, (SIMPLE_JSON,))
+        at_json, at_flat = self.url + JSON_PAGES, self.url + FLAT_PAGE.removesuffix("index.html")
+        twin, flat = self._asked(at_json, SIMPLE_JSON), self._asked(at_flat, _HTML[0])
+        if not self.own and isinstance(twin, Refused) and isinstance(flat, Refused):
+            return self._foreign(root)
+        return self._both_forms(
+            root, self._read(at_json, twin, (SIMPLE_JSON,)), self._read(at_flat, flat, _HTML).files
+        )
+
+    def _foreign(self, root: Page) -> list[Link]:
+        """What the pages of an index list that was not written by rocwright: HTML, or one page of links."""
+        self.note("only HTML pages were looked at: this index has no _json/ and _flat/ of rocwright's")
+        if not root.projects and not root.files:
+            self.fault(self.url, "links to no project and no file")
+        pages = self.each(lambda url: self._page(url, _HTML), sorted(root.projects.values()))
+        return [*root.files, *(one for page in pages for one in page.files)]
+
+    def _both_forms(self, root: Page, twin: Page, flat: Iterable[Link]) -> list[Link]:
         projects = sorted({*root.projects, *twin.projects})
         for project in projects:
             for page, where in ((root, self.url), (twin, self.url + JSON_PAGES)):
                 if project not in page.projects:
                     self.fault(where, f"does not list {project}")
         found = [one for files in self.each(self._project, projects) for one in files]
-        self._flat(found)
+        self._flat(found, {one.name: one for one in flat})
         return found
 
     def _project(self, project: str) -> list[Link]:
@@ -136,21 +164,24 @@ class _Visit:
             self.fault(where, f"lacks {name}, which the HTML page has")
         return [*json, *by_name.values()]
 
-    def _flat(self, found: list[Link]) -> None:
+    def _flat(self, found: list[Link], flat: dict[str, Link]) -> None:
         where = self.url + FLAT_PAGE.removesuffix("index.html")
         wanted = {one.name: _of_html(one) for one in found if one.yanked is None}
-        flat = {one.name: one for one in self._page(where, _HTML).files}
         for name in sorted(wanted.keys() | flat.keys()):
             if wanted.get(name) != flat.get(name):
                 self.fault(where, f"says something else of {name} than the page of its project")
 
     def file(self, one: Link) -> None:
         """Ask for a file's size and its METADATA."""
+        size: int | None
         try:
             size = self.web.size(one.url)
         except Refused as error:
             self.fault(one.url, f"is linked to, but not there ({error.status})")
             return
+        except NoRanges:
+            # It is there; this server tells no size without sending all of it.
+            size = one.size
         if one.size is not None and size != one.size:
             self.fault(one.url, f"has {size:,} bytes, the page says {one.size:,}")
         if not one.metadata:
@@ -164,16 +195,24 @@ class _Visit:
             self.fault(f"{one.url}.metadata", "is not the METADATA that the page names")
 
     def _page(self, url: str, kinds: tuple[str, ...]) -> Page:
+        return self._read(url, self._asked(url, kinds[0]), kinds)
+
+    def _asked(self, url: str, kind: str) -> Response | Refused:
         try:
-            answer = self._answer(url, kinds[0])
+            return self._answer(url, kind)
         except Refused as error:
-            self.fault(url, f"is not there ({error.status})")
+            return error
+
+    def _read(self, url: str, answer: Response | Refused, kinds: tuple[str, ...]) -> Page:
+        if isinstance(answer, Refused):
+            self.fault(url, f"is not there ({answer.status})")
             return Page()
         return self._parsed(url, answer, kinds)
 
     def _answer(self, url: str, kind: str) -> Response:
+        answer = self.web.get(url, limit=_MOST_PAGE, accept=kind, packed=True)
         self.pages.append(url)
-        return self.web.get(url, limit=_MOST_PAGE, accept=kind, packed=True)
+        return answer
 
     def _parsed(self, url: str, answer: Response, kinds: tuple[str, ...]) -> Page:
         if answer.content_type not in kinds:

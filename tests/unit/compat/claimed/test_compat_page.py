@@ -162,7 +162,7 @@ def test_versions_of_another_release(capsys: pytest.CaptureFixture[str]) -> None
     ("words", "code", "told"),
     [
         (("librares",), 2, "perhaps libraries"),
-        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is in no table; known: 7.1.1"),
+        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is not known; known are 7.1.1"),
         (("libraries", "--rocm", "new"), 3, "'new' is no valid version"),
         (("--json", "--format", "rst"), 2, "--json and --format rst are two forms"),
         (("--config", "none.toml"), 3, "none.toml cannot be read"),
@@ -212,7 +212,7 @@ STATEMENT = (
             '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
             r"'nightly' is no version.*torch\[0\]`, line 1",
         ),
-        ("[compat_feature]\nx = 1", "has a table 'compat_feature'.*"),
+        ("[compat_feature]\nx = 1", "cannot change a table 'compat_feature'.*"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named_by_file_line_and_field(text: str, words: str) -> None:

@@ -74,11 +74,12 @@ def test_an_environment_has_a_table_of_its_own(door, room: Room) -> None:
     assert "--python" not in err
 
 
-def test_something_wrong_ends_with_4(door, room: Room) -> None:
+def test_a_torch_that_is_not_for_rocm_ends_with_its_own_error(door, room: Room) -> None:
     room.torch("2.9.0+cpu", hip=None)
     code, out, err = door("--python", room.python)
     assert code == 4
-    assert "error (MissingTool)" in err
+    assert "error (WrongTorch): torch 2.9.0+cpu is built for the CPU only" in err
+    assert "pip install " in err.partition("  next: ")[2]
     assert re.search(r"^torch +wrong ", out, re.MULTILINE)
 
 
@@ -143,7 +144,7 @@ def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path
         (["--python", "{room}", "--manifest", "m.json", "--set", "12345678"], 2, "both name a set"),
         (["--python", "{room}", "--set", "12345678", "--store", "void"], 3, "12345678"),
         (["--set", "x", "--python", "{room}", "--store", "void"], 3, "'x' names no set"),
-        (["--set", "x", "--python", "{room}", "--store", "nowhere"], 2, "there is no store nowhere"),
+        (["--set", "x", "--python", "{room}", "--store", "nowhere"], 2, "there is no store at nowhere"),
         (["--frobnicate"], 2, "--frobnicate"),
     ],
 )
