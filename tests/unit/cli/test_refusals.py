@@ -141,7 +141,8 @@ def test_a_target_of_ones_own_is_known(tmp_path, monkeypatch, capsys):
         ),
         (
             "detect --channel",
-            "`rocwright detect` has no option --channel\n  next: `rocwright detect --help` lists all it has\n",
+            "`rocwright detect` has no option --channel\n"
+            "  next: `rocwright detect --help` lists all it has\n",
         ),
     ],
 )
