@@ -23,7 +23,7 @@ FAULTS_ARGS ?=
 # Builds are done again when a variable of the environment is another; these are options, not settings.
 unexport WORK ARGS
 
-.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect conformance screenshots clean
+.PHONY: help install demo detect-wheel test real check compare history mutants faults bench bench-kpack bench-sdk bench-check bench-sources bench-build bench-store bench-gputest bench-pipeline bench-user bench-detect bench-cli conformance screenshots clean
 
 help:  ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/'
@@ -105,6 +105,9 @@ bench-pipeline: $(VENV)/.dev  ## measure how long the plan of a whole release ta
 
 bench-detect: $(VENV)/.ready  ## measure how long the detector of GPUs takes, installed from its wheel (DETECT_ARGS=...)
 	@$(BIN)/python benchmarks/detect.py $(DETECT_ARGS)
+
+bench-cli: $(VENV)/.dev  ## measure what the start of a command costs beside pip's: help, version (CLI_ARGS=...)
+	@$(BIN)/python benchmarks/cli.py $(CLI_ARGS)
 
 faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdict, and what it costs (FAULTS_ARGS=...)
 	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)

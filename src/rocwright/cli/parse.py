@@ -106,7 +106,8 @@ def _missing(problem: MissingArgumentError, names: Sequence[str], command: str) 
     choices = _choices(problem.argument.hint if problem.argument else None)
     step = f"choose {_listed(choices)}" if choices else f"give {names[0]}{' with one' if given else ''}"
     # What must be given is given in every example.
-    page = None if given or choices else help_pages().get(command.partition(" ")[2])
+    program, _, own = command.partition(" ")
+    page = help_pages().get(own) if program == "rocwright" and not given and not choices else None
     if page is not None and page.examples:
         step += f", as in `{page.examples[0]}`"
     return UsageError(what, next_step=f"{step}; `{command} --help` says more")

@@ -87,6 +87,11 @@ def test_every_documented_flag_is_there(door: str) -> None:
     assert [flag for flag in [*DOCUMENTED, *OURS] if flag not in known] == []
 
 
+def test_the_script_shows_no_line_of_another_program() -> None:
+    with pytest.raises(UsageError, match=r"give --output-dir; `build_prod_wheels.py build --help` says more"):
+        run_script(SCRIPT, ["build"])
+
+
 def test_the_help_names_them(call: Call) -> None:
     """Of a flag the spelling that changes something."""
     shown = set(re.findall(r"--[a-z][\w-]*", call("--help")[1]))

@@ -121,9 +121,9 @@ def test_values_that_an_option_cannot_have(command, mistaken):
             assert what == f"{name} 'maybe' is neither true nor false"
             assert next_step.startswith(f"give {name} without a value; ")
             continue
-        listed = (
-            rf"choose (.+, )?(.+ or )?{kind[-1]}; " if isinstance(kind, list) else f"give {name} with one; "
-        )
+        listed = f"give {name} with one; "
+        if isinstance(kind, list):
+            listed = rf"choose (.+, )?(.+ or )?{kind[-1]}; "
         what, next_step = mistaken([*line, name])
         assert what == f"{name} needs a value"
         assert re.match(listed, next_step), next_step
