@@ -113,7 +113,7 @@ faults: $(VENV)/.dev  ## every fault of a test suite on a real torch: its verdic
 	@cd tests && $(abspath $(BIN))/python -m real.gputest.faults $(FAULTS_ARGS)
 
 screenshots: $(VENV)/.dev  ## take the pictures of the documentation again, with Chromium
-	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py tests/real/compat/test_compat_picture.py
+	@ROCWRIGHT_PICTURES=$(CURDIR)/docs/images $(BIN)/python -m pytest -q -k picture tests/real/store/test_landing.py tests/real/gputest/test_report_page.py tests/real/pipeline/test_pipeline_page.py tests/real/test_docs_pages.py
 
 clean:  ## remove what the commands made, but not downloaded packages
 	rm -rf $(VENV) $(WORK) $(WORK)-bench $(WORK)-kpack $(WORK)-sdk $(WORK)-check $(WORK)-sources $(WORK)-build $(WORK)-gputest $(WORK)-user docs/_build

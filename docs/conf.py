@@ -22,6 +22,7 @@ myst_enable_extensions = ["deflist", "colon_fence"]
 
 html_theme = "furo"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["custom.css"]
 html_title = f"rocwright {release}"
 # A copy of every source page beside the page would only double the site.

@@ -10,7 +10,7 @@ from html import escape
 from importlib import resources
 
 _PAGE = """<!DOCTYPE html>
-<html lang="en">
+<html lang="en"{attributes}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -25,19 +25,30 @@ _PAGE = """<!DOCTYPE html>
 {head}</header>
 <main>
 {body}</main>
-</body>
+{script}</body>
 </html>
 """
 
 
-def html_page(title: str, head: str, body: str, *, style: str = "") -> str:
-    """The page, in which no script can run; `head` and `body` are HTML, `style` comes after that of all."""
+def html_page(title: str, head: str, body: str, *, style: str = "", script: str = "", base: str = "") -> str:
+    """The page; `head` and `body` are HTML, `style` comes after that of all, and no script but this can run.
+
+    `base` is the address of what the page belongs to, for scripts and for programs that find the page.
+    """
     style = "\n" + shared_style() + style
+    allowed = f"script-src '{source(script)}'; " if script else ""
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{source(style)}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src '{source(style)}'; {allowed}"
+        "base-uri 'none'; form-action 'none'"
     )
     return _PAGE.format(
-        policy=escape(policy, quote=False), title=escape(title), style=style, head=head, body=body
+        attributes=f' data-base="{escape(base)}"' if base else "",
+        policy=escape(policy, quote=False),
+        title=escape(title),
+        style=style,
+        head=head,
+        body=body,
+        script=f"<script>{script}</script>\n" if script else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -20,11 +21,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from real.browser import asked, chromium
+from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.data import load_table
 from rocwright.model.channels import Channels
-from rocwright.model.sets import new_set
-from rocwright.store.index.landing import write_landing
+from rocwright.model.gpu import Families
+from rocwright.model.sets import FileEntry, new_set
+from rocwright.store.index.landing import landing_pages, write_landing
+from rocwright.store.index.listed import ListedSet
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.serve import serving
 from rocwright.store.pool import describe_files
@@ -143,7 +146,6 @@ def text(browser: webdriver.Chrome, name: str) -> str:
 
 def test_a_gpu_by_name_gives_the_line_and_nothing_leaves_the_page(browser, site: Site) -> None:
     browser.get(site.page)
-    assert not browser.find_element(By.ID, "result").is_displayed()
     pick(browser, "Radeon RX 7900 XTX")
     radio(browser, "python", HERE).find_element(By.XPATH, "..").click()
     assert text(browser, "pip") == (
@@ -156,6 +158,26 @@ def test_a_gpu_by_name_gives_the_line_and_nothing_leaves_the_page(browser, site:
     assert text(browser, "for").startswith("torch 2.10.0+rocm7.11.0a20261120 for gfx1100 on Linux, x86-64")
     assert browser.get_log("browser") == []
     assert {url.partition("#")[0] for url in asked(browser)} == {site.page}
+
+
+def test_before_a_choice_there_is_the_choice_of_the_gpu_and_nothing_is_struck_through(
+    browser, site: Site
+) -> None:
+    def struck() -> list[str]:
+        return browser.execute_script(
+            "return [...document.querySelectorAll('body *')].filter(one => one.checkVisibility()"
+            " && getComputedStyle(one).textDecorationLine === 'line-through').map(one => one.innerText)"
+        )
+
+    browser.get(site.page)
+    controls = browser.find_elements(By.CSS_SELECTOR, "select, input, button")
+    assert [one.get_attribute("id") for one in controls if one.is_displayed()] == ["gpu"]
+    assert text(browser, "hint").startswith("Choose your GPU to see the lines")
+    assert struck() == []
+    # What it does not have is seen once it is known.
+    pick(browser, "Radeon RX 9070 XT")
+    assert f"3.{OTHERS[1][3:]}" in struck()
+    assert text(browser, "hint") == ""
 
 
 def test_what_no_set_offers_cannot_be_chosen(browser, site: Site) -> None:
@@ -230,47 +252,75 @@ def test_everything_works_with_the_keyboard_alone(browser, site: Site) -> None:
     assert browser.switch_to.active_element.accessible_name == "Copy the line for pip"
 
 
-def test_every_control_has_a_name_and_text_has_contrast(browser, site: Site) -> None:
+@pytest.mark.parametrize("gpu", ["", "Radeon RX 7900 XTX"])
+def test_nothing_keeps_anybody_from_using_the_page(browser, site: Site, gpu: str) -> None:
     browser.get(site.page)
-    pick(browser, "Radeon RX 7900 XTX")
-    controls = browser.find_elements(By.CSS_SELECTOR, "select, input, button, [tabindex]")
-    assert all(control.accessible_name for control in controls if control.is_displayed())
-    for scheme in ("light", "dark"):
-        emulated = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulated)
-        colours = browser.execute_script(
-            "const s = getComputedStyle(document.documentElement);"
-            "return Object.fromEntries(arguments[0].map(n => [n, s.getPropertyValue('--' + n).trim()]))",
-            ["page", "text", "quiet", "block", "accent", "on-accent", "note", "note-text"],
-        )
-        pairs = [
-            ("text", "page"),
-            ("quiet", "page"),
-            ("text", "block"),
-            ("accent", "page"),
-            ("on-accent", "accent"),
-        ]
-        for front, back in [*pairs, ("note-text", "note")]:
-            # WCAG 2.2 AA asks for 4.5.
-            assert contrast(colours[front], colours[back]) >= 4.5, (scheme, front, back)
-        assert browser.execute_script("return getComputedStyle(document.body).color") == rgb(colours["text"])
+    if gpu:
+        pick(browser, gpu)
+    assert barriers(browser) == []
 
 
-def rgb(colour: str) -> str:
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgb({red}, {green}, {blue})"
+def entry(name: str, *depends: str) -> FileEntry:
+    """A file of a set, of which the page needs no more than what it is."""
+    project, version = name.split("-")[:2]
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return FileEntry(name, digest, 1, project.replace("_", "-"), version, None, None, tuple(sorted(depends)))
 
 
-def contrast(one: str, other: str) -> float:
-    """The ratio of WCAG, by its formula for relative luminance."""
+def build(family: str, targets: tuple[str, ...], torch: str, vision: str) -> ListedSet:
+    """The set of one build for five Pythons; that of all targets has a device package for each."""
+    linux = "linux_x86_64.whl"
+    devices = targets if family == "multi-arch" else ()
+    needs = ["rocm", *(f"amd-torch-device-{target}" for target in devices)]
+    files = [entry("rocm-7.11.0-py3-none-any.whl")]
+    files += [entry(f"amd_torch_device_{target}-{torch}-py3-none-{linux}") for target in devices]
+    for python in ("cp310", "cp311", "cp312", "cp313", "cp314"):
+        files.append(entry(f"torch-{torch}-{python}-{python}-{linux}", *needs))
+        for name, version in (("torchvision", vision), ("torchaudio", torch)):
+            files.append(entry(f"{name}-{version}-{python}-{python}-{linux}", "torch"))
+    manifest = new_set(family=family, targets=targets, platform="linux", files=files, sources={})
+    return ListedSet(manifest, "2026-11-20T03:00:00Z")
 
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    """The page of a release: 16 families (one for all their targets), each in 4 versions for 5 Pythons."""
+    families = dict(list(load_table("families", Families).families.items())[:15])
+    targets = dict.fromkeys(target for some in families.values() for target in some)
+    families["multi-arch"] = tuple(targets)
+    versions = [("2.7.1", "0.22.1"), ("2.8.0", "0.23.0"), ("2.9.1", "0.24.1"), ("2.10.0", "0.25.0")]
+    local = "+rocm7.11.0"
+    sets = {
+        family: [build(family, targets, torch + local, vision + local) for torch, vision in versions]
+        for family, targets in families.items()
+    }
+    pages = landing_pages(CHANNELS.named("release"), sets, "https://packages.example.org/rocm/")
+    path = tmp_path_factory.mktemp("release") / "index.html"
+    path.write_bytes(pages["v2/index.html"])
+    return path
+
+
+def test_a_whole_release_is_one_light_file_that_everybody_can_use(browser, release: Path) -> None:
+    browser.get(release.as_uri())
+    assert "64 sets for 16 families" in browser.find_element(By.TAG_NAME, "header").text
+    assert asked(browser) == {release.as_uri()}
+    assert release.stat().st_size <= MOST_BYTES
+    pick(browser, "Instinct MI300X")
+    assert barriers(browser) == []
+
+
+def test_on_a_phone_the_lines_are_in_sight(browser, release: Path) -> None:
+    metrics = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(release.as_uri())
+    # Before a choice the whole page is: no list is in the way of what follows.
+    assert browser.execute_script("return document.documentElement.scrollHeight") == 800
+    for gpu in ("Radeon RX 7900 XTX", "Instinct MI300X"):
+        pick(browser, gpu)
+        for tool in ("pip", "uv"):
+            box = browser.find_element(By.ID, tool).rect
+            assert box["y"] > 0 and box["y"] + box["height"] <= 800, (gpu, tool)
+    assert browser.execute_script("return scrollY") == 0
 
 
 def test_nothing_is_cut_off_on_a_screen_of_320_pixels(browser, site: Site) -> None:
@@ -285,7 +335,7 @@ def test_nothing_is_cut_off_on_a_screen_of_320_pixels(browser, site: Site) -> No
 def test_without_javascript_there_is_a_table_with_the_same_lines(browser, site: Site) -> None:
     browser.get(site.page)
     assert not browser.find_element(By.ID, "picker").is_displayed()
-    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "tbody tr")]
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "[data-set]")]
     lines = [code.text for code in browser.find_elements(By.CSS_SELECTOR, "code.pip") if code.is_displayed()]
     base = "https://packages.example.org/rocm/v2"
     assert sum("Radeon RX 7900 XTX" in row for row in rows) >= 2

@@ -204,7 +204,7 @@ def status(facts: Facts) -> Section:
             (Table(("PyTorch", "Linux", "Windows", "Sources"), versions),),
         ),
     )
-    table = Table(("Project or feature", "Linux", "Windows", ""), rows)
+    table = Table(("Project or feature", "Linux", "Windows", "Issue"), rows)
     return Section("status", "What is built", (source, table), inside)
 
 

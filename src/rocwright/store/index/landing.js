@@ -1,23 +1,22 @@
 "use strict";
-// Makes a form of the table: what no row of it offers cannot be chosen.
+// Makes a form of the list: what nothing in it offers cannot be chosen.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const names = JSON.parse(byId("gpus").textContent);
-  const known = JSON.parse(byId("platforms").textContent);
-  const rows = [...document.querySelectorAll("tr[data-set]")].map((row) => ({
+  const { gpus: names, platforms: known } = JSON.parse(byId("names").textContent);
+  const rows = [...document.querySelectorAll("[data-set]")].map((row) => ({
     targets: row.dataset.targets.split(" "),
     pythons: row.dataset.pythons.split(" "),
     platform: row.dataset.platform,
     version: row.dataset.version,
     family: row.dataset.family,
-    cells: row,
+    entry: row,
   }));
   if (!rows.length) return;
 
   // The page may be read under another address than the one it was written for: a mirror, a tunnel.
   const written = document.documentElement.dataset.base;
   const here = location.protocol.startsWith("http") ? new URL("../", location.href).href : written;
-  for (const code of document.querySelectorAll("td.lines code")) {
+  for (const code of document.querySelectorAll("[data-set] pre code")) {
     code.textContent = code.textContent.split(written).join(here);
   }
 
@@ -85,12 +84,9 @@
   function update() {
     const ready = chosen.gpu !== "";
     byId("result").hidden = !ready;
-    for (const part of document.querySelectorAll("form .later")) part.disabled = !ready;
-    if (!ready) {
-      byId("version").replaceChildren(element("option", { textContent: "Choose a GPU first" }));
-      byId("families").hidden = true;
-      return;
-    }
+    byId("hint").hidden = ready;
+    for (const part of document.querySelectorAll("form .later")) part.hidden = !ready;
+    if (!ready) return;
     settle("platform", (possible) => possible.find((one) => one.startsWith("linux")) || possible[0]);
     versions();
     settle("python", (possible) => {
@@ -98,20 +94,21 @@
       return (usual.length ? usual : possible).sort((a, b) => number(a) - number(b)).pop();
     });
     const families = settle("family", (possible) => possible[0]);
-    byId("families").hidden = families.length < 2;
+    byId("family").parentElement.hidden = families.length < 2;
+    byId("platform").parentElement.hidden = byId("platform").children.length < 2;
     show(rows.find((row) => order.every((key) => has(row, key, chosen[key]))));
     history.replaceState(null, "", "#" + new URLSearchParams(order.map((key) => [key, chosen[key]])));
   }
 
   function show(row) {
     for (const tool of ["pip", "uv"]) {
-      const line = row.cells.querySelector(`code.${tool}`).textContent;
+      const line = row.entry.querySelector(`code.${tool}`).textContent;
       byId(tool).textContent = line.replaceAll("device-TARGET", `device-${chosen.gpu}`);
     }
     byId("for").textContent =
       `${row.version} for ${chosen.gpu} on ${known[row.platform] || row.platform}, ` +
       `in an environment with Python ${chosen.python}`;
-    byId("about").replaceChildren(...[...row.cells.querySelector("small.set").childNodes].map((n) => n.cloneNode(true)));
+    byId("about").replaceChildren(...[...row.entry.querySelector("p.set").childNodes].map((n) => n.cloneNode(true)));
     for (const lock of byId("about").querySelectorAll("[data-lock]")) lock.hidden = lock.dataset.lock !== chosen.gpu;
   }
 
@@ -128,5 +125,6 @@
     });
   }
   byId("picker").hidden = false;
+  byId("current").open = false;
   update();
 })();

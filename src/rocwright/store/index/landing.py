@@ -30,7 +30,7 @@ from rocwright.store.index.set_pages import CONSTRAINTS, UV_SNIPPET
 from rocwright.store.layout import channel_prefix, set_prefix
 from rocwright.store.objects.protocol import ObjectStore, read_there
 from rocwright.store.sets.records import read_listed
-from rocwright.system.page import source
+from rocwright.system.page import html_page
 
 LANDING_SCHEMA = "rocwright.landing/1"
 
@@ -167,46 +167,21 @@ def _with_lines(offer: Offer, channel: Channel, base: str) -> dict[str, object]:
 # -- the page as HTML: one file, nothing from elsewhere, complete without its script
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en" data-base="{base}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<header>
-<h1>{title}</h1>
-<p class="quiet">{summary}</p>
-{gate}</header>
-<main>
-<section id="picker" aria-label="Choose what to install" hidden>
+_PICKER = """<section id="picker" aria-label="Choose what to install" hidden>
 <form autocomplete="off">
-<div><label class="head" for="gpu">GPU</label><select id="gpu"></select></div>
-<fieldset class="later">
-<label class="head" for="version">Version</label><select id="version"></select>
-</fieldset>
+<div class="pick"><label for="gpu">GPU</label><select id="gpu"></select></div>
+<div class="pick later"><label for="version">Version</label><select id="version"></select></div>
 <fieldset class="later"><legend>Platform</legend><div class="choices" id="platform"></div></fieldset>
 <fieldset class="later"><legend>Python</legend><div class="choices" id="python"></div></fieldset>
-<fieldset class="later" id="families" hidden>
-<legend>Packages for</legend><div class="choices" id="family"></div>
-</fieldset>
+<fieldset class="later"><legend>Packages for</legend><div class="choices" id="family"></div></fieldset>
 </form>
+<p id="hint" class="quiet">Choose your GPU to see the lines that install its packages, for pip and for uv.</p>
 <div class="result" id="result" hidden>
 <h2 id="for" aria-live="polite"></h2>
 {blocks}<p id="about"></p>
 <p id="copied" class="quiet" role="status"></p>
 </div>
 </section>
-{body}</main>
-<script type="application/json" id="gpus">{gpus}</script>
-<script type="application/json" id="platforms">{platforms}</script>
-<script>{script}</script>
-</body>
-</html>
 """
 _BLOCK = """<div class="head-line">
 <h3>{tool}</h3><button type="button" data-copy="{tool}" aria-label="Copy the line for {tool}">Copy</button>
@@ -217,31 +192,27 @@ _UNTESTED = (
     '<p class="note">The sets here passed the checks of their files. Whether they work on a GPU has not been '
     "decided yet: what has been tested goes on to the next channel.</p>\n"
 )
-_COLUMNS = ("GPU", "Version", "Python", "Platform", "Lines that install it")
 
 
 def landing_page(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
     """The page of a channel for these offers (newest first in each family); `base` is the store's address."""
-    style, script = _part("landing.css"), _part("landing.js")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{source(style)}'; script-src '{source(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     families = {offer.family for offer in offers}
     sets = {offer.set for offer in offers}
-    return _PAGE.format(
-        base=escape(base),
-        policy=escape(policy, quote=False),
-        title="PyTorch and ROCm packages for AMD GPUs",
-        summary=f"Channel {escape(channel.name)}: {_count(len(sets), 'set')} for "
-        f"{_count(len(families), 'family', 'families')} of GPUs",
-        gate=_UNTESTED if channel.gate == "checked" else "",
-        style=style,
-        blocks=_BLOCK.format(tool="pip") + _BLOCK.format(tool="uv"),
-        body=_body(channel, offers, base, table),
-        gpus=_json(_gpus(offers, table)),
-        platforms=_json(table.platforms),
-        script=script,
+    summary = (
+        f"Channel {escape(channel.name)}: {_count(len(sets), 'set')} for "
+        f"{_count(len(families), 'family', 'families')} of GPUs"
+    )
+    blocks = _BLOCK.format(tool="pip") + _BLOCK.format(tool="uv")
+    names = {"gpus": _gpus(offers, table), "platforms": table.platforms}
+    return html_page(
+        "PyTorch and ROCm packages for AMD GPUs",
+        f'<p class="quiet">{summary}</p>\n{_UNTESTED if channel.gate == "checked" else ""}',
+        _PICKER.format(blocks=blocks)
+        + _body(channel, offers, base, table)
+        + f'<script type="application/json" id="names">{_json(names)}</script>\n',
+        style=_part("landing.css"),
+        script=_part("landing.js"),
+        base=base,
     )
 
 
@@ -266,38 +237,30 @@ def _gpus(offers: Iterable[Offer], table: LandingTable) -> list[tuple[str, tuple
 def _body(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
     if not offers:
         return "<p>Nothing is listed in this channel yet.</p>\n"
-    # What is current is there in full for people without the script; of earlier sets one row each is enough.
-    current = []
+    # What is current is there in full for people without the script; of earlier ones one entry is enough.
+    current, earlier = [], []
     for offer in offers:
-        if offer.current and offer.per_target:
-            current += [_row(offer, [target], target, channel, base, table) for target in offer.targets]
-        elif offer.current:
-            current.append(_row(offer, offer.targets, TARGET, channel, base, table))
-    old = [offer for offer in offers if not offer.current]
-    earlier = [_row(offer, offer.targets, TARGET, channel, base, table) for offer in old]
-    text = f'<h2 id="here">What is here</h2>\n{_table("here", current)}'
+        if not offer.current:
+            earlier.append(_entry(offer, offer.targets, TARGET, channel, base, table))
+        elif offer.per_target:
+            current += [_entry(offer, [target], target, channel, base, table) for target in offer.targets]
+        else:
+            current.append(_entry(offer, offer.targets, TARGET, channel, base, table))
+    hint = (
+        f"<p>Put the target of your GPU where a line has <code>{TARGET}</code>.</p>\n"
+        if any(offer.per_target and not offer.current for offer in offers)
+        else ""
+    )
+    text = '<h2>What is here</h2>\n<details id="current" open>\n'
+    text += f"<summary>All lines, by GPU ({len(current)})</summary>\n"
+    text += f"{''.join(current)}</details>\n"
     if earlier:
-        hint = (
-            f"<p>Put the target of your GPU where a line has <code>{TARGET}</code>.</p>\n"
-            if any(offer.per_target for offer in old)
-            else ""
-        )
-        text += (
-            f'<details>\n<summary id="earlier">Earlier sets ({len(earlier)})</summary>\n{hint}'
-            f"{_table('earlier', earlier)}</details>\n"
-        )
+        text += f"<details>\n<summary>Earlier sets ({len(earlier)})</summary>\n{hint}"
+        text += f"{''.join(earlier)}</details>\n"
     return text
 
 
-def _table(label: str, rows: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
-    return (
-        f'<div class="table" role="region" aria-labelledby="{label}" tabindex="0">\n<table>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
-    )
-
-
-def _row(
+def _entry(
     offer: Offer, targets: Sequence[str], target: str, channel: Channel, base: str, table: LandingTable
 ) -> str:
     index = index_of(offer, channel.prefix, base)
@@ -310,22 +273,27 @@ def _row(
         "version": version,
         "platform": offer.platform,
     }
-    cells = [
-        f'<td class="gpu">{"".join(_gpu(one, table) for one in targets)}'
-        f"<small>Family {escape(offer.family)}</small></td>",
-        f'<td class="about">{escape(version)}<small class="set">{_about(offer, targets)}</small></td>',
-        f"<td>{escape(', '.join(offer.pythons))}</td>",
-        f"<td>{escape(table.platforms.get(offer.platform, offer.platform))}</td>",
-        f'<td class="lines"><code class="pip">{escape(pip_line(offer, index, target))}</code>'
-        f'<code class="uv">{escape(uv_line(offer, index, target))}</code></td>',
-    ]
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in facts.items())
-    return f"<tr{attributes}>{''.join(cells)}</tr>\n"
+    platform = table.platforms.get(offer.platform, offer.platform)
+    what = f"{version} on {platform}, for Python {', '.join(offer.pythons)}; family {offer.family}"
+    return (
+        f"<section{attributes}>\n<h3>{escape(', '.join(targets) or offer.family)}</h3>\n"
+        f"{_boards(targets, table)}<p>{escape(what)}</p>\n"
+        f'<pre><code class="pip">{escape(pip_line(offer, index, target))}</code></pre>\n'
+        f'<pre><code class="uv">{escape(uv_line(offer, index, target))}</code></pre>\n'
+        f'<p class="set">{_about(offer, targets)}</p>\n</section>\n'
+    )
 
 
-def _gpu(target: str, table: LandingTable) -> str:
-    names = ", ".join(table.gpus.get(target, ()))
-    return escape(target) + (f"<small>{escape(names)}</small>" if names else "<br>")
+def _boards(targets: Sequence[str], table: LandingTable) -> str:
+    """The names of the GPUs; where there are several targets, each with its own."""
+    named = [(target, ", ".join(table.gpus.get(target, ()))) for target in targets]
+    texts = [
+        f"{escape(target)}: {escape(names)}" if len(targets) > 1 else escape(names)
+        for target, names in named
+        if names
+    ]
+    return f'<p class="quiet">{"; ".join(texts)}</p>\n' if texts else ""
 
 
 def _about(offer: Offer, targets: Iterable[str]) -> str:
