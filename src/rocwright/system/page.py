@@ -75,7 +75,7 @@ def tiles(counted: Sequence[tuple[str, str, str]]) -> str:
 
 
 # Of a hundred: what is there can be seen, however little it is.
-_THIN = 2.0
+_THIN = 1.0
 
 
 def shares(parts: Sequence[tuple[str, float]], words: str, *, of: float = 0) -> str:

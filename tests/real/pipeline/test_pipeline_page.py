@@ -13,7 +13,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from real.browser import asked, chromium
+from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.cli import main
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
@@ -134,7 +134,7 @@ def test_a_large_run_is_folded_and_opens_with_the_keyboard(
     browser: webdriver.Chrome, many: tuple[Plan, Path]
 ) -> None:
     plan, page = many
-    assert len(plan.cells) > 300 and page.stat().st_size < 300_000
+    assert len(plan.cells) > 300 and page.stat().st_size <= MOST_BYTES
     browser.get(page.as_uri())
     family = browser.find_element(By.CSS_SELECTOR, "details.family")
     assert not family.find_element(By.TAG_NAME, "table").is_displayed()
@@ -143,6 +143,14 @@ def test_a_large_run_is_folded_and_opens_with_the_keyboard(
     assert {"build-torch", "test-pytorch", "promote"} <= {head.text.replace("\n", "") for head in heads}
     marks = {cell.text for cell in family.find_elements(By.CSS_SELECTOR, "tbody td")}
     assert marks <= {"✓", "…", "–", ""} and "✓" in marks
+
+
+@pytest.mark.parametrize("which", ["whole", "many"])
+def test_nothing_keeps_anybody_from_using_the_page(
+    browser: webdriver.Chrome, which: str, request: pytest.FixtureRequest
+) -> None:
+    browser.get(request.getfixturevalue(which)[1].as_uri())
+    assert barriers(browser) == []
 
 
 def test_nothing_is_cut_off_on_a_screen_of_320_pixels(

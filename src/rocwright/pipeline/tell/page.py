@@ -191,10 +191,10 @@ def _platform(
     show = _listed if few else _marked if len(cells) <= _MARKED else lambda *_: ""
     every = [cell for held in families.values() for cell in held]
     if len(families) == 1 and "" in families:
-        folds = show(every, cells)
+        folds = show(every, cells, name)
     else:
         folds = "".join(
-            _fold(family or "all families", held, cells, show(held, cells), opened=few)
+            _fold(family or "all families", held, cells, show(held, cells, f"{name} {family}"), opened=few)
             for family, held in sorted(families.items(), key=bad)
         )
     return _fold(name or "all platforms", every, cells, folds, opened=True, kind="platform")
@@ -222,15 +222,16 @@ def _fold(
     )
 
 
-def _marked(held: Sequence[Cell], cells: Mapping[str, CellState]) -> str:
+def _marked(held: Sequence[Cell], cells: Mapping[str, CellState], where: str) -> str:
     """A mark for each step, those of every Python before those of one."""
     parts: dict[bool, list[Cell]] = {}
     for cell in held:
         parts.setdefault(bool(cell.python), []).append(cell)
-    return "".join(_marks(parts[one], cells) for one in (False, True) if one in parts)
+    words = {False: f"Steps of {where or 'the run'}", True: f"Steps of {where} for each Python"}
+    return "".join(_marks(parts[one], cells, words[one]) for one in (False, True) if one in parts)
 
 
-def _marks(held: Sequence[Cell], cells: Mapping[str, CellState]) -> str:
+def _marks(held: Sequence[Cell], cells: Mapping[str, CellState], label: str) -> str:
     """A column for each kind of step; a row for all Pythons and PyTorchs in which they stand alike."""
     kinds = list(dict.fromkeys(cell.kind for cell in held))
     places: dict[tuple[str, str], dict[str, list[State]]] = {}
@@ -249,7 +250,7 @@ def _marks(held: Sequence[Cell], cells: Mapping[str, CellState]) -> str:
         for row, where in ordered
     )
     head = heads(("Python: PyTorch", *map(escape, kinds)))
-    return f'<div class="marks">{table(head, rows, "Steps by kind")}</div>'
+    return f'<div class="marks">{table(head, rows, label)}</div>'
 
 
 def _named(places: Sequence[tuple[str, str]], every: Sequence[str]) -> str:
@@ -276,11 +277,10 @@ def _mark(states: Sequence[State]) -> str:
     return f"<td>{marks}</td>" if worst == "done" else f'<td class="{worst[0]}">{marks}</td>'
 
 
-def _listed(held: Sequence[Cell], cells: Mapping[str, CellState]) -> str:
+def _listed(held: Sequence[Cell], cells: Mapping[str, CellState], where: str) -> str:
     rows = "".join(_row(cells[cell.id]) for cell in held)
-    return table(
-        heads(("Step", "State", "Result", "Time", "Files", "Machine"), numbers=(3, 4)), rows, "Steps"
-    )
+    head = heads(("Step", "State", "Result", "Time", "Files", "Machine"), numbers=(3, 4))
+    return table(head, rows, f"Steps of {where or 'the run'}")
 
 
 def _row(cell: CellState) -> str:
