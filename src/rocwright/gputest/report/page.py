@@ -127,12 +127,9 @@ def _whole(judged: Judged) -> str:
         return ""
     named = zip(("passed", "failed", "quiet"), ("passed", "failed", "skipped"), _split(counts), strict=True)
     parts = [(kind, f"{count:,} {name} ({_percent(100 * count / whole)})") for kind, name, count in named]
-    xfailed = counts.get("xfailed", 0)
-    told = (
-        f"{_count(xfailed, 'expected failure')} and what passed in a second attempt count as passed."
-        if xfailed
-        else ""
-    )
+    passed_so = (("xfailed", "failed as expected"), ("flaky", "passed in a later attempt"))
+    kinds = [f"{counts[verdict]:,} that {words}" for verdict, words in passed_so if counts.get(verdict)]
+    told = f"Passed includes {' and '.join(kinds)}." if kinds else ""
     return f'<div class="whole">{_bar(counts)}</div>\n{legend(parts, told)}'
 
 
