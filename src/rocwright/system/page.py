@@ -85,6 +85,31 @@ def tiles(counted: Sequence[tuple[str, str, str]]) -> str:
     return f'<ul class="tiles">\n{items}</ul>\n'
 
 
+# Of a hundred: what is there can be seen, however little it is.
+_THIN = 1.0
+
+
+def shares(parts: Sequence[tuple[str, float]], words: str, *, of: float = 0) -> str:
+    """A bar of parts, each with class and size, of a whole (default: all of them); `words` say the same."""
+    whole = of or sum(size for _, size in parts) or 1
+    wide = [(kind, max(_THIN, 100 * size / whole)) for kind, size in parts if size > 0]
+    over = max(1.0, sum(width for _, width in wide) / 100)
+    drawn, at = "", 0.0
+    for kind, width in wide:
+        drawn += f'<rect class="{kind}" x="{at:.1f}" width="{width / over:.1f}" height="8"/>'
+        at += width / over
+    return (
+        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape(words)}">{drawn}</svg>'
+    )
+
+
+def legend(parts: Sequence[tuple[str, str]], words: str) -> str:
+    """What the colours of a bar, or marks, stand for: the class and name of each, and what the whole is."""
+    named = "".join(f'<span><i class="{kind}"></i> {escape(name)}</span> ' for kind, name in parts)
+    return f'<p class="legend">{named}{escape(words)}</p>\n'
+
+
 def heads(names: Sequence[str], numbers: Sequence[int] = ()) -> str:
     """The cells of a table's head; `numbers` are the columns of numbers."""
     return "".join(

@@ -8,7 +8,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from real.browser import asked, chromium
+from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.compat.probe.judge import judge
 from rocwright.compat.probe.page import html_page
 from rocwright.compat.probe.values import HeldLibrary, Step
@@ -33,6 +33,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     held = (HeldLibrary("lib/libtorch_hip.so", 812_000_000, ("libhipblas.so.3",), ("gfx942",), "inside"),)
     path = tmp_path_factory.mktemp("probe") / "probe.html"
     path.write_text(html_page(judge(answers(*changed), TABLE, held)), encoding="utf-8")
+    assert path.stat().st_size <= MOST_BYTES
     return path.as_uri()
 
 
@@ -48,11 +49,14 @@ def test_the_page_says_what_is_less_than_claimed_and_asks_nobody(
     browser.get(page)
     assert browser.get_log("browser") == []
     assert asked(browser) == {page}
+    assert barriers(browser) == []
     state = browser.find_element(By.CSS_SELECTOR, "p.state").text
-    assert state == "✗ Less than claimed: torch.complex32, hipSOLVER"
+    gpu = "AMD Instinct MI300X (gfx942:sramecc+:xnack-)"
+    assert state == f"✗ Less than claimed: torch.complex32, hipSOLVER; ROCm 7.1.0, on {gpu}"
     tiles = [tile.text.split("\n") for tile in browser.find_elements(By.CSS_SELECTOR, "ul.tiles li")]
     assert dict(reversed(tile) for tile in tiles) == {
         "data types work": "21 / 22",
+        "data types in part": "0",
         "libraries as claimed": "16 / 20",
         "groups of functions work": "14 / 15",
         "less than claimed": "2",

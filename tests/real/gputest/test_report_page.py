@@ -14,7 +14,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from real.browser import asked, chromium
+from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.cli import main
 from rocwright.gputest.record import write_record
 from rocwright.gputest.report.values import Report
@@ -135,6 +135,8 @@ def test_the_page_says_what_happened_and_asks_nobody(browser: webdriver.Chrome, 
     browser.get(made.url)
     assert browser.get_log("browser") == []
     assert asked(browser) == {made.url}
+    assert made.path.stat().st_size <= MOST_BYTES
+    assert barriers(browser) == []
     tiles = [tile.text.split("\n") for tile in browser.find_elements(By.CSS_SELECTOR, "ul.tiles li")]
     assert dict(reversed(tile) for tile in tiles) == {
         "runs passed": "6 / 12",

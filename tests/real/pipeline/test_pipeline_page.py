@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
-from real.browser import asked, chromium
+from real.browser import MOST_BYTES, asked, barriers, chromium
 from rocwright.cli import main
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.model.plan import Cell, Plan
@@ -114,6 +115,42 @@ def test_every_text_of_the_picture_stands_in_its_box_and_no_box_on_another(
         for other, two, _ in found[:at]:
             apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]
             assert apart, (title, other)
+
+
+@pytest.mark.parametrize("which", ["whole", "many"])
+def test_the_picture_is_not_cut_off_on_a_screen_of_1280_pixels(
+    browser: webdriver.Chrome, which: str, request: pytest.FixtureRequest
+) -> None:
+    metrics = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(request.getfixturevalue(which)[1].as_uri())
+    wide, seen = browser.execute_script(
+        "const at = document.querySelector('.picture'); return [at.scrollWidth, at.clientWidth]"
+    )
+    assert wide <= seen
+
+
+def test_a_large_run_is_folded_and_opens_with_the_keyboard(
+    browser: webdriver.Chrome, many: tuple[Plan, Path]
+) -> None:
+    plan, page = many
+    assert len(plan.cells) > 300 and page.stat().st_size <= MOST_BYTES
+    browser.get(page.as_uri())
+    family = browser.find_element(By.CSS_SELECTOR, "details.family")
+    assert not family.find_element(By.TAG_NAME, "table").is_displayed()
+    family.find_element(By.TAG_NAME, "summary").send_keys(Keys.ENTER)
+    heads = family.find_elements(By.CSS_SELECTOR, "thead th")
+    assert {"build-torch", "test-pytorch", "promote"} <= {head.text.replace("\n", "") for head in heads}
+    marks = {cell.text for cell in family.find_elements(By.CSS_SELECTOR, "tbody td")}
+    assert marks <= {"✓", "…", "–", ""} and "✓" in marks
+
+
+@pytest.mark.parametrize("which", ["whole", "many"])
+def test_nothing_keeps_anybody_from_using_the_page(
+    browser: webdriver.Chrome, which: str, request: pytest.FixtureRequest
+) -> None:
+    browser.get(request.getfixturevalue(which)[1].as_uri())
+    assert barriers(browser) == []
 
 
 def test_nothing_is_cut_off_on_a_screen_of_320_pixels(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import re
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from wheels import write_wheel
 __all__ = ["run"]
 VARIABLES = ("AMDGPU_FAMILY", "TEST_CONFIG", "TORCH_VERSION", "PYTHON_VERSION", "PACKAGE_INDEX_URL")
 TABLE = SignatureTable(variants=(), vague=(), infra=())
+ISSUE = "https://github.com/ROCm/MIOpen/issues/3312"
 
 
 @pytest.fixture
@@ -447,3 +449,127 @@ def test_a_broken_rule_of_ones_own_is_named(test: Run) -> None:
     recorded("r", "failed")
     [group] = test("report", "--reports-dir", "r", "--json").json["report"]["groups"]
     assert (group["finding"], group["infra"]) == ("INFRA", "lab")
+
+
+def words_of(page: str) -> list[str]:
+    """What stands in a page, without its tags, cell by cell."""
+    return [text for text in re.sub(r"\s*<[^>]+>\s*", "\n", page.partition("<body>")[2]).split("\n") if text]
+
+
+def test_the_page_names_set_torch_and_gpu_also_where_nobody_said_them(run: Run, test: Run) -> None:
+    digest = staged(run)
+    recorded("known", "passed", torch="2.9.0+rocm7.1", rocm="7.1")
+    assert test("report", "--reports-dir", "known", "--set", digest, "--html", "r.html").code == 0
+    words = words_of(Path("r.html").read_text())
+    for name, value in (("Set", digest), ("torch", "2.9.0+rocm7.1"), ("GPU", "gfx942")):
+        assert words[words.index(name) + 1] == value
+    recorded("unknown", "passed", target="")
+    assert test("report", "--reports-dir", "unknown", "--html", "r.html").code == 0
+    words = words_of(Path("r.html").read_text())
+    for name, value in (
+        ("Set", "not named (rocwright test report --set)"),
+        ("torch", "not known (--torch-version)"),
+        ("GPU", "none: the tests ran on the CPU"),
+        ("Compared with", "no earlier set"),
+    ):
+        assert words[words.index(name) + 1] == value
+
+
+def test_the_page_begins_with_what_it_comes_to(test: Run) -> None:
+    recorded("r", "passed", "failed", "failed", "skipped")
+    assert test("report", "--reports-dir", "r", "--html", "r.html").code == 0
+    assert words_of(Path("r.html").read_text())[1] == "✗ Not every run passed: 2 failures, 2 causes, 2 new"
+    recorded("good", "passed", "skipped", "flaky", target="gfx90a")
+    assert test("report", "--reports-dir", "good", "--html", "r.html").code == 0
+    told = words_of(Path("r.html").read_text())[1]
+    assert told == "✓ All expected runs passed: 2 tests passed, 1 skipped"
+
+
+def test_a_bar_says_what_its_parts_are_and_how_many(test: Run) -> None:
+    """Each test is passed, failed or skipped: what failed as expected, or only at first, has passed."""
+    recorded("r", "passed", "passed", "xfailed", "flaky", "failed", "skipped", "skipped", "skipped")
+    assert test("report", "--reports-dir", "r", "--html", "r.html").code == 0
+    page = Path("r.html").read_text()
+    words = words_of(page)
+    at = words.index("4 passed (50 %)")
+    assert words[at + 1 : at + 3] == ["1 failed (12.5 %)", "3 skipped (37.5 %)"]
+    bars = re.findall(r'<svg class="bar"[^>]*aria-label="([^"]*)">(.*?)</svg>', page)
+    # That of all tests, and that of the one run.
+    assert [told for told, _ in bars[:2]] == ["4 passed, 1 failed, 3 skipped"] * 2
+    for _, drawn in bars[:2]:
+        parts = re.findall(r'<rect class="(\w+)" x="([\d.]+)" width="([\d.]+)"', drawn)
+        assert parts == [("passed", "0.0", "50.0"), ("failed", "50.0", "12.5"), ("quiet", "62.5", "37.5")]
+
+
+def test_why_tests_were_skipped_is_told_by_reason(test: Run) -> None:
+    skips = Path("skips.toml")
+    skips.write_text(
+        '[[entry]]\nid = "no-ctc"\ntests = ["test_a.py::test_9"]\nkind = "hang"\nreason = "hangs"\n'
+        f'issue = "{ISSUE}"\nadded = 2026-01-01\n'
+    )
+    for target in ("gfx942", "gfx1100"):
+        reasons = ["needs 2 GPUs, 1 visible", "needs 4 GPUs, 1 visible", ""]
+        reasons += ["no MAGMA"] if target == "gfx942" else []
+        results = [CaseResult(f"test_a.py::test_{at}", "skipped", 0.0, why) for at, why in enumerate(reasons)]
+        results += [CaseResult("test_a.py::test_8", "passed", 1.0)]
+        results += [CaseResult("test_a.py::test_9", "skipped", 0.0, "hangs", entry="no-ctc")]
+        ran = Ran("units", target=target)
+        write_record(RunRecord(ran, tuple(results), 1.0), Path("r") / ran.key)
+    done = test("report", "--reports-dir", "r", "--skips", skips, "--html", "r.html", "--json")
+    assert [
+        (
+            one["reason"],
+            one["count"],
+            one["tests"],
+            one["targets"],
+            one["example"],
+            one["entry"],
+            one["issue"],
+        )
+        for one in done.json["report"]["skips"]
+    ] == [
+        ("needs 2 GPUs, 1 visible", 4, 2, ["gfx942", "gfx1100"], "test_a.py::test_0", "", ""),
+        ("", 2, 1, ["gfx942", "gfx1100"], "test_a.py::test_2", "", ""),
+        *(
+            ("hangs", 2, 1, ["gfx942", "gfx1100"], "test_a.py::test_9", "no-ctc", ISSUE),
+            ("no MAGMA", 1, 1, ["gfx942"], "test_a.py::test_3", "", ""),
+        ),
+    ]
+    words = words_of(Path("r.html").read_text())
+    at = words.index("Why tests were skipped (9)")
+    table = words[words.index("Such as", at) + 1 :]
+    assert table[:5] == ["needs 2 GPUs, 1 visible", "4", "44.44 %", "all", "test_a.py::test_0"]
+    assert table[5:10] == ["the test gives no reason", "2", "22.22 %", "all", "test_a.py::test_2"]
+    assert table[10:17] == ["hangs", "skip entry no-ctc", ISSUE, "2", "22.22 %", "all", "test_a.py::test_9"]
+    assert table[17:22] == ["no MAGMA", "1", "11.11 %", "gfx942", "test_a.py::test_3"]
+
+
+def test_each_gpu_has_a_row_and_runs_that_passed_are_folded(test: Run) -> None:
+    recorded("r", "passed", "failed", target="gfx942")
+    for target in ("gfx90a", "gfx1100"):
+        recorded("r", "passed", "skipped", target=target)
+    assert test("report", "--reports-dir", "r", "--html", "r.html").code == 0
+    page = Path("r.html").read_text()
+    open_, _, folded = page.partition("<h2>Runs (3)</h2>")[2].partition("<summary>2 runs passed</summary>")
+    names = [f"<code>smoke-gpu-default-{target}-1of1</code>" for target in ("gfx942", "gfx90a", "gfx1100")]
+    assert [name in open_ for name in names] == [True, False, False]
+    assert [name in folded for name in names] == [False, True, True]
+    words = words_of(page)
+    table = words[words.index("GPUs (3)") :]
+    assert table[table.index("gfx942") + 1 :][:7] == ["✗ failed", "0 / 1", "2", "1", "1", "0", "2 s"]
+    assert table[table.index("gfx1100") + 1 :][:7] == ["✓ passed", "1 / 1", "2", "1", "0", "1", "2 s"]
+
+
+def test_a_page_stays_small_whatever_failed(test: Run) -> None:
+    """Thousands of failures, each in its own words and at length, and as many reasons of skips."""
+    names = ["".join(chr(ord("a") + int(digit)) for digit in str(number)) for number in range(3000)]
+    long = "a frame of a traceback\n" * 400
+    bad = [CaseResult(f"test_a.py::test_{name}", "failed", 1.0, f"{name} is wrong", long) for name in names]
+    out = [CaseResult(f"test_b.py::test_{name}", "skipped", 0.0, f"{name} is missing") for name in names]
+    ran = Ran("units", target="gfx942")
+    write_record(RunRecord(ran, (*bad, *out), 1.0), Path("r") / ran.key)
+    assert test("report", "--reports-dir", "r", "--html", "r.html").code == 0
+    page = Path("r.html").read_text()
+    assert len(page.encode()) < 300_000
+    assert "2,940 more causes: <code>rocwright test report --json</code>" in page
+    assert "2,960 more reasons: <code>rocwright test report --json</code>" in page

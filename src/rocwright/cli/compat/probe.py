@@ -11,9 +11,9 @@ from cyclopts import Parameter
 
 from rocwright.cli.options import OptionalAmount, Place
 from rocwright.cli.reply import Reply, replies
-from rocwright.compat.probe.page import html_page
+from rocwright.compat.probe.page import html_page, verdict
 from rocwright.compat.probe.run import DeviceChoice, probe, report_on, require_claims
-from rocwright.compat.probe.values import Probe, ProbeTable
+from rocwright.compat.probe.values import DtypeResult, Probe, ProbeTable
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.system import console, files
@@ -76,12 +76,10 @@ def show_probe(report: Probe) -> None:
     console.out(f"torch {where.torch} ({where.kind}), Python {where.python}, on {on}")
     if where.device_problem:
         console.out(f"no GPU: {where.device_problem}")
+    console.out(verdict(report)[1])
     console.out("")
     head = ("data type", "claimed", "found", "", "detail")
-    rows = [
-        (row.name, row.claim, row.found, row.outcome, row.detail or beyond(row.beyond))
-        for row in report.dtypes
-    ]
+    rows = [(row.name, row.claim, *_found(row), row.detail or beyond(row.beyond)) for row in report.dtypes]
     console.table(f"Data types ({len(rows)})", head, rows)
     console.out("")
     libraries = [(row.name, row.claim, row.found, row.outcome, row.detail) for row in report.libraries]
@@ -104,6 +102,12 @@ def show_probe(report: Probe) -> None:
     console.table("Flags of known issues", ("flag", "value", "found", "", "known issue"), flags)
     if report.restarts:
         console.say(f"{report.restarts} processes were lost and replaced")
+
+
+def _found(row: DtypeResult) -> tuple[str, str]:
+    """What torch only keeps and converts works in part; that is as claimed where no more is claimed."""
+    whole = not row.partly or row.claim == "limited"
+    return ("in part" if row.partly else row.found), (row.outcome if whole else "")
 
 
 def off(values: dict[str, str]) -> str:

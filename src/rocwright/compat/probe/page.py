@@ -5,10 +5,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 
 from rocwright.compat.probe.values import (
     CallResult,
+    DtypeResult,
     Exercised,
+    FlagResult,
     HeldLibrary,
     LibraryResult,
     Outcome,
@@ -27,26 +30,46 @@ _OUTCOMES: dict[Outcome, tuple[str, str]] = {
     "open": ("?", "no-report"),
     "not claimed": ("–", "quiet"),
 }
-_GOOD = ("works", "not for this device")
+_GOOD = {"works": ("✓", "passed"), "not for this device": ("–", "quiet")}
 _STEPS = {"ok": "✓", "failed": "✗", "skipped": "–"}
 
 
 def html_page(report: Probe) -> str:
     """The page; the same report is the same bytes."""
-    failed = bool(report.failed)
-    state = f"✗ Less than claimed: {', '.join(report.failed)}" if failed else "✓ All that is claimed holds"
-    head = f'<p class="state {"failed" if failed else "passed"}">{escape(state)}</p>\n{facts(_about(report))}'
+    kind, state = verdict(report)
+    head = f'<p class="state {kind}">{escape(state)}</p>\n{facts(_about(report))}'
     parts = (
         _tiles(report),
         _dtypes(report),
-        _libraries(report.libraries),
+        _libraries(report),
         _calls(report.calls),
-        _flags(report),
+        _flags(report.flags),
         _lost(report.lost),
         _held(report.held),
         _process(report),
     )
-    return page.html_page(f"torch {report.environment.torch}: claimed and found", head, "".join(parts))
+    style = resources.files("rocwright.compat.probe").joinpath("page.css").read_text("utf-8")
+    return page.html_page(f"Probe of torch {report.environment.torch}", head, "".join(parts), style=style)
+
+
+def verdict(report: Probe) -> tuple[str, str]:
+    """The class and words of the headline: on what it was tried, and whether that says anything of ROCm."""
+    where = report.environment
+    gpus = ", ".join(dict.fromkeys(f"{one.name} ({one.target})" for one in where.devices))
+    tried = f"{where.kind}, on {gpus if where.device == 'cuda' and gpus else f'the {where.device.upper()}'}"
+    less = ", ".join(report.failed)
+    if not where.hip:
+        told = f"Not a ROCm torch: {tried}; it says nothing of what is claimed of PyTorch on ROCm"
+        return ("failed", f"✗ {told}; these fail: {less}") if less else ("no-report", f"? {told}")
+    if less:
+        return "failed", f"✗ Less than claimed: {less}; {tried}"
+    if where.device != "cuda":
+        return "no-report", f"? Not tried on a GPU: {tried}; only that its libraries are there can be said"
+    claims = [*(each.outcome for each in report.dtypes), *(each.outcome for each in report.libraries)]
+    unseen = (
+        f"; {claims.count('open')} of {len(claims)} claims could not be shown" if "open" in claims else ""
+    )
+    return "passed", f"✓ Nothing is less than claimed: {tried}{unseen}"
 
 
 def _about(report: Probe) -> list[tuple[str, str]]:
@@ -65,26 +88,27 @@ def _about(report: Probe) -> list[tuple[str, str]]:
 
 
 def _tiles(report: Probe) -> str:
-    working = sum(row.found == "works" for row in report.dtypes)
+    working = sum(row.found == "works" and not row.partly for row in report.dtypes)
+    partly = sum(row.partly for row in report.dtypes)
     shown = sum(row.outcome == "as claimed" for row in report.libraries)
-    claimed = sum(row.outcome != "not claimed" for row in report.libraries)
     calls = sum(row.found == "works" for row in report.calls)
-    return page.tiles(
-        [
-            (f"{working} / {len(report.dtypes)}", "data types work", ""),
-            (f"{shown} / {claimed}", "libraries as claimed", "")
-            if claimed
-            else ("–", "not a ROCm torch", ""),
-            (f"{calls} / {len(report.calls)}", "groups of functions work", ""),
-            (str(len(report.failed)), "less than claimed", "NEW" if report.failed else ""),
-            (str(report.restarts), "processes lost", "NEW" if report.restarts else ""),
-        ]
-    )
+    counted = [
+        (f"{working} / {len(report.dtypes)}", "data types work", ""),
+        (str(partly), "data types in part", "no-report" if partly else ""),
+        (f"{shown} / {len(report.libraries)}", "libraries as claimed", ""),
+        (f"{calls} / {len(report.calls)}", "groups of functions work", ""),
+        (str(len(report.failed)), "less than claimed", "NEW" if report.failed else ""),
+        (str(report.restarts), "processes lost", "NEW" if report.restarts else ""),
+    ]
+    if not report.environment.hip:
+        del counted[2]
+    return page.tiles(counted)
 
 
-def _outcome(outcome: Outcome) -> str:
+def _outcome(outcome: Outcome, found: str) -> str:
     mark, kind = _OUTCOMES[outcome]
-    return f'<td class="state {kind}">{mark} {outcome}</td>'
+    more = {"less": ", less than claimed", "more": ", more than claimed"}.get(outcome, "")
+    return f'<td class="state {kind}">{mark} {found}{more}</td>'
 
 
 def _cells(*texts: str) -> str:
@@ -92,47 +116,73 @@ def _cells(*texts: str) -> str:
 
 
 def _steps(steps: Iterable[Step]) -> str:
-    """Each step with its mark; the words of one that failed follow."""
+    """Each step with its mark."""
     shown = (one for one in steps if one.name != "kernels")
     return ", ".join(f"{_STEPS[one.state]}&nbsp;{escape(one.name)}" for one in shown)
 
 
-def _why(detail: str, beyond: Sequence[str]) -> str:
-    """Why it is less than claimed, then what was not asked for and failed as well."""
-    return "<br>".join(
-        [escape(detail)] * bool(detail)
-        + [f'<span class="quiet">besides, {escape(one)}</span>' for one in beyond]
-    )
-
-
 def _dtypes(report: Probe) -> str:
-    rows = "".join(
-        f"<tr>{_cells(_code(' = '.join((row.name, *row.also))), row.claim, row.found)}{_outcome(row.outcome)}"
-        f'<td class="why">{_steps(row.steps)}</td><td class="why">{_why(row.detail, row.beyond)}</td></tr>\n'
-        for row in report.dtypes
-    )
-    head = heads(("Data type", "Claimed", "Found", "", "Steps", "Why"))
+    """A column for each step, in the order in which most of them were tried."""
+    tried = sorted((row.steps for row in report.dtypes), key=len, reverse=True)
+    names = list(dict.fromkeys(one.name for steps in tried for one in steps))
+    rocm = bool(report.environment.hip)
+    # What is less than claimed stands first, then what works in part.
+    ordered = sorted(report.dtypes, key=lambda row: (row.outcome != "less", not row.partly))
+    rows = "".join(_dtype(row, names, rocm=rocm) for row in ordered)
+    head = heads(("Data type", "Result", "Claimed of ROCm", *map(escape, names), "Why"))
     others = report.environment.further_dtypes
     more = (
         f"<p class='quiet'>Further data types of this torch: {escape(', '.join(others))}.</p>\n"
         if others
         else ""
     )
-    return f"<h2>Data types ({len(report.dtypes)})</h2>\n{table(head, rows, 'Data types')}{more}"
+    told = (
+        "<p class='quiet'>In part: its values can be kept and converted, and torch does not compute with "
+        "them. Limited: claimed for torch.compile only.</p>\n"
+    )
+    shown = f'<div class="steps">{table(head, rows, "Data types")}</div>'
+    return f"<h2>Data types ({len(report.dtypes)})</h2>\n{told}{shown}{more}"
+
+
+def _dtype(row: DtypeResult, names: Sequence[str], *, rocm: bool) -> str:
+    mark, kind = ("~", "no-report") if row.partly else _OUTCOMES[row.outcome]
+    more = {"less": ", less than claimed", "more": ", more than claimed"}.get(row.outcome, "") if rocm else ""
+    result = f"{mark} {'in part' if row.partly else row.found}{more}"
+    steps = {one.name: one for one in row.steps}
+    marks = "".join(_step(steps.get(name)) for name in names)
+    why = "<br>".join(map(escape, filter(None, (row.detail, *row.beyond))))
+    name = _code(" = ".join((row.name, *row.also)))
+    return (
+        f'<tr><td>{name}</td><td class="state {kind}">{result}</td><td>{row.claim}</td>{marks}'
+        f'<td class="why">{why}</td></tr>\n'
+    )
+
+
+def _step(step: Step | None) -> str:
+    if step is None:
+        return "<td></td>"
+    kind = {"ok": "passed", "failed": "failed"}.get(step.state, "quiet")
+    return f'<td class="{kind}">{_STEPS[step.state]}</td>'
 
 
 def _code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-def _libraries(libraries: Sequence[LibraryResult]) -> str:
+def _libraries(report: Probe) -> str:
+    count = len(report.libraries)
+    if not report.environment.hip:
+        return (
+            "<h2>ROCm libraries</h2>\n<p>This torch is not built for ROCm: none of the "
+            f"{count} libraries that PyTorch on ROCm uses is expected in it.</p>\n"
+        )
     rows = "".join(
-        f"<tr>{_cells(escape(row.name), row.claim, row.found)}{_outcome(row.outcome)}"
+        f"<tr><td>{escape(row.name)}</td>{_outcome(row.outcome, row.found)}{_cells(row.claim)}"
         f'{_cells(escape(", ".join(row.exercises)))}<td class="why">{_seen(row)}</td></tr>\n'
-        for row in libraries
+        for row in report.libraries
     )
-    head = heads(("Library", "Claimed", "Found", "", "Functions", "Seen"))
-    return f"<h2>ROCm libraries ({len(libraries)})</h2>\n{table(head, rows, 'ROCm libraries')}"
+    head = heads(("Library", "Result", "Claimed", "Functions", "Seen"))
+    return f"<h2>ROCm libraries ({count})</h2>\n{table(head, rows, 'ROCm libraries')}"
 
 
 def _seen(row: LibraryResult) -> str:
@@ -144,31 +194,33 @@ def _seen(row: LibraryResult) -> str:
 
 
 def _calls(calls: Sequence[CallResult]) -> str:
-    rows = "".join(map(_call, calls))
-    head = heads(("Functions", "Found", "Steps", "Why", "Took"), numbers=(4,))
+    rows = "".join(map(_call, sorted(calls, key=lambda row: row.found in _GOOD)))
+    head = heads(("Group", "Result", "Functions", "Steps", "Why", "Took"), numbers=(5,))
     return f"<h2>Functions</h2>\n{table(head, rows, 'Functions')}"
 
 
 def _call(row: CallResult) -> str:
-    kind = "passed" if row.found == "works" else "no-report" if row.found in _GOOD else "failed"
+    mark, kind = {"works": ("✓", "passed"), "not for this device": ("–", "quiet")}.get(
+        row.found, ("✗", "failed")
+    )
     more = "".join(f"<li>{_code(name)}</li>" for name in row.kernels)
     kernels = (
         f"<details><summary>{len(row.kernels)} kernels</summary><ul>{more}</ul></details>" if more else ""
     )
-    brought = "".join(f"<br>brought in {_code(posixpath.basename(path))}" for path in row.mapped)
+    brought = [f"brought in {_code(posixpath.basename(path))}" for path in row.mapped]
+    why = "<br>".join(filter(None, (escape(row.detail), *brought)))
     return (
-        f'<tr><td>{escape(row.name)}<br><span class="quiet">{escape(", ".join(row.calls))}</span></td>'
-        f'<td class="state {kind}">{row.found}</td><td class="why">{_steps(row.steps)}</td>'
-        f'<td class="why">{escape(row.detail)}{brought}{kernels}</td>'
-        f'<td class="number">{row.seconds:.1f} s</td></tr>\n'
+        f'<tr><td>{escape(row.name)}</td><td class="state {kind}">{mark} {row.found}</td>'
+        f'<td class="why quiet">{escape(", ".join(row.calls))}</td><td class="why">{_steps(row.steps)}</td>'
+        f'<td class="why">{why}{kernels}</td><td class="number">{row.seconds:.1f} s</td></tr>\n'
     )
 
 
-def _flags(report: Probe) -> str:
+def _flags(flags: Sequence[FlagResult]) -> str:
     rows = "".join(
         f"<tr>{_cells(_code(row.name), escape(row.value), row.found, escape(row.issue))}"
         f'<td class="why">{escape(row.detail or _off(row.off))}</td></tr>\n'
-        for row in report.flags
+        for row in flags
     )
     head = heads(("Flag", "Value", "Found", "Known issue", "Off from double precision"))
     return f"<h2>Flags of known issues</h2>\n{table(head, rows, 'Flags')}"

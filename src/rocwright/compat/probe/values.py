@@ -229,6 +229,11 @@ class DtypeResult(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def partly(self) -> bool:
+        """Whether values of it can be kept and converted and torch cannot compute with them."""
+        return self.found == "works" and any(one.startswith("elementwise:") for one in self.beyond)
+
 
 class CallResult(msgspec.Struct, frozen=True):
     """A group of functions: whether all of them gave what they must, whichever library did it.

@@ -29,11 +29,13 @@ from rocwright.gputest.report.values import (
     Judged,
     Report,
     ShardState,
+    SkipReason,
     State,
     implied,
     matches,
     missing,
 )
+from rocwright.model.gpu import in_order
 from rocwright.model.testing import CaseResult, Ran, SignatureTable, infra_kind, run_of_key
 
 # Of a detail that long; it holds the end, where the cause stands.
@@ -67,6 +69,7 @@ def judge(
         fixed=tuple(sorted(_fixed(found, before))),
         files=tuple(_files(found)),
         compared=compared if previous is not None else "",
+        skips=tuple(_skips(found, issues or {})),
     )
 
 
@@ -208,6 +211,29 @@ def _files(found: Sequence[Report]) -> list[FileTime]:
             tests[one.file] += 1
     ordered = sorted(seconds, key=lambda file: (-seconds[file], file))
     return [FileTime(file, round(seconds[file], 3), tests[file]) for file in ordered]
+
+
+def _skips(found: Sequence[Report], issues: Mapping[str, str]) -> list[SkipReason]:
+    """The reasons of what was skipped, those of most results first."""
+    alike: dict[tuple[str, str], list[tuple[str, CaseResult]]] = {}
+    for report in found:
+        for one in report.results:
+            if one.verdict == "skipped":
+                key = (one.entry, "" if one.entry else normalised(one.message))
+                alike.setdefault(key, []).append((report.ran.target, one))
+    reasons = [
+        SkipReason(
+            reason=min(one.message for _, one in held),
+            count=len(held),
+            tests=len({one.id for _, one in held}),
+            targets=in_order({target for target, _ in held} - {""}),
+            example=min(one.id for _, one in held),
+            entry=entry,
+            issue=issues.get(entry, ""),
+        )
+        for (entry, _), held in alike.items()
+    ]
+    return sorted(reasons, key=lambda one: (-one.count, one.entry, one.reason))
 
 
 # -- signatures of failures

@@ -1,12 +1,13 @@
 """A report as an HTML page for people: one file with its plots as SVG, nothing from elsewhere, no script.
 
-The plots are drawn in the page's own colours, each with its numbers in words.
+Bars and plots are drawn in the page's own colours, each with its numbers in words.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from html import escape
 from importlib import resources
 
@@ -19,21 +20,25 @@ from rocwright.gputest.report.values import (
     Judged,
     SetPoint,
     ShardState,
+    SkipReason,
     passed_of,
     ran_of,
 )
+from rocwright.model.gpu import in_order
 from rocwright.model.testing import BAD
 from rocwright.system import page
-from rocwright.system.page import facts, heads, linked, table
+from rocwright.system.page import facts, heads, legend, linked, shares, table
 
 _STATES = {
     "passed": "✓ All expected runs passed",
-    "failed": "✗ Tests failed",
+    "failed": "✗ Not every run passed",
     "no report": "? Not every expected run gave a report",
 }
 _MARKS = {"passed": "✓", "failed": "✗", "no report": "?"}
-# Beyond these the page would be slow; the JSON has all.
-_GROUPS, _CASES, _FIXED, _FILES = 200, 200, 200, 15
+# The page stays below 300 kB; the JSON has all.
+_GROUPS, _CASES, _DETAIL, _FIXED, _FILES, _SKIPS, _RUNS = 60, 20, 2000, 60, 15, 40, 200
+# So many runs that passed are shown at once.
+_FEW = 8
 
 
 def html_page(
@@ -42,22 +47,46 @@ def html_page(
     """The page; `history` are earlier sets, oldest first. The same report is the same bytes."""
     parts = [
         _tiles(judged),
-        _plots(judged, history),
+        _whole(judged),
         _groups(judged.groups),
         _runs(judged.shards),
+        _gpus(judged.shards),
+        _skips(judged),
         _fixed(judged),
-        _files(judged),
         _reproduce(judged, about),
+        _plots(judged, history),
+        _files(judged),
     ]
-    head = f'<p class="state {judged.state.replace(" ", "-")}">{_state(judged)}</p>\n{facts(about.rows())}'
+    state = f'<p class="state {judged.state.replace(" ", "-")}">{_state(judged)}</p>\n'
+    head = state + facts(_about(judged, about))
     style = resources.files("rocwright.gputest.report").joinpath("page.css").read_text("utf-8")
     return page.html_page(title, head, "".join(parts), style=style)
 
 
 def _state(judged: Judged) -> str:
+    passed, bad, skipped = _split(judged.counts)
+    told = []
+    if bad:
+        causes = sum(group.finding != "FLAKY" for group in judged.groups)
+        told.append(f"{_count(bad, 'failure')}, {_count(causes, 'cause')}, {judged.of('NEW'):,} new")
+    elif judged.state == "passed":
+        told.append(f"{_count(passed, 'test')} passed, {skipped:,} skipped")
     silent = sum(one.state == "no report" for one in judged.shards)
-    told = f"; {_count(silent, 'run')} gave no report" if judged.state == "failed" and silent else ""
-    return _STATES[judged.state] + told
+    told += [f"{_count(silent, 'run')} gave no report"] if silent else []
+    return _STATES[judged.state] + (f": {'; '.join(told)}" if told else "")
+
+
+def _about(judged: Judged, about: About) -> list[tuple[str, str]]:
+    """What was tested; set, torch and GPU are named also where nobody said them."""
+    known = dict(about.rows())
+    on_cpu = any(one.ran is not None and not one.ran.target for one in judged.shards)
+    unknown = {
+        "Set": "not named (rocwright test report --set)",
+        "torch": "not known (--torch-version)",
+        "GPU": "none: the tests ran on the CPU" if on_cpu else "not known (--target)",
+    }
+    first = [(name, known.pop(name, "") or instead) for name, instead in unknown.items()]
+    return [*first, *known.items(), ("Compared with", judged.compared or "no earlier set")]
 
 
 def _tiles(judged: Judged) -> str:
@@ -73,8 +102,71 @@ def _tiles(judged: Judged) -> str:
         (f"{len(judged.fixed):,}", "fixed", "FIXED" if judged.fixed else ""),
         (f"{counts.get('skipped', 0):,}", "skipped", ""),
     ]
-    compared = f"<p class='quiet'>Compared with {escape(judged.compared)}.</p>\n" if judged.compared else ""
-    return page.tiles(counted) + compared
+    return page.tiles(counted)
+
+
+# -- bars: the tests of a run, or of all, by how they ended
+
+
+def _split(counts: Mapping[str, int]) -> tuple[int, int, int]:
+    """Passed, failed, skipped: each test is one of them."""
+    return passed_of(counts), sum(counts.get(verdict, 0) for verdict in BAD), counts.get("skipped", 0)
+
+
+def _bar(counts: Mapping[str, int]) -> str:
+    passed, bad, skipped = _split(counts)
+    words = f"{passed:,} passed, {bad:,} failed, {skipped:,} skipped"
+    return shares([("passed", passed), ("failed", bad), ("quiet", skipped)], words)
+
+
+def _whole(judged: Judged) -> str:
+    """All tests as one bar, with what its colours mean here and below."""
+    counts = judged.counts
+    whole = sum(counts.values())
+    if not whole:
+        return ""
+    named = zip(("passed", "failed", "quiet"), ("passed", "failed", "skipped"), _split(counts), strict=True)
+    parts = [(kind, f"{count:,} {name} ({_percent(100 * count / whole)})") for kind, name, count in named]
+    passed_so = (("xfailed", "failed as expected"), ("flaky", "passed in a later attempt"))
+    kinds = [f"{counts[verdict]:,} that {words}" for verdict, words in passed_so if counts.get(verdict)]
+    told = f"Passed includes {' and '.join(kinds)}." if kinds else ""
+    return f'<div class="whole">{_bar(counts)}</div>\n{legend(parts, told)}'
+
+
+def _numbers(counts: Mapping[str, int], seconds: float) -> str:
+    cells = [f"{number:,}" for number in (sum(counts.values()), *_split(counts))]
+    told = "".join(f'<td class="number">{number}</td>' for number in (*cells, clock(seconds)))
+    return f'{told}<td class="bar">{_bar(counts)}</td>'
+
+
+_NUMBERS = ("Tests", "Passed", "Failed", "Skipped", "Time", "Share passed, failed, skipped")
+
+
+def _gpus(shards: Sequence[ShardState]) -> str:
+    """All runs of each GPU together, where there are several."""
+    held: dict[str, list[ShardState]] = {}
+    for one in shards:
+        held.setdefault(one.target, []).append(one)
+    if len(held) < 2:
+        return ""
+    rows = ""
+    for target in (*in_order(set(held) - {""}), *({""} & set(held))):
+        states = [one.state for one in held[target]]
+        state = next(one for one in ("failed", "no report", "passed") if one in states)
+        counts: Counter[str] = Counter()
+        for one in held[target]:
+            counts.update(one.counts)
+        rows += (
+            f"<tr><td><b>{escape(target or 'no GPU')}</b></td>{_told(state)}"
+            f"<td class='number'>{states.count('passed')} / {len(states)}</td>"
+            f"{_numbers(counts, sum(one.seconds for one in held[target]))}</tr>\n"
+        )
+    head = heads(("GPU", "Result", "Runs passed", *_NUMBERS), numbers=(2, 3, 4, 5, 6, 7))
+    return f"<h2>GPUs ({len(held)})</h2>\n{table(head, rows, 'GPUs')}"
+
+
+def _told(state: str) -> str:
+    return f'<td class="state {state.replace(" ", "-")}">{_MARKS[state]} {state}</td>'
 
 
 def _plots(judged: Judged, history: Sequence[SetPoint]) -> str:
@@ -132,8 +224,7 @@ def _groups(groups: Sequence[FailureGroup]) -> str:
     if not groups:
         return ""
     shown = "".join(map(_group, groups[:_GROUPS]))
-    left = f"<p>{len(groups) - _GROUPS} more causes.</p>\n" if len(groups) > _GROUPS else ""
-    return f"<h2>Causes of failures ({len(groups)})</h2>\n{shown}{left}"
+    return f"<h2>Causes of failures ({len(groups)})</h2>\n{shown}{_left(len(groups), _GROUPS, 'causes')}"
 
 
 def _group(group: FailureGroup) -> str:
@@ -143,16 +234,17 @@ def _group(group: FailureGroup) -> str:
     new = sum(case.finding == "NEW" for case in group.cases)
     words += [f"{new} of them new"] if 0 < new < len(group.cases) else []
     cases = "".join(map(_case, group.cases[:_CASES]))
-    left = len(group.cases) - _CASES
-    more = f"<p>{left} more.</p>\n" if left > 0 else ""
     # The machine's fault has a name; what it looked like is told, too.
     told = escape(f"{group.signature}: {group.cases[0].message}" if group.infra else group.signature)
-    detail = f"<pre>{escape(group.detail)}</pre>\n" if group.detail else ""
+    # The end tells most.
+    cut = group.detail if len(group.detail) <= _DETAIL else f"…{group.detail[-_DETAIL:]}"
+    detail = f"<pre>{escape(cut)}</pre>\n" if cut else ""
     return (
         f'<details class="group" id="{group.id}">\n<summary>'
         f'<span class="state {group.finding}">{group.finding}</span> <code>{told}</code> '
         f'<span class="counts">{", ".join(words)}</span></summary>\n'
-        f"{f'<p>{issues}</p>' if issues else ''}{detail}<ul>\n{cases}</ul>\n{more}</details>\n"
+        f"{f'<p>{issues}</p>' if issues else ''}{detail}<ul>\n{cases}</ul>\n"
+        f"{_left(len(group.cases), _CASES)}</details>\n"
     )
 
 
@@ -164,25 +256,61 @@ def _case(case: FailedCase) -> str:
 
 
 def _runs(shards: Sequence[ShardState]) -> str:
-    longest = max((one.seconds for one in shards), default=0.0) or 1.0
-    rows = "".join(_run(one, longest) for one in shards)
-    head = heads(("Run", "Result", "Why", "Tests", "Failed", "Skipped", "Time", ""), numbers=(3, 4, 5, 6))
-    return f"<h2>Runs ({len(shards)})</h2>\n{table(head, rows, 'Runs')}" if shards else ""
+    """Those that did not pass first; many that passed are folded."""
+    if not shards:
+        return ""
+    bad = [one for one in shards if one.state != "passed"]
+    good = [one for one in shards if one.state == "passed"]
+    shown = _table_of(bad, "Runs that did not pass") if bad else ""
+    if len(good) > _FEW or (bad and good):
+        inside = _table_of(good, "Runs that passed")
+        shown += f"<details><summary>{_count(len(good), 'run')} passed</summary>\n{inside}</details>\n"
+    elif good:
+        shown += _table_of(good, "Runs that passed")
+    return f"<h2>Runs ({len(shards)})</h2>\n{shown}"
 
 
-def _run(one: ShardState, longest: float) -> str:
-    bad = sum(count for verdict, count in one.counts.items() if verdict in BAD)
-    skipped = one.counts.get("skipped", 0) + one.counts.get("xfailed", 0)
+def _table_of(shards: Sequence[ShardState], label: str) -> str:
+    head = heads(("Run", "Result", "Why", *_NUMBERS), numbers=(3, 4, 5, 6, 7))
+    return table(head, "".join(map(_run, shards[:_RUNS])), label) + _left(len(shards), _RUNS)
+
+
+def _run(one: ShardState) -> str:
     why = one.why if one.expected else f"{one.why} (not expected)".strip()
     why = "; ".join(filter(None, (why, *(note for note in one.notes if note != one.why))))
-    state = one.state.replace(" ", "-")
-    time = clock(one.seconds)
-    numbers = (f"{sum(one.counts.values()):,}", f"{bad:,}", f"{skipped:,}", time)
-    cells = "".join(f'<td class="number">{number}</td>' for number in numbers)
     return (
-        f'<tr><td><code>{escape(one.name)}</code></td><td class="state {state}">{_MARKS[one.state]} '
-        f'{one.state}</td><td class="why">{escape(why)}</td>{cells}'
-        f'<td class="bar">{bar(one.seconds / longest, time)}</td></tr>\n'
+        f'<tr><td><code>{escape(one.name)}</code></td>{_told(one.state)}<td class="why">{escape(why)}</td>'
+        f"{_numbers(one.counts, one.seconds)}</tr>\n"
+    )
+
+
+def _skips(judged: Judged) -> str:
+    """Why tests were skipped: what they say themselves, and entries of a list with their issues."""
+    whole = sum(one.count for one in judged.skips)
+    if not whole:
+        return ""
+    every = {one.target for one in judged.shards} - {""}
+    rows = "".join(_skip(one, whole, every) for one in judged.skips[:_SKIPS])
+    head = heads(("Reason", "Skipped", "Share", "", "GPU", "Such as"), numbers=(1, 2))
+    return (
+        f"<h2>Why tests were skipped ({whole:,})</h2>\n"
+        "<p class='quiet'>A test skips itself and says why, or an entry of a skip list names it. What was "
+        "skipped says nothing of this torch: it counts neither as passed nor as failed.</p>\n"
+        f"{table(head, rows, 'Reasons of skips')}{_left(len(judged.skips), _SKIPS, 'reasons')}"
+    )
+
+
+def _skip(one: SkipReason, whole: int, every: Set[str]) -> str:
+    reason = escape(one.reason) or "<i>the test gives no reason</i>"
+    if one.entry:
+        reason += f'<br><span class="quiet">skip entry {escape(one.entry)}</span> {linked(one.issue)}'
+    share = _percent(100 * one.count / whole)
+    gpus = "all" if len(every) > 1 and every == set(one.targets) else ", ".join(one.targets)
+    return (
+        f'<tr><td class="why">{reason}</td><td class="number">{one.count:,}</td>'
+        f'<td class="number">{share}</td>'
+        f'<td class="bar">{shares([("quiet", one.count)], share, of=whole)}</td>'
+        f"<td>{escape(gpus)}</td><td><code>{escape(one.example)}</code></td></tr>\n"
     )
 
 
@@ -195,27 +323,33 @@ def _fixed(judged: Judged) -> str:
         for one in judged.fixed[:_FIXED]
     )
     head = f"<h2>Fixed ({len(judged.fixed)})</h2>\n<p>These failed before and pass now.</p>\n"
-    return f"{head}<ul>\n{items}</ul>\n"
+    return f"{head}<ul>\n{items}</ul>\n{_left(len(judged.fixed), _FIXED)}"
 
 
 def _files(judged: Judged) -> str:
     files = [one for one in judged.files[:_FILES] if one.seconds]
     if not files:
         return ""
-    longest = files[0].seconds
+    whole = sum(one.seconds for one in judged.files)
     rows = "".join(
         f'<tr><td><code>{escape(one.file)}</code></td><td class="number">{one.tests:,}</td>'
         f'<td class="number">{clock(one.seconds)}</td>'
-        f'<td class="bar wide">{bar(one.seconds / longest, clock(one.seconds))}</td></tr>\n'
+        f'<td class="number">{_percent(100 * one.seconds / whole)}</td>'
+        f'<td class="bar wide">{shares([("share", one.seconds)], clock(one.seconds), of=whole)}</td></tr>\n'
         for one in files
     )
-    head = heads(("File", "Tests", "Time", ""), numbers=(1, 2))
+    head = heads(("File", "Tests", "Time", "Share", f"Of {clock(whole)} of all tests"), numbers=(1, 2, 3))
     return f"<h2>Where the time goes</h2>\n{table(head, rows, 'Times of test files')}"
 
 
 def _reproduce(judged: Judged, about: About) -> str:
     lines = reproduce(judged, about)
     return f"<h2>Reproduce</h2>\n<pre>{escape(chr(10).join(lines))}</pre>\n" if lines else ""
+
+
+def _left(there: int, shown: int, what: str = "") -> str:
+    more = " ".join(filter(None, (f"{there - shown:,} more", what)))
+    return f"<p>{more}: <code>rocwright test report --json</code>.</p>\n" if there > shown else ""
 
 
 def _count(number: int, one: str) -> str:
@@ -328,12 +462,3 @@ def scale(smallest: float, largest: float, *, zero: bool) -> tuple[float, float,
     # A share has an end above which there is nothing.
     last = math.ceil(high / step - 1e-9) * step
     return first, last, step
-
-
-def bar(share: float, words: str) -> str:
-    """A bar in a table, 0 to 1."""
-    width = max(0.0, min(1.0, share)) * 100
-    return (
-        '<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
-        f'aria-label="{escape(words)}"><rect width="{width:.1f}" height="8"/></svg>'
-    )

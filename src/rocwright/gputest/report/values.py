@@ -120,6 +120,21 @@ class FileTime(msgspec.Struct, frozen=True):
     tests: int
 
 
+class SkipReason(msgspec.Struct, frozen=True):
+    """Why `count` results are skipped: what the tests themselves say, or the entry of a skip list.
+
+    Reasons that differ in numbers alone are one. `tests` are how many tests that is, `example` is the first.
+    """
+
+    reason: str
+    count: int
+    tests: int
+    targets: tuple[str, ...]
+    example: str
+    entry: str = ""
+    issue: str = ""
+
+
 class Judged(msgspec.Struct, frozen=True):
     """The whole report; `compared` says with what, empty where there was nothing to compare with."""
 
@@ -129,6 +144,7 @@ class Judged(msgspec.Struct, frozen=True):
     files: tuple[FileTime, ...]
     compared: str = ""
     schema: str = SCHEMA
+    skips: tuple[SkipReason, ...] = ()
 
     @property
     def state(self) -> State:

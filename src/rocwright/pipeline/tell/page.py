@@ -1,19 +1,23 @@
-"""A run as an HTML page, its jobs as a picture in it (SVG): one file, nothing from elsewhere, no script."""
+"""A run as an HTML page: summary, what failed, its steps by platform and family; one file, no script.
+
+A release of ten thousand steps is a page of less than 300 kB: each step is a mark there.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 
-import msgspec
-
+from rocwright.gputest.report.judge import normalised
 from rocwright.gputest.report.markdown import clock
-from rocwright.model.plan import Job, Plan
+from rocwright.model.plan import Cell, Plan
+from rocwright.pipeline.tell.jobs import MARKS, boxes, job_state, picture
 from rocwright.pipeline.tell.reproduce import MINIATURE
 from rocwright.pipeline.tell.state import STATES, CellState, GateState, RunState, State
 from rocwright.system.console import human_bytes
-from rocwright.system.page import facts, heads, html_page, linked, table, tiles
+from rocwright.system.page import facts, heads, html_page, legend, linked, shares, table, tiles
 
 _HEADS: dict[State, str] = {
     "done": "Everything is done",
@@ -25,31 +29,50 @@ _HEADS: dict[State, str] = {
     "running": "At work",
     "waiting": "Not finished",
 }
-# Beyond these the page would be slow; the JSON has all.
-_CELLS, _LISTED = 1500, 200
+_WORDS: dict[State, str] = {"skipped": "left out"}
+# In this order people want to know of them.
+_ORDER: tuple[State, ...] = ("done", "reused", "failed", "blocked", "running", "waiting", "dry", "skipped")
+_OPEN = ("failed", "blocked", "running", "waiting")
+# With more steps a step is a mark instead of a row, with more than the second it is only counted.
+_ROWS, _MARKED = 300, 12_000
+# Causes of failures, ids of one, characters of one; rows of other tables, and ids in one; the JSON has all.
+_CAUSES, _IDS, _WHY, _LISTED, _FEW = 40, 60, 1500, 60, 3
 # Outputs that people follow.
-_PLACES = ("package_find_links_url", "package_index_url", "release_index_url")
+_PLACES = {
+    "package_find_links_url": "this run",
+    "package_index_url": "staging",
+    "release_index_url": "release",
+}
 
 
 def run_page(plan: Plan, run: RunState, *, title: str = "") -> str:
     """The page; the same run is the same bytes."""
     cells = {cell.id: cell for cell in run.cells}
     head = (
-        f'<p class="state {run.state}">{MARKS[run.state]} {_HEADS[run.state]}</p>\n'
+        f'<p class="state {run.state}">{MARKS[run.state]} {_headline(run)}</p>\n'
         f"{f'<p>{MINIATURE}</p>' if run.sources == 'miniature' else ''}{facts(_about(plan, run))}"
     )
     parts = [
         _tiles(run),
-        _bad(run),
+        _bad(plan, run),
         _picture(plan, cells),
+        _steps(plan, cells),
         _gates(run.gates),
-        _places(run),
+        _places(plan, cells),
         _path(run, cells),
-        _cells(run),
         _notes(run),
     ]
     style = resources.files("rocwright.pipeline.tell").joinpath("page.css").read_text("utf-8")
     return html_page(title or f"Run {run.run_id}", head, "".join(parts), style=style)
+
+
+def _headline(run: RunState) -> str:
+    head = _HEADS[run.state]
+    if run.state not in _OPEN:
+        return head
+    told = [(state, run.counts[state]) for state in _ORDER if run.counts.get(state) and state in _OPEN]
+    first, *others = [f"{count:,} {state}" for state, count in told]
+    return ", ".join((f"{head}: {first} of {_count(sum(run.counts.values()), 'step')}", *others))
 
 
 def _about(plan: Plan, run: RunState) -> list[tuple[str, str]]:
@@ -68,8 +91,8 @@ def _about(plan: Plan, run: RunState) -> list[tuple[str, str]]:
 
 def _tiles(run: RunState) -> str:
     shown: list[tuple[str, str, str]] = [
-        (f"{run.counts.get(state, 0):,}", _words(state), state if run.counts.get(state) else "")
-        for state in ("done", "reused", "failed", "blocked", "running", "waiting", "skipped", "dry")
+        (f"{run.counts.get(state, 0):,}", _WORDS.get(state, state), state if run.counts.get(state) else "")
+        for state in _ORDER
         if run.counts.get(state) or state in ("done", "failed")
     ]
     shown += [
@@ -81,19 +104,51 @@ def _tiles(run: RunState) -> str:
     return tiles(shown)
 
 
-def _words(state: str) -> str:
-    return {"skipped": "left out", "dry": "dry", "blocked": "wait for failed ones"}.get(state, state)
+# -- what failed: steps that failed alike are one cause
 
 
-def _bad(run: RunState) -> str:
-    failed = [cell for cell in run.cells if cell.state == "failed"]
-    if not failed:
+def _bad(plan: Plan, run: RunState) -> str:
+    causes: dict[tuple[str, str], list[CellState]] = {}
+    for cell in run.cells:
+        if cell.state == "failed":
+            causes.setdefault((cell.kind, normalised((cell.why or cell.summary)[:_WHY])), []).append(cell)
+    if not causes:
         return ""
-    items = "".join(
-        f"<h3><code>{escape(cell.id)}</code></h3>\n<pre>{escape(cell.why or cell.summary)}</pre>\n"
-        for cell in failed[:_LISTED]
+    waiting = _waiting(plan, run)
+    ordered = sorted(causes.values(), key=lambda alike: -sum(1 + waiting[cell.id] for cell in alike))
+    items = "".join(_cause(alike, sum(waiting[cell.id] for cell in alike)) for alike in ordered[:_CAUSES])
+    count = sum(map(len, ordered))
+    alike = f", {_count(len(ordered), 'cause')}" if len(ordered) < count else ""
+    return f"<h2>What failed ({count:,}{alike})</h2>\n{items}{_more(len(ordered), _CAUSES)}"
+
+
+def _waiting(plan: Plan, run: RunState) -> Counter[str]:
+    """How many steps wait for each that failed; each waits for the first that it needs."""
+    states = {cell.id: cell.state for cell in run.cells}
+    cause: dict[str, str] = {}
+    for cell in plan.cells:
+        if states[cell.id] == "failed":
+            cause[cell.id] = cell.id
+        elif states[cell.id] == "blocked":
+            cause[cell.id] = next((cause[need] for need in cell.needs if need in cause), "")
+    return Counter(of for id_, of in cause.items() if of != id_)
+
+
+def _cause(alike: Sequence[CellState], waiting: int) -> str:
+    first = alike[0]
+    why = first.why or first.summary
+    why = why if len(why) <= _WHY else f"{why[:_WHY]}…"
+    waits = f"{_count(waiting, 'step')} {'waits' if waiting == 1 else 'wait'} for it" if waiting else ""
+    if len(alike) == 1:
+        told = f' <span class="quiet">{waits}</span>' if waits else ""
+        return f"<h3><code>{escape(first.id)}</code>{told}</h3>\n<pre>{escape(why)}</pre>\n"
+    ids = "".join(f"<li><code>{escape(cell.id)}</code></li>\n" for cell in alike[:_IDS])
+    words = ", ".join(filter(None, (f"{len(alike):,} steps", waits)))
+    return (
+        f'<h3><code>{escape(first.kind)}</code> <span class="quiet">{words}</span></h3>\n'
+        f"<pre>{escape(why)}</pre>\n<details><summary>The {len(alike):,} steps</summary>\n"
+        f'<ul class="ids">\n{ids}</ul>\n{_more(len(alike), _IDS)}</details>\n'
     )
-    return f"<h2>What failed ({len(failed)})</h2>\n{items}{_more(len(failed), _LISTED)}"
 
 
 def _picture(plan: Plan, cells: Mapping[str, CellState]) -> str:
@@ -106,37 +161,187 @@ def _picture(plan: Plan, cells: Mapping[str, CellState]) -> str:
     )
 
 
+# -- steps, folded by platform and family: a row for each where they are few, else a mark
+
+
+def _steps(plan: Plan, cells: Mapping[str, CellState]) -> str:
+    places: dict[str, dict[str, list[Cell]]] = {}
+    for cell in plan.cells:
+        families = places.setdefault(cell.platform, {})
+        families.setdefault(cell.group or cell.family, []).append(cell)
+    if not places:
+        return ""
+    few = len(plan.cells) <= _ROWS
+    there = Counter(cells[cell.id].state for cell in plan.cells)
+    named = [(state, f"{MARKS[state]} {_WORDS.get(state, state)}") for state in _ORDER if there[state]]
+    blocked = "What is blocked needs a step that failed." if there["blocked"] else ""
+    # What is on no platform waits for all of them.
+    shown = sorted(places.items(), key=lambda place: not place[0])
+    folds = "".join(_platform(name, families, cells, few=few) for name, families in shown)
+    left = _more(len(plan.cells), 0) if len(plan.cells) > _MARKED else ""
+    return f"<h2>Steps ({len(plan.cells):,})</h2>\n{legend(named, blocked)}{folds}{left}"
+
+
+def _platform(
+    name: str, families: Mapping[str, Sequence[Cell]], cells: Mapping[str, CellState], *, few: bool
+) -> str:
+    def bad(family: tuple[str, Sequence[Cell]]) -> int:
+        return -sum(cells[cell.id].state in ("failed", "blocked") for cell in family[1])
+
+    show = _listed if few else _marked if len(cells) <= _MARKED else lambda *_: ""
+    every = [cell for held in families.values() for cell in held]
+    if len(families) == 1 and "" in families:
+        folds = show(every, cells, name)
+    else:
+        folds = "".join(
+            _fold(family or "all families", held, cells, show(held, cells, f"{name} {family}"), opened=few)
+            for family, held in sorted(families.items(), key=bad)
+        )
+    return _fold(name or "all platforms", every, cells, folds, opened=True, kind="platform")
+
+
+def _fold(
+    name: str,
+    held: Sequence[Cell],
+    cells: Mapping[str, CellState],
+    inside: str,
+    *,
+    opened: bool,
+    kind: str = "family",
+) -> str:
+    counts = Counter(cells[cell.id].state for cell in held)
+    order = sorted(counts, key=STATES.index)
+    words = {state: f"{counts[state]:,} {_WORDS.get(state, state)}" for state in order}
+    told = " ".join(f'<span class="{state}">{MARKS[state]} {words[state]}</span>' for state in order)
+    bar = shares([(state, counts[state]) for state in _ORDER], ", ".join(words.values()))
+    seconds = sum(cells[cell.id].wall_s for cell in held)
+    took = f' <span class="quiet">{clock(seconds)}</span>' if seconds else ""
+    return (
+        f'<details class="fold {kind}"{" open" if opened else ""}><summary><b>{escape(name)}</b> {bar} '
+        f"{told}{took}</summary>\n{inside}</details>\n"
+    )
+
+
+def _marked(held: Sequence[Cell], cells: Mapping[str, CellState], where: str) -> str:
+    """A mark for each step, those of every Python before those of one."""
+    parts: dict[bool, list[Cell]] = {}
+    for cell in held:
+        parts.setdefault(bool(cell.python), []).append(cell)
+    words = {False: f"Steps of {where or 'the run'}", True: f"Steps of {where} for each Python"}
+    return "".join(_marks(parts[one], cells, words[one]) for one in (False, True) if one in parts)
+
+
+def _marks(held: Sequence[Cell], cells: Mapping[str, CellState], label: str) -> str:
+    """A column for each kind of step; a row for all Pythons and PyTorchs in which they stand alike."""
+    kinds = list(dict.fromkeys(cell.kind for cell in held))
+    places: dict[tuple[str, str], dict[str, list[State]]] = {}
+    for cell in held:
+        state = cells[cell.id].state
+        states = places.setdefault((cell.python, cell.ref), {}).setdefault(cell.kind, [])
+        states.append("done" if state == "reused" else state)
+    alike: dict[tuple[tuple[State, ...], ...], list[tuple[str, str]]] = {}
+    for place, of_kind in places.items():
+        alike.setdefault(tuple(tuple(of_kind.get(kind, ())) for kind in kinds), []).append(place)
+    every = list(dict.fromkeys(ref for _, ref in places))
+    # What failed stands first.
+    ordered = sorted(alike.items(), key=lambda row: min(STATES.index(one) for kind in row[0] for one in kind))
+    rows = "".join(
+        f'<tr><th scope="row">{_named(where, every)}</th>{"".join(map(_mark, row))}</tr>\n'
+        for row, where in ordered
+    )
+    head = heads(("Python: PyTorch", *map(escape, kinds)))
+    return f'<div class="marks">{table(head, rows, label)}</div>'
+
+
+def _named(places: Sequence[tuple[str, str]], every: Sequence[str]) -> str:
+    """Pythons with the same versions of PyTorch, of `every` one, in a line."""
+    refs: dict[str, list[str]] = {}
+    for python, ref in places:
+        refs.setdefault(python, []).append(ref)
+    pythons: dict[str, list[str]] = {}
+    for python, held in refs.items():
+        without = [ref for ref in every if ref not in held]
+        short = len(without) < len(held) and len(every) > 1
+        but = f"all but {', '.join(without)}" if without else "all"
+        pythons.setdefault(but if short else ", ".join(held), []).append(python)
+    lines = (f"{', '.join(held)}: {of}".strip(": ") or "all" for of, held in pythons.items())
+    return "<br>".join(map(escape, lines))
+
+
+def _mark(states: Sequence[State]) -> str:
+    if not states:
+        return "<td></td>"
+    marks = "".join(MARKS[state] for state in states)
+    worst = job_state(states)
+    # There are ten thousand of them: what is done needs no class, others have a letter.
+    return f"<td>{marks}</td>" if worst == "done" else f'<td class="{worst[0]}">{marks}</td>'
+
+
+def _listed(held: Sequence[Cell], cells: Mapping[str, CellState], where: str) -> str:
+    rows = "".join(_row(cells[cell.id]) for cell in held)
+    head = heads(("Step", "State", "Result", "Time", "Files", "Machine"), numbers=(3, 4))
+    return table(head, rows, f"Steps of {where or 'the run'}")
+
+
+def _row(cell: CellState) -> str:
+    took = clock(cell.wall_s) if cell.by else ""
+    told = "; ".join(filter(None, (cell.summary, cell.why)))
+    return (
+        f'<tr><td><code>{escape(cell.id)}</code></td><td class="state {cell.state}">{MARKS[cell.state]} '
+        f'{cell.state}</td><td class="why">{escape(told)}</td><td class="number">{took}</td>'
+        f'<td class="number">{human_bytes(cell.bytes) if cell.bytes else ""}</td>'
+        f"<td>{escape(cell.by)}</td></tr>\n"
+    )
+
+
+# -- the gate, the packages, the longest chain, what was left out
+
+
 def _gates(gates: Sequence[GateState]) -> str:
     if not gates:
         return ""
-    rows = "".join(map(_gate, gates[:_LISTED]))
-    head = heads(("Step", "Gate", "Rule", "Why"))
-    return f"<h2>The gate</h2>\n{table(head, rows, 'Decisions of the gate')}{_more(len(gates), _LISTED)}"
+    alike: dict[tuple[bool, str, str], list[str]] = {}
+    for one in gates:
+        said = one.decision
+        alike.setdefault((said.promote, said.rule, said.reason), []).append(one.cell)
+    rows = [_gate(key, ids) for key, ids in sorted(alike.items(), key=lambda item: item[0][0])]
+    head = heads(("Gate", "Steps", "Rule", "Why", "Which"), numbers=(1,))
+    shown = table(head, "".join(rows[:_LISTED]), "Decisions of the gate")
+    return f"<h2>The gate</h2>\n{shown}{_more(len(rows), _LISTED)}"
 
 
-def _gate(one: GateState) -> str:
-    state = ("passed", "✓ open") if one.decision.promote else ("failed", "✗ closed")
+def _gate(key: tuple[bool, str, str], ids: Sequence[str]) -> str:
+    promote, rule, reason = key
+    state = ("passed", "✓ open") if promote else ("failed", "✗ closed")
+    more = f" and {len(ids) - _FEW:,} more" if len(ids) > _FEW else ""
+    which = "<br>".join(f"<code>{escape(one)}</code>" for one in ids[:_FEW])
     return (
-        f'<tr><td><code>{escape(one.cell)}</code></td><td class="state {state[0]}">{state[1]}</td>'
-        f'<td>{escape(one.decision.rule)}</td><td class="why">{escape(one.decision.reason)}</td></tr>\n'
+        f'<tr><td class="state {state[0]}">{state[1]}</td><td class="number">{len(ids):,}</td>'
+        f'<td>{escape(rule)}</td><td class="why">{escape(reason)}</td><td>{which}{more}</td></tr>\n'
     )
 
 
-def _places(run: RunState) -> str:
-    found = [
-        (cell.id, cell.outputs[name])
-        for cell in run.cells
-        for name in _PLACES
-        if cell.state in ("done", "reused") and cell.outputs.get(name)
-    ]
+def _places(plan: Plan, cells: Mapping[str, CellState]) -> str:
+    """Each page of packages once: all Pythons of a family share one."""
+    found: dict[str, tuple[str, ...]] = {}
+    for cell in plan.cells:
+        state = cells[cell.id]
+        if state.state in ("done", "reused"):
+            kind = "ROCm" if cell.kind == "upload-rocm" else "PyTorch"
+            for name, where in _PLACES.items():
+                if url := state.outputs.get(name):
+                    found.setdefault(url, (cell.platform, cell.group, kind, where))
     if not found:
         return ""
-    rows = "".join(
-        f"<tr><td><code>{escape(id_)}</code></td><td>{linked(url)}</td></tr>\n"
-        for id_, url in found[:_LISTED]
-    )
-    head = heads(("Step", "Where pip finds them"))
-    return f"<h2>Packages</h2>\n{table(head, rows, 'Pages of packages')}{_more(len(found), _LISTED)}"
+    rows = [
+        f"<tr>{''.join(f'<td>{escape(word)}</td>' for word in about)}<td>{linked(url)}</td></tr>\n"
+        for url, about in found.items()
+    ]
+    head = heads(("Platform", "Family", "Packages", "Of", "Where pip finds them"))
+    shown = table(head, "".join(rows[: 2 * _LISTED]), "Pages of packages") + _more(len(rows), 2 * _LISTED)
+    if len(rows) > 2 * _FEW:
+        shown = f"<details><summary>{len(rows)} pages where pip finds them</summary>\n{shown}</details>\n"
+    return f"<h2>Packages</h2>\n{shown}"
 
 
 def _path(run: RunState, cells: Mapping[str, CellState]) -> str:
@@ -152,28 +357,15 @@ def _path(run: RunState, cells: Mapping[str, CellState]) -> str:
     )
 
 
-def _cells(run: RunState) -> str:
-    rows = "".join(map(_row, run.cells[:_CELLS]))
-    head = heads(("Step", "State", "Result", "Time", "Files", "Machine"), numbers=(3, 4))
-    return f"<h2>Steps ({len(run.cells):,})</h2>\n{table(head, rows, 'Steps')}{_more(len(run.cells), _CELLS)}"
-
-
-def _row(cell: CellState) -> str:
-    took = clock(cell.wall_s) if cell.by else ""
-    told = "; ".join(filter(None, (cell.summary, cell.why)))
-    return (
-        f'<tr><td><code>{escape(cell.id)}</code></td><td class="state {cell.state}">{MARKS[cell.state]} '
-        f'{cell.state}</td><td class="why">{escape(told)}</td><td class="number">{took}</td>'
-        f'<td class="number">{human_bytes(cell.bytes) if cell.bytes else ""}</td>'
-        f"<td>{escape(cell.by)}</td></tr>\n"
-    )
-
-
 def _notes(run: RunState) -> str:
     if not run.notes:
         return ""
     items = "".join(f"<li>{escape(note)}</li>\n" for note in run.notes[:_LISTED])
     return f"<h2>Left out of the plan</h2>\n<ul>\n{items}</ul>\n{_more(len(run.notes), _LISTED)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _more(there: int, shown: int) -> str:
@@ -182,160 +374,3 @@ def _more(there: int, shown: int) -> str:
         if there > shown
         else ""
     )
-
-
-# -- the jobs as a picture: SVG in layers from left to right, in the colours of the page
-
-
-# Above so many jobs, those of one name and platform are one box.
-_SINGLE = 40
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _EDGE = 188, 46, 20, 14, 6
-# Characters that fit into a box.
-_FITS = 27
-MARKS: dict[State, str] = {
-    "done": "✓",
-    "reused": "↻",
-    "skipped": "–",
-    "failed": "✗",
-    "dry": "○",
-    "running": "▸",
-    "waiting": "…",
-    "blocked": "⊘",
-}
-
-
-class Box(msgspec.Struct, frozen=True):
-    """One job, or those of one name and platform: its lines, state, and the boxes that it needs."""
-
-    id: str
-    name: str
-    about: str
-    state: State
-    needs: tuple[str, ...]
-
-
-def boxes(plan: Plan, cells: Mapping[str, CellState]) -> tuple[Box, ...]:
-    """Jobs as boxes, each after those that it needs; many jobs are folded."""
-    fold = len(plan.jobs) > _SINGLE
-    platforms = {job.platform for job in plan.jobs if job.platform}
-    held: dict[str, list[Job]] = {}
-    box_of: dict[str, str] = {}
-    for job in plan.jobs:
-        id_ = f"{job.name} {job.platform}" if fold else job.id
-        held.setdefault(id_, []).append(job)
-        box_of[job.id] = id_
-    made: dict[str, Box] = {}
-    for id_, jobs in held.items():
-        needs = dict.fromkeys(box_of[need] for job in jobs for need in job.needs)
-        needs.pop(id_, None)
-        made[id_] = Box(
-            id=id_,
-            name=jobs[0].name,
-            about=_caption(jobs, cells, folded=fold, platforms=len(platforms)),
-            state=job_state([cells[cell].state for job in jobs for cell in job.cells]),
-            needs=tuple(needs),
-        )
-    return _reduced(made)
-
-
-def job_state(states: Sequence[State]) -> State:
-    """The worst state of a job's cells; `skipped` only where all of them are."""
-    there = set(states) - {"skipped"} or {"skipped"}
-    # What began and is not at its end is at work, or waits for the machine.
-    return next(state for state in STATES if state in there)
-
-
-def _caption(jobs: Sequence[Job], cells: Mapping[str, CellState], *, folded: bool, platforms: int) -> str:
-    if not folded:
-        job = jobs[0]
-        python = f"cp{job.python.replace('.', '')}" if job.python else ""
-        platform = job.platform if platforms > 1 else ""
-        return " ".join(filter(None, (platform, python, job.ref, job.family or job.group, job.part)))
-    states = [job_state([cells[cell].state for cell in job.cells]) for job in jobs]
-    done = sum(state in ("done", "reused") for state in states)
-    left = states.count("skipped")
-    words = (
-        jobs[0].platform,
-        f"{done}/{len(jobs) - left}" if len(jobs) > left else "",
-        f"{left} left out" if left else "",
-    )
-    return " ".join(filter(None, words))
-
-
-def _reduced(made: Mapping[str, Box]) -> tuple[Box, ...]:
-    """Without needs that another need has already: the picture has as few lines as can be."""
-    before: dict[str, set[str]] = {}
-    found = []
-    for id_, box in made.items():
-        over = {far for need in box.needs for far in before.get(need, ())}
-        before[id_] = {*box.needs, *over}
-        found.append(msgspec.structs.replace(box, needs=tuple(one for one in box.needs if one not in over)))
-    return tuple(found)
-
-
-def picture(drawn: Sequence[Box]) -> str:
-    """The boxes as SVG; empty without any. What it shows stands in words in its title and in the table."""
-    if not drawn:
-        return ""
-    layers = _layers(drawn)
-    tallest = max(map(len, layers))
-    height = tallest * (_HEIGHT + _GAP_Y) + _GAP_Y
-    width = len(layers) * (_WIDTH + _GAP_X) - _GAP_X + 2 * _EDGE
-    at: dict[str, tuple[float, float]] = {}
-    for column, layer in enumerate(layers):
-        top = (height - len(layer) * (_HEIGHT + _GAP_Y) + _GAP_Y) / 2
-        for row, box in enumerate(layer):
-            at[box.id] = (_EDGE + column * (_WIDTH + _GAP_X), top + row * (_HEIGHT + _GAP_Y))
-    lines = "".join(_line(at[need], at[box.id]) for box in drawn for need in box.needs)
-    words = f"{len(drawn)} boxes in {len(layers)} layers; each stands right of what it needs"
-    return (
-        f'<svg class="jobs" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="{escape(words)}">{lines}{"".join(_box(box, *at[box.id]) for box in drawn)}</svg>'
-    )
-
-
-def _layers(drawn: Sequence[Box]) -> list[list[Box]]:
-    """Each box one layer after the last of what it needs; in a layer near to what it needs."""
-    depth: dict[str, int] = {}
-    for box in drawn:
-        depth[box.id] = 1 + max((depth[need] for need in box.needs), default=-1)
-    # What needs nothing stands just before what needs it: locks are made when they are used.
-    for box in reversed(drawn):
-        after = [depth[other.id] for other in drawn if box.id in other.needs]
-        if after and not box.needs:
-            depth[box.id] = min(after) - 1
-    layers: list[list[Box]] = [[] for _ in range(max(depth.values()) + 1)]
-    for box in drawn:
-        layers[depth[box.id]].append(box)
-    place: dict[str, float] = {}
-    for layer in layers:
-        wanted = {
-            box.id: sum(place[need] for need in box.needs) / len(box.needs) if box.needs else 1.0
-            for box in layer
-        }
-        layer.sort(key=lambda box: wanted[box.id])
-        place.update({box.id: (number + 0.5) / len(layer) for number, box in enumerate(layer)})
-    return [layer for layer in layers if layer]
-
-
-def _line(start: tuple[float, float], end: tuple[float, float]) -> str:
-    x1, y1 = start[0] + _WIDTH, start[1] + _HEIGHT / 2
-    x2, y2 = end[0], end[1] + _HEIGHT / 2
-    bend = _GAP_X / 2
-    path = f"M{x1:.0f} {y1:.1f} C{x1 + bend:.0f} {y1:.1f} {x2 - bend:.0f} {y2:.1f} {x2:.0f} {y2:.1f}"
-    return f'<path class="need" d="{path}"/>'
-
-
-def _box(box: Box, x: float, y: float) -> str:
-    told = escape(f"{box.name} {box.about}: {box.state}")
-    text = x + 10
-    return (
-        f'<g class="box {box.state}"><title>{told}</title>'
-        f'<rect x="{x:.0f}" y="{y:.1f}" width="{_WIDTH}" height="{_HEIGHT}" rx="5"/>'
-        f'<text class="name" x="{text:.0f}" y="{y + 19:.1f}">{MARKS[box.state]} {_short(box.name)}</text>'
-        f'<text x="{text:.0f}" y="{y + 36:.1f}">{_short(box.about)}</text></g>'
-    )
-
-
-def _short(text: str) -> str:
-    return escape(text if len(text) <= _FITS else text[: _FITS - 1] + "…")

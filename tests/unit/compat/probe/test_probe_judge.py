@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import msgspec
 import pytest
 
+from rocwright.cli.compat.probe import show_probe
 from rocwright.compat.probe.judge import judge
-from rocwright.compat.probe.page import html_page
+from rocwright.compat.probe.page import html_page, verdict
 from rocwright.compat.probe.values import Exercised, HeldLibrary, Probe, Step
 from unit.compat.probe.probe_answers import KERNELS, LIB, MAPPED, TABLE, answers, exercised
 
@@ -184,6 +186,70 @@ def test_the_page_holds_every_row_and_asks_nobody() -> None:
     assert page.named == ["data:,"]
     assert not page.tags & {"script", "b ", "i", "img"}
     assert "<script>alert(1)</script>" in page.words
-    assert "✗ Less than claimed: torch.float16" in page.words
+    gpu = "AMD Instinct MI300X (gfx942:sramecc+:xnack-)"
+    assert f"✗ Less than claimed: torch.float16; ROCm 7.1.0, on {gpu}" in page.words
     for row in (*TABLE.dtype, *TABLE.library, *TABLE.exercise, *TABLE.flag):
         assert any(row.name in word for word in page.words), row.name
+
+
+@pytest.mark.parametrize(
+    ("told", "headline"),
+    [
+        (
+            {},
+            "✓ Nothing is less than claimed: ROCm 7.1.0, on AMD Instinct MI300X (gfx942:sramecc+:xnack-); "
+            "3 of 42 claims could not be shown",
+        ),
+        (
+            {"device": "cpu"},
+            "? Not tried on a GPU: ROCm 7.1.0, on the CPU; only that its libraries are there can be said",
+        ),
+        (
+            {"hip": "", "device": "cpu"},
+            "? Not a ROCm torch: CPU only, on the CPU; it says nothing of what is claimed of PyTorch on ROCm",
+        ),
+        (
+            {"hip": "", "cuda": "13.0"},
+            "? Not a ROCm torch: CUDA 13.0, on AMD Instinct MI300X (gfx942:sramecc+:xnack-); "
+            "it says nothing of what is claimed of PyTorch on ROCm",
+        ),
+    ],
+)
+def test_the_headline_says_which_torch_was_tried_on_what(told: dict[str, str], headline: str) -> None:
+    report = judge(answers(**told), TABLE)  # type: ignore[arg-type]
+    assert verdict(report)[1] == headline
+    assert headline in html_page(report)
+
+
+def test_libraries_of_rocm_are_not_listed_for_another_torch() -> None:
+    text = html_page(judge(answers(hip="", device="cpu"), TABLE))
+    assert "none of the 20 libraries that PyTorch on ROCm uses is expected in it" in text
+    assert "libraries as claimed" not in text and "MIGraphX" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "failing", "shown"),
+    [
+        ("float8_e4m3fn", ("elementwise", "matmul"), ("in part", "")),
+        # More is not claimed of it.
+        ("uint16", ("elementwise", "matmul"), ("in part", "as claimed")),
+        ("complex32", ("matmul",), ("works", "as claimed")),
+    ],
+)
+def test_a_type_that_torch_does_not_compute_with_works_in_part(
+    name: str, failing: tuple[str, ...], shown: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("create", "to device", "to host", "convert", "elementwise", "matmul")
+    steps = tuple(
+        Step(one, "failed", f"RuntimeError: no {one}") if one in failing else Step(one) for one in words
+    )
+    report = judge(answers(exercised(f"dtype:{name}", steps=steps)), TABLE)
+    # Its JSON says what it needs to work, and that it does.
+    assert [row.found for row in report.dtypes if row.name == name] == ["works"]
+    show_probe(report)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
+    assert re.split("  +", line)[2:] == [*filter(None, shown), f"not {', '.join(failing)}"]
+    (row,) = re.findall(rf"<tr><td><code>{name}\b.*?</tr>", html_page(report))
+    found = re.sub("<[^>]+>", "|", row)
+    assert ("~ in part" in found, "✓ works" in found) == ("in part" in shown, "works" in shown)
+    assert found.count("✗") == len(failing) and f"{failing[0]}: RuntimeError: no {failing[0]}" in found

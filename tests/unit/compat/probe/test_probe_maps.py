@@ -24,8 +24,8 @@ MAPS = """\
 
 @pytest.fixture
 def maps() -> ModuleType:
-    path = run.SCRIPT.with_name("rocwright_maps.py")
-    spec = importlib.util.spec_from_file_location("rocwright_maps_tested", path)
+    path = run.SCRIPT.with_name("rocwright_about.py")
+    spec = importlib.util.spec_from_file_location("rocwright_about_tested", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -10,7 +10,8 @@ import pytest
 from told import BUILD, CELLS, cell, plan, record
 
 from rocwright.model.plan import Publication
-from rocwright.pipeline.tell.page import boxes, picture, run_page
+from rocwright.pipeline.tell.jobs import boxes, picture
+from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.state import run_state
 from rocwright.pipeline.tell.summary import setup_summary
 
@@ -103,12 +104,12 @@ def test_the_setup_page_says_what_is_built_tested_and_where_it_goes() -> None:
     assert "Nothing is to be done." in none
 
 
-def test_the_picture_draws_each_job_right_of_what_it_needs() -> None:
+def test_the_picture_draws_each_job_below_what_it_needs() -> None:
     run = run_state(plan(), {id_: record(id_) for id_ in DONE})
     drawn = boxes(plan(), {one.id: one for one in run.cells})
     svg = picture(drawn)
-    titles = re.findall(r"<title>(\S+) [^<]*: (\w+)</title><rect x=\"(\d+)\"", svg)
-    at = {name: int(x) for name, _, x in titles}
+    titles = re.findall(r"<title>(\S+) [^<]*: (\w+)</title><rect x=\"\d+\" y=\"([\d.]+)\"", svg)
+    at = {name: float(y) for name, _, y in titles}
     assert {name: state for name, state, _ in titles} == {
         "build_python_packages": "done",
         "test_rocm_wheels": "waiting",
@@ -150,11 +151,11 @@ def test_many_jobs_are_folded_by_name_and_platform() -> None:
         ("done", "Everything is done"),
         ("reused", "Everything is done"),
         ("skipped", "Everything was left out"),
-        ("failed", "Steps failed"),
-        ("blocked", "Steps failed"),
+        ("failed", "Steps failed: 1 failed of 1 step"),
+        ("blocked", "Steps failed: 1 blocked of 1 step"),
         ("dry", "A dry run: nothing was written"),
-        ("running", "At work"),
-        ("waiting", "Not finished"),
+        ("running", "At work: 1 running of 1 step"),
+        ("waiting", "Not finished: 1 waiting of 1 step"),
     ],
 )
 def test_the_page_begins_with_how_the_run_stands(state: str, head: str) -> None:

@@ -8,8 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rocwright_about import about_devices, about_torch
-from rocwright_maps import mapped
+from rocwright_about import about_devices, about_torch, mapped
 
 # A step's name and what it does; what it returns is recorded, what it raises is its error.
 Step = tuple[str, Callable[[], Any]]
