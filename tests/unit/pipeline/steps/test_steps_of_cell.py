@@ -62,9 +62,7 @@ def test_every_cell_is_a_graph_over_the_results_of_its_needs(name: str, tmp_path
         assert used <= {own for own, id_ in names.items() if not plan.cell(id_).skip}
         for step in steps:
             own = step.act.__module__.removeprefix("rocwright.").replace(".", "/")
-            assert any(f"{own}/".startswith(f"{room}/") for room in step.rooms), (
-                step.id
-            )
+            assert any(f"{own}/".startswith(f"{room}/") for room in step.rooms), step.id
             for room in step.rooms:
                 assert len(state.room_digest(room)) == 64, (cell.id, room)
     assert not list(tmp_path.iterdir()), "nothing is done or made by saying what would be"
