@@ -53,7 +53,7 @@ class Rule(Clause):
 class SetRule(Clause):
     """A clause about all files together; a problem comes with the name of the file it is reported for.
 
-    `open_severity` holds where the files are not said to be a complete set: what leads out of them may be
+    `open_severity` holds where nobody says that the files are a complete set: what leads out of them may be
     elsewhere. For a rule with `by_metadata` the names of the files and their METADATA are enough. A rule with
     `proof` judges installations: without any it says nothing.
     """
@@ -85,7 +85,7 @@ class Request:
 class Context:
     """Everything that is checked together.
 
-    `files` are those of a given set, too; of one that is unreadable only what its name says is known.
+    `files` are those of a given set, too; of an unreadable file only what its name says is known.
     `installations` are what came of installing the set, if that was tried.
     """
 
@@ -109,7 +109,7 @@ class Context:
         return any(self.is_own_rocm(facts, place_of(member.name)) for member in facts.members)
 
     def is_own_rocm(self, facts: Facts, place: str) -> bool:
-        """Whether a place in a wheel is one where it keeps a ROCm of its own."""
+        """Whether a wheel keeps a ROCm of its own at a place."""
         own = self.terms(facts.project).own_rocm
         return bool(own) and any_pattern(own).fullmatch(place) is not None
 

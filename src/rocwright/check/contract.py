@@ -59,7 +59,7 @@ class PackageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `data/contract.toml`: rows in order, later ones add to and override earlier ones.
+    """The table `data/contract.toml`: rows in order, later rows add to and override earlier rows.
 
     `growth` is how much larger than in the previous set a file, or the code of a target, may be: 0.03 is 3 %;
     what grew by no more than `small_growth` bytes is never reported. `own` are patterns over names of
@@ -74,7 +74,7 @@ class ContractTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     small_growth: int = 1_000_000
 
     def is_own(self, project: str) -> bool:
-        """Whether a package, by its canonical name, is one that only our indexes have."""
+        """Whether a package, by its canonical name, is a package that only our indexes have."""
         return any(compile_pattern(pattern).fullmatch(project) for pattern in self.own)
 
 

@@ -1,6 +1,6 @@
 """Where the files of a set can be installed, from the tags of its wheels; what they require there.
 
-Each Requires-Dist line is parsed once; of a bad one it is told why it is bad, and never an exception.
+Each Requires-Dist line is parsed once; of a bad line it is told why it is bad, and never an exception.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts
 
-# manylinux tags say how old a C library may be; whoever installs has a new one.
+# manylinux tags say how old a C library may be; whoever installs has a new library.
 _LINUX = re.compile(r"manylinux(?:1|2010|2014|_[0-9]+_[0-9]+)_(?P<machine>\w+)")
 _INTERPRETER = re.compile(r"cp3(?P<minor>[0-9]+)")
 # What markers say of a platform, by how its tag begins.
@@ -83,7 +83,7 @@ class PythonPlatform:
 
 
 def environments_of(files: Iterable[Facts]) -> tuple[PythonPlatform, ...]:
-    """Every Python on every platform that some wheel is for; one of each kind where none says so."""
+    """Every Python on every platform that some wheel is for; one of each kind where no file names any."""
     parts = [_parts(tag) for facts in files if facts.kind == "wheel" for tag in facts.tags]
     platforms = sorted({platform for _, _, platform in parts} - {"any"}) or [_ANY_PLATFORM]
     bound = {

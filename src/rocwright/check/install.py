@@ -130,7 +130,7 @@ def _selection(files: Iterable[Path]) -> Mapping[str, str]:
 
 
 def _wrong(environment: Environment, plan: InstallPlan) -> Iterator[str]:
-    """What is not as planned after the installer said that all went well."""
+    """What is not as planned after the installer reported success."""
     there = venv.installed(environment)
     for project, versions in sorted(plan.expected.items()):
         if project not in there:
@@ -166,7 +166,7 @@ def _by_project(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def _plain(tail: str | None, url: str, work: Path) -> str:
     """The last lines an installer printed, the same on every machine."""
     lines = [line.strip() for line in (tail or "").splitlines() if line.strip()]
-    # pip marks each such line; uv explains below the first one.
+    # pip marks each such line; uv explains below the first.
     marked = [line for line in lines if line.startswith("ERROR")]
     begins = next((at for at, line in enumerate(lines) if line.startswith(("error", "×"))), 0)
     text = " / ".join((marked or lines[begins:])[-_MOST_LINES:])
@@ -197,7 +197,7 @@ def _environments(context: Context) -> tuple[PythonPlatform, ...]:
     bound = any(tag.startswith("cp") for facts in context.files for tag in facts.tags)
     if bound or this_platform() not in {each.platform for each in context.environments}:
         return context.environments
-    # Nothing is for one Python only, so the running one is as good as any.
+    # Nothing is for one Python only, so the running Python is as good as any.
     others = [each for each in context.environments if each.platform != this_platform()]
     return (this_environment(), *others)
 
@@ -279,7 +279,7 @@ def this_environment() -> PythonPlatform:
 
 
 def interpreter_of(environment: PythonPlatform) -> Path | None:
-    """An interpreter of this kind, the running one or `python3.X` on PATH; None when there is none."""
+    """An interpreter of this kind, the running Python or `python3.X` on PATH; None when there is none."""
     if environment.abi == this_environment().abi:
         return Path(sys.executable)
     name = (

@@ -50,7 +50,7 @@ def directory_of(elf: ElfFacts, entry: str) -> str | None:
 
 @dataclass(frozen=True)
 class Reach:
-    """Projects that requirements lead to: those among the files, the own one included, and those not there.
+    """Projects that requirements lead to: those among the files, the own included, and those not there.
 
     `unseen` starts with the names that are required without an extra. `blind` are files on the way that
     cannot be read, so that what they hold and require is not known.
@@ -118,7 +118,7 @@ class Libraries:
         by_project: defaultdict[str, list[Facts]] = defaultdict(list)
         for one in self.files:
             by_project[one.project].append(one)
-        # A file that is not among them (of the same name as one that is) still requires what it requires.
+        # A file that is not among them (of the same name as a file that is) still requires what it requires.
         seen, unseen = {facts.project}, {False: dict[str, None](), True: dict[str, None]()}
         waiting, blind = [facts], set[str]()
         while waiting:

@@ -26,8 +26,8 @@ def load_contract(overlay: Overlay | None = None) -> ContractTable:
     """The built-in contract, and behind it the rows of an overlay.
 
     Raises `InvalidData` naming file and row: fields that do not fit, a rule that does not exist or is no rule
-    about single files, one switched off or softened that is not open to judgement, and files asked for where
-    the rule that looks for them is off.
+    about single files, a rule switched off or softened that is not open to judgement, and files asked for
+    where the rule that looks for them is off.
     """
     table = load_table("contract", ContractTable, overlay)
     if overlay is not None:
@@ -89,7 +89,7 @@ def _require_open(row: PackageRow, where: str, file: str) -> None:
 def _require_read(row: PackageRow, table: ContractTable, where: str, file: str) -> None:
     """Patterns without their rule would be believed to be checked."""
     for field, rule in _READ_BY.items():
-        # A pattern fits itself, so it stands for what is said of all its packages.
+        # A pattern fits itself, so it stands for the rows of all its packages.
         without = [name for name in row.names if rule not in terms_of(table, name).rules]
         if getattr(row, field) and without:
             raise InvalidData(

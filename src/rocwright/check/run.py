@@ -40,7 +40,7 @@ _ENDINGS = (".whl", ".tar.gz")
 class Gathered:
     """What is known before any rule is applied.
 
-    `files` are those to judge, `beside` further ones of their set; `findings` are about paths that stand for
+    `files` are those to judge, `beside` further files of their set; `findings` are about paths that stand for
     no file.
     """
 
@@ -76,8 +76,8 @@ class CheckRequest:
     torch and its extensions were built for; without them device code is not compared. `closed` says that all
     these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
     that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
-    set, or a report as JSON. `adopted` are wheels that others built. Without a `contract` the built-in one
-    holds. `jobs` threads read the files.
+    set, or a report as JSON. `adopted` are wheels that others built. Without a `contract` the built-in
+    contract holds. `jobs` threads read the files.
     """
 
     paths: tuple[Path, ...]

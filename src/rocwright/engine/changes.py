@@ -58,7 +58,7 @@ def still_left(path: Path, left: Left) -> Left | None:
 
 
 class InputLook(msgspec.Struct, frozen=True):
-    """How an input looked: digest of the facts of all its files, and content digests of the racy ones."""
+    """How an input looked: digest of the facts of all its files, and content digests of the racy files."""
 
     facts: str
     racy: dict[str, str]

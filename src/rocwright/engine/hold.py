@@ -1,4 +1,4 @@
-"""Hold a place against other runs, and end what a killed one left at work in it."""
+"""Hold a place against other runs, and end what a killed run left at work in it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def held(directory: Path, lock: str, running: str, say: Callable[[str], None]) -
 
 @cache
 def _mark() -> str:
-    """What commands of this process are known by to later runs; one for all of its runs at once."""
+    """What commands of this process are known by to later runs; the same for all of its runs."""
     return uuid.uuid4().hex
 
 

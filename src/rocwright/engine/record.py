@@ -37,7 +37,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_record(path: Path) -> Record | None:
-    """A record; one that is damaged, or of another version of rocwright, counts as none."""
+    """A record; if damaged, or of another version of rocwright, it counts as none."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError):
@@ -56,7 +56,7 @@ def write_record(
     looked: Mapping[str, InputLook] = NOTHING,
 ) -> None:
     """Remember finished work, last of all; `outputs` maps its files to their sha256, None where unknown."""
-    # Past the clock tick of the last write, so that a later one shows in the times.
+    # Past the clock tick of the last write, so that a later write shows in the times.
     time.sleep(CLOCK_TICK_S)
     left = {str(file.absolute()): leave(file, sha256=known) for file, known in outputs.items()}
     encoded = msgspec.Raw(msgspec.json.encode(value))

@@ -65,7 +65,7 @@ def run(
     """Run every step whose result is not there yet, at most `jobs` at once.
 
     `given` are results of steps that are not in the graph, by id.
-    A step's error stops new steps from starting; running ones end and keep their results; then the error
+    A step's error stops new steps from starting; running steps end and keep their results; then the error
     is raised. Ctrl-C ends the commands of running steps; a new run resumes.
     """
     if jobs < 1:

@@ -173,8 +173,8 @@ def _facts(
 def named(seen: Sequence[_Seen], visible: Visible) -> tuple[Device, ...]:
     """The GPUs with the words that the visibility variable has for them.
 
-    Entries behind one that names no GPU are not visible, so they never shift the others. A GPU that no entry
-    stands for is none of this run's.
+    Entries behind an entry that names no GPU are not visible, so they never shift the others. A GPU that no
+    entry stands for is none of this run's.
     """
     entries = visible.entries
     return tuple(
@@ -197,7 +197,7 @@ def kind_of(facts: TorchFacts) -> str:
 
 
 def rocm_of(version: str) -> str:
-    """The ROCm that a wheel names in its version: 7.10.0 for `2.10.0+rocm7.10.0`; empty without one."""
+    """The ROCm that a wheel names in its version: 7.10.0 for `2.10.0+rocm7.10.0`; empty if it names none."""
     match = _ROCM.search(version.partition("+")[2])
     return match["version"] if match else ""
 
@@ -260,7 +260,7 @@ def built_for(
 ) -> bool:
     """Whether code for these architectures runs on a target (without features).
 
-    On ROCm that is the target itself, one of the `generic` ones that cover it, or SPIR-V; on CUDA code for
+    On ROCm that is the target itself, one of the `generic` targets that cover it, or SPIR-V; on CUDA code for
     the same generation, or for a virtual architecture, that is not newer.
     """
     device = _CUDA_TARGET.fullmatch(target)
@@ -287,7 +287,7 @@ def select(
 ) -> tuple[DeviceGroup, ...]:
     """Groups of GPUs, one for each run, in the order in which torch lists their first.
 
-    `generic` says which targets the code for generic ones runs on (table `families`).
+    `generic` says which targets the code for generic targets runs on (table `families`).
     Raises `UsageError` for an unknown family, `NoGpu` listing what is there when nothing fits.
     """
     wanted = parse_wanted(family, families)

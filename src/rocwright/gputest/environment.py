@@ -48,7 +48,7 @@ class ChildEnvironment:
     removed: tuple[str, ...] = ()
 
     def with_(self, more: Mapping[str, str]) -> ChildEnvironment:
-        """This environment with more variables; one that is set is not removed."""
+        """This environment with more variables; a variable that is set is not removed."""
         return ChildEnvironment(
             {**self.set, **more}, tuple(name for name in self.removed if name not in more)
         )
@@ -120,7 +120,7 @@ def write_entries(entries: Iterable[SkipEntry], path: Path, root: Path | None = 
 class Visible:
     """What was chosen before: `entries` in order, None for all; `said` is the variable that chose.
 
-    `variable` is the one to choose among these with. `notes` are sentences about what is odd.
+    `variable` chooses among these. `notes` are sentences about what is odd.
     """
 
     variable: Variable
@@ -170,5 +170,5 @@ def _entries(value: str, said: str, notes: list[str], *, hip: bool) -> tuple[str
 
 
 def unwanted(environ: Mapping[str, str], variable: Variable) -> tuple[str, ...]:
-    """Variables that would speak beside the one that tests get: HIP reads CUDA_VISIBLE_DEVICES, too."""
+    """Variables that would speak beside the variable that tests get: HIP reads CUDA_VISIBLE_DEVICES, too."""
     return tuple(name for name in (HIP, CUDA) if name != variable and name in environ)

@@ -109,9 +109,9 @@ def several_gpus(table: SuiteTable, config: str) -> bool:
 def plan_calls(asked: Full, table: SuiteTable, checkout: Path) -> Calls:
     """The calls for what is asked of this checkout.
 
-    An option that its run_test.py does not know would be handed to every test file; one that only leaves
-    tests out is left out itself. Raises `UsageError` for a checkout without run_test.py, a configuration that
-    it does not have, and modules that the configuration does not.
+    An option that its run_test.py does not know would be handed to every test file; an option that only
+    leaves tests out is left out itself. Raises `UsageError` for a checkout without run_test.py, a
+    configuration that it does not have, and modules that the configuration does not.
     """
     rows = find_config(table, asked.config)
     text = _script(checkout, table)
@@ -205,7 +205,7 @@ def _exclude(asked: Full, table: SuiteTable, checkout: Path, include: tuple[str,
 
 
 def build_environment(target: str, table: SuiteTable, families: Mapping[str, tuple[str, ...]]) -> str:
-    """The name by which upstream keeps the timings of this GPU, or of the one that comes nearest."""
+    """The name by which upstream keeps the timings of this GPU, or of the nearest."""
     for family, name in table.upstream.build_environments.items():
         if target in expand([family], families):
             return name
@@ -228,7 +228,7 @@ def call_environment(
         "TEST_CONFIG": asked.config,
     }
     merged = base.with_(more)
-    # Said by options already; some versions of run_test.py would read them a second time.
+    # Options say these already; some versions of run_test.py would read them a second time.
     removed = {*merged.removed, "TESTS_TO_INCLUDE", "SHARD_NUMBER", "NUM_TEST_SHARDS"}
     return ChildEnvironment(merged.set, tuple(sorted(removed)))
 

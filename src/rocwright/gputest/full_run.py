@@ -1,4 +1,4 @@
-"""Run PyTorch's own run_test.py, and judge by its reports, by what it said and by how it ended.
+"""Run PyTorch's own run_test.py, and judge by its reports, by what it printed and by how it ended.
 
 It is watched: it may never end by itself, with all its tests over (https://github.com/ROCm/TheRock/issues/999).
 """
@@ -157,7 +157,7 @@ def _last(text: str) -> str:
 
 
 def snapshot(reports: Path) -> dict[Path, tuple[int, int]]:
-    """The XML files that are there, with size and time: those of earlier runs are not this one's."""
+    """The XML files that are there, with size and time: those of earlier runs do not count."""
     found = {}
     for path in reports.rglob("*.xml"):
         facts = path.stat()
@@ -199,7 +199,7 @@ def judge_call(
     """What a call showed: its reports, and what they do not hold.
 
     A process that crashed wrote no report of its tests. A test that failed each time without a failure in any
-    report is one that ended its process; a module that failed without a bad result stands for itself; a call
+    report ended its process; a module that failed without a bad result stands for itself; a call
     that failed without either is an error of its own.
     """
     results, problems = read
@@ -236,8 +236,8 @@ def judge_call(
 
 @dataclass(frozen=True)
 class RunTestOutcome:
-    """What run_test.py said: modules that failed, with the signal that ended them (empty: none), tests that
-    failed each time (`consistent`) and tests that passed when they were run again."""
+    """What run_test.py printed: modules that failed, with the signal that ended them (empty: none), tests
+    that failed each time (`consistent`) and tests that passed when they were run again."""
 
     modules: tuple[tuple[str, str], ...] = ()
     consistent: tuple[str, ...] = ()

@@ -116,7 +116,7 @@ def links_pages(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def install(environment: Environment, wanted: Install, *, log: Path, note: Note) -> int:
-    """Install; returns how often it was tried. Raises `CommandFailed` saying what to do about it.
+    """Install; returns how often it was tried. Raises `CommandFailed` with what to do about it.
 
     Tried again, for `wait_s` seconds after the first failure, is what may be over in a moment: a package that
     the index does not show yet, a server in trouble, a download that broke off.
@@ -160,7 +160,7 @@ def _run(environment: Environment, wanted: Install, words: Sequence[str], *, log
 
 
 def _pip(environment: Environment) -> list[str]:
-    """The environment's own pip, else the one beside this tool."""
+    """The environment's own pip, else that beside this tool."""
     if (environment.bin / "pip").exists():
         # Isolated: nothing of the current directory is taken for a module of Python.
         return [str(environment.python), "-I", "-m", "pip"]
@@ -193,7 +193,7 @@ def _hidden_reason(environment: Environment, wanted: Install, failed: CommandFai
 
 
 def _advice(told: str, environment: Environment, wanted: Install, *, again: bool) -> str:
-    """What to do about a failure, by what the installer said."""
+    """What to do about a failure, by what the installer printed."""
     since = f", after {wanted.wait_s:.0f} s of waiting" if again else ""
     if _OTHER_PYTHON.search(told):
         return f"these packages are not for the Python of {environment.root}; name another one with --python"

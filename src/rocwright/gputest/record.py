@@ -31,9 +31,9 @@ def record_text(record: RunRecord) -> str:
 
 
 def writing_alone(directory: Path) -> AbstractContextManager[None]:
-    """Keep other runs out of the directory of a record: of two in one the later would replace the earlier.
+    """Keep other runs out of the directory of a record: the later of two would replace the earlier.
 
-    Raises `UsageError` when one is in it.
+    Raises `UsageError` when another run is in it.
     """
     return alone_in(directory, "writes its record here", "give this one --reports-dir, or wait for that one")
 
@@ -53,7 +53,7 @@ def write_record(record: RunRecord, directory: Path) -> Path:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Read a results.json; raises `InvalidInput` for one that is missing, cut off or of another form."""
+    """Read a results.json; raises `InvalidInput` for a file that is missing, cut off or of another form."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunRecord)
     except OSError as error:

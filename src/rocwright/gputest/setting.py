@@ -80,7 +80,7 @@ class Setting:
 
     @property
     def rocm(self) -> str:
-        """The ROCm that torch's wheel names in its version (`2.10.0+rocm7.10.0`); empty without one."""
+        """The ROCm that torch's wheel names in its version (`2.10.0+rocm7.10.0`); empty if it names none."""
         return rocm_of(self.facts.version)
 
     def ran(
@@ -207,7 +207,7 @@ def environment_of(
 class Checkout:
     """A PyTorch source tree.
 
-    `version` is what its version.txt says (empty without one), `commits` what it is known to be: the
+    `version` is what its version.txt says (empty without that file), `commits` what it is known to be: the
     commits of the tags that a checkout here sets, and HEAD; empty without a repository.
     """
 
@@ -276,7 +276,7 @@ def require_match(
     The versions must agree in major.minor. Where both name commits, torch's must be one of the checkout's;
     `locked` are the commits that a lock of the build gives for torch (upstream, hipified, last patch): one of
     them must be the checkout's and one torch's. A release without a repository is judged by its version.
-    With `allow` a mismatch is said only.
+    With `allow` a mismatch is only told.
     """
     problem = _version_problem(checkout, facts) or _commit_problem(checkout, facts, locked)
     if problem is None:

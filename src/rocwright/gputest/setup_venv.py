@@ -1,4 +1,4 @@
-"""Make the Python environment in which wheels are tested, or use the one that is there."""
+"""Make the Python environment in which wheels are tested, or use what is there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONFIG = "pyvenv.cfg"
 class Made(msgspec.Struct, frozen=True):
     """An environment for tests: its `python`, and what is installed (normalised names, versions).
 
-    `created` is false for one that was there; `tries` is how often the installer was called.
+    `created` is false for an environment that was there; `tries` is how often the installer was called.
     """
 
     environment: str
@@ -130,7 +130,7 @@ def _environment(wanted: VenvRequest, *, log: Path, note: Note) -> tuple[Environ
     try:
         return venv.create(root, python=Path(interpreter.path), log=log, pip=not wanted.install.uv), True
     except BaseException:
-        # Half of an environment would be taken for a whole one.
+        # Half of an environment would be taken for the whole.
         remove_tree(root)
         raise
 
@@ -155,7 +155,7 @@ def require_environment(root: Path) -> None:
 
 
 def require_removable(root: Path) -> None:
-    """Raise `UsageError` for an environment that must stay: this tool's own, or one with other files."""
+    """Raise `UsageError` for an environment that must stay: this tool's own, or with other files."""
     real, own = root.resolve(), Path(sys.prefix).resolve()
     if own == real or real in own.parents:
         raise UsageError(

@@ -68,7 +68,7 @@ def install_fresh(
 ) -> tuple[Environment, float]:
     """A new environment with `requirements` from the closed places; returns it and the seconds it took.
 
-    A half-made environment of an interrupted run is replaced. `python` is whose (default: the running one).
+    A half-made environment of an interrupted run is replaced. `python` is whose (default: this Python).
     """
     environment = venv.create(root, python=python, log=log)
     if installer == "uv":

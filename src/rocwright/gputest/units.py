@@ -26,7 +26,7 @@ class Units:
 
     `files` are relative to the directory of the tests. `keyword` is an expression for pytest's `-k`, which
     takes the place of the skip entries; `debug` runs only what they are for. `workers` are the processes for
-    each group of GPUs; `memory` the bytes that one may grow to (None: decided from the machine).
+    each group of GPUs; `memory` the bytes that a process may grow to (None: decided from the machine).
     """
 
     files: tuple[str, ...]

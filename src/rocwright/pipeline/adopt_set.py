@@ -91,7 +91,7 @@ class How:
     `resolve` tries it with pip and uv, `download` fetches its files, checks them and puts them into the
     store: True for all, False for none, None where they have to be fetched anyway. With `dry_run` nothing is
     written. `family` names it where its packages do not; `families` are targets by family, where there are
-    more than the built-in ones. `asked` are the options that name the place.
+    more than the built-in families. `asked` are the options that name the place.
     """
 
     resolve: bool = True
@@ -170,7 +170,7 @@ def _gathered(
 ) -> tuple[Judged, tuple[FileEntry, ...], dict[str, Path]]:
     """The set that is asked for, its entries, and those of its files that are here, each fetched once.
 
-    A file that cannot be had is as good as not offered: without it the set may be another one, or none.
+    A file that cannot be had is as good as not offered: without it the set may be another, or none.
     """
     fetcher = finder.fetcher
     lost: list[Offered] = []

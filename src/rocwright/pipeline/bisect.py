@@ -55,7 +55,7 @@ class Bisected(msgspec.Struct, frozen=True):
     """What a search came to.
 
     `first_bad` is None where sets had to be skipped: then it is one of `suspects`, oldest first. `flaky`
-    are sets whose command ended well and badly. `diff` is from the set before to the first bad one.
+    are sets whose command ended well and badly. `diff` is from the set before to the first bad set.
     """
 
     good: str
@@ -101,9 +101,9 @@ class _Search:
 
 
 def behind(store: ObjectStore, prefix: str, good: str, current: str) -> str:
-    """The set that is bad where nobody says which: the current one, or the last one if `good` is not older.
+    """The set that is bad where nobody says which: the current set, or the last if `good` is not older.
 
-    After a rollback the current set is good, and the one that was taken back came behind it.
+    After a rollback the current set is good, and the set that was taken back came behind it.
     """
     order = _listed(store, prefix)
     if good in order and current in order and order.index(current) <= order.index(good):
@@ -120,7 +120,7 @@ def _listed(store: ObjectStore, prefix: str) -> list[str]:
 def span(store: ObjectStore, prefix: str, good: str, bad: str) -> tuple[str, ...]:
     """The sets that a channel listed from `good` to `bad`, both included, in the order in which they came.
 
-    Raises `InvalidInput` for one that it never listed, or when `bad` came first.
+    Raises `InvalidInput` for a set that it never listed, or when `bad` came first.
     """
     order = _listed(store, prefix)
     for one in (good, bad):
@@ -149,7 +149,7 @@ def bisect(
     tries: int = 1,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Bisected:
-    """Find the first bad one of `sets`, whose first is known to be good and whose last to be bad.
+    """Find the first bad set of `sets`, whose first is known to be good and whose last to be bad.
 
     Each trial is a fresh environment below `work`; verdicts are statements beside the set in `memory`
     (default: the store), so that the same question is never put to a set twice, unless `again`. Raises
@@ -278,9 +278,9 @@ def _result(store: ObjectStore, search: _Search) -> Bisected:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """`good` is the newest known good position, `bad` the oldest known bad one; `next` is to be tried.
+    """`good` is the newest known good position, `bad` the oldest known bad position; `next` is to be tried.
 
-    `next` is None when nothing is left to try: then the first bad one is `bad` itself, or, where those
+    `next` is None when nothing is left to try: then the first bad set is `bad` itself, or, where those
     between were skipped, any of `good + 1 … bad`.
     """
 
@@ -292,7 +292,7 @@ class Narrowed:
 def narrow(good: int, bad: int, verdicts: Mapping[int, Verdict]) -> Narrowed:
     """Halve what lies between; what was skipped is gone around, nearest to the middle first.
 
-    Raises `InvalidInput` when a bad one is older than a good one: then there is no single first bad one.
+    Raises `InvalidInput` when a bad set is older than a good set: then no single set is the first bad.
     """
     inside = {at: verdict for at, verdict in verdicts.items() if good <= at <= bad}
     low = max([good, *(at for at, verdict in inside.items() if verdict == "good")])
@@ -305,7 +305,7 @@ def narrow(good: int, bad: int, verdicts: Mapping[int, Verdict]) -> Narrowed:
 
 
 class Contradiction(InvalidInput):
-    """A set is good although an older one is bad, or one set is both."""
+    """A set is good although an older set is bad, or a set is both."""
 
     def __init__(self, good: int, bad: int) -> None:
         super().__init__(f"position {bad} is bad and {good} is good")

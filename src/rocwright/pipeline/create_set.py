@@ -43,9 +43,9 @@ from rocwright.wheel.tags import platform_of
 
 @dataclass(frozen=True)
 class About:
-    """What is said of a set that its files do not say; None where they do.
+    """What is told of a set that its files do not tell; None where they do.
 
-    `families` are targets by family, where there are more than the built-in ones.
+    `families` are targets by family, where there are more than the built-in families.
     """
 
     family: str | None = None
@@ -112,7 +112,7 @@ def given_files(paths: Iterable[Path]) -> Given:
 
 
 def plan_set(given: Given, report: Report, about: About, waivers: Sequence[Waiver], now: datetime) -> Planned:
-    """The set of these files, which `report` looked at, with what is to be said of it; nothing is written."""
+    """The set of these files, which `report` looked at, with what is to be told of it; nothing is written."""
     manifest = described_set(given.entries, report, about)
     statements = (
         about_set(manifest, FINDINGS, report.predicate()),
@@ -140,7 +140,7 @@ def parse_sources(texts: Iterable[str]) -> dict[str, str]:
 def described_set(entries: Sequence[FileEntry], report: Report, about: About = About()) -> SetManifest:
     """The manifest of these files; what is not given follows from them.
 
-    Without targets those that the files hold code for, without a family the one of these targets, without a
+    Without targets those that the files hold code for, without a family that of these targets, without a
     platform that of the wheels' tags, `any` where they have none or several.
     """
     found = (target for looked in report.looked for target in looked.targets if is_target(target))
@@ -213,8 +213,8 @@ class Stated:
 def state_check(folder: Path, paths: Iterable[Path], report: Report, waivers: Sequence[Waiver]) -> Stated:
     """Write the findings and each waiver as statements below `folder`, in the layout of a store.
 
-    They are about every set recorded there that has exactly these files; without one, a set is recorded with
-    them: `sets/<id>/manifest.json`. Raises `InvalidInput` and `InvalidWheel` for files that cannot be
+    They are about every set recorded there that has exactly these files; without such a set, it is recorded
+    with them: `sets/<id>/manifest.json`. Raises `InvalidInput` and `InvalidWheel` for files that cannot be
     described: about these nothing can be stated.
     """
     entries = describe_files(expand(paths)[0])

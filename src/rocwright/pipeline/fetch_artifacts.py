@@ -15,7 +15,7 @@ from rocwright.store.runs.artifacts import SIDECAR, ArtifactArchive, RunArtifact
 from rocwright.system.files import atomic_write, make_directory, remove_tree, require_space, write_text
 from rocwright.system.parallel import in_order
 
-# Hidden: whoever packages the artifacts does not take them for one.
+# Hidden: whoever packages the artifacts does not take them for an artifact.
 STATE = ".rocwright-fetch.json"
 _WORK = ".rocwright-fetch"
 

@@ -31,7 +31,7 @@ _LIBRARIES = "rocm-sdk-libraries-"
 
 @dataclass(frozen=True)
 class Judged:
-    """A set as it is on the index: `problems` say why it is mixed, none for a whole one."""
+    """A set as it is on the index: `problems` say why it is mixed, none for a whole set."""
 
     found: OfferedSet
     files: tuple[Offered, ...]

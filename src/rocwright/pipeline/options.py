@@ -77,13 +77,13 @@ class RunOptions:
     """Options of the steps at one place of a run.
 
     `targets` are the GPU targets that the family is compiled for, `torch_ref` the branch of torch, `python`
-    names the interpreter (empty: the running one), `projects` those that are built (empty: all), `group` the
-    place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
-    `gpu_family` the one that is tested, `tests` the level that is asked for with tests by name, `part` the
+    names the interpreter (empty: the running Python), `projects` those that are built (empty: all), `group`
+    the place of the packages in the run's folder (empty: ROCm's family), `families` are those that it is for,
+    `gpu_family` the family that is tested, `tests` the level that is asked for with tests by name, `part` the
     targets whose device code is built here (empty: all). `rocm_prefix` replaces the distribution's ROCm,
     `run_id` begins the run's name in the store.
 
-    `objects` is the store, by default a folder of the workspace. In one that is the run's `own`, what an
+    `objects` is the store, by default a folder of the workspace. In a store that is the run's `own`, what an
     earlier run left under the same names is replaced; any other refuses that.
     """
 
@@ -118,7 +118,7 @@ class RunOptions:
         return load_table(name, type_, self.overlay)
 
     def overlaid(self, *names: str) -> dict[str, object]:
-        """What a rocwright.toml adds to these tables: facts that a step depends on; nothing without one."""
+        """What a rocwright.toml adds to these tables: facts that a step depends on; nothing without it."""
         tables = {} if self.overlay is None else self.overlay.tables
         return {name: tables[name] for name in names if name in tables}
 

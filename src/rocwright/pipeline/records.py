@@ -1,9 +1,9 @@
 """What the machines of a run tell each other through its store: its plan, and how its cells ended.
 
-The plan is written once, so that all machines have one. `_pipeline/<run>/cells/<cell>/<inputs>.json` says
-that the cell is done, and is written once. Beside it, `<inputs>.failed.json` and `<inputs>.skipped.json` say
-so, and are replaced. Of several the newest counts, by the clock of the store; that a cell failed or was left
-out does not count where it was done with the same inputs.
+The plan is written once, so that all machines have the same. `_pipeline/<run>/cells/<cell>/<inputs>.json`
+says that the cell is done, and is written once. Beside it, `<inputs>.failed.json` and
+`<inputs>.skipped.json` say so, and are replaced. Of several the newest counts, by the clock of the store;
+that a cell failed or was left out does not count where it was done with the same inputs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NeedEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one cell ended; `missing`: nobody has done it, `blocked`: left out because of another one's end."""
+    """How one cell ended; `missing`: nobody has done it, `blocked`: left out because of another's end."""
 
     state: Literal["done", "skipped", "failed", "dry", "missing", "blocked"]
     summary: str = ""
@@ -128,7 +128,7 @@ def done_key(run_id: str, cell: str, inputs: str) -> str:
 
 
 def read_record(store: ObjectStore, key: str, cell: str, say: Say) -> Record | None:
-    """The record at a key; None where none is. One that is damaged or another cell's counts as none."""
+    """The record at a key; None where none is. A record that is damaged or another cell's counts as none."""
     data = read_there(store, key)
     if data is None:
         return None
@@ -145,9 +145,9 @@ def read_record(store: ObjectStore, key: str, cell: str, say: Say) -> Record | N
 
 
 def write_record(store: ObjectStore, run_id: str, record: Record, *, replace: bool = False) -> Record:
-    """Write a record and give the one that stands: of two that were done at once, the first.
+    """Write a record and give the record that stands: of two that were done at once, the first.
 
-    `replace`: the one that is there does not hold any more.
+    `replace`: the record that is there does not hold any more.
     """
     key = record_key(run_id, record)
     data = canonical_json(record)
@@ -213,7 +213,7 @@ def plan_key(run_id: str) -> str:
 
 
 def record_plan(store: ObjectStore, plan: Plan) -> None:
-    """Write the plan of a run, or find the same one there.
+    """Write the plan of a run, or find the same there.
 
     What may be published is up to each machine, so it may differ. Raises `InvalidInput` naming the
     difference where the run has another plan: results of different plans never mix.
@@ -242,7 +242,7 @@ def has_plan(store: ObjectStore, run_id: str) -> bool:
 
 
 def read_plan(store: ObjectStore, run_id: str) -> Plan:
-    """The plan of a run; raises `InvalidInput` where none is recorded, `InvalidData` for a damaged one."""
+    """The plan of a run; raises `InvalidInput` where none is recorded, `InvalidData` for a damaged plan."""
     key = plan_key(run_id)
     data = read_there(store, key)
     if data is None:

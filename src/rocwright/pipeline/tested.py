@@ -160,7 +160,7 @@ def _worst(states: Sequence[ShardState]) -> State:
 def _by_target(
     manifest: SetManifest, states: Sequence[ShardState], *, per: str
 ) -> list[tuple[str, list[ShardState]]]:
-    """The runs of each target; a run without a report and target is one of all of them."""
+    """The runs of each target; without a report and target it is a run of all of them."""
     if per != "target" or not manifest.targets:
         return [("", list(states))]
     own: dict[str, list[ShardState]] = {}
@@ -227,7 +227,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def keep_reports(store: ObjectStore, set_digest: str, reports: Iterable[Report]) -> tuple[str, ...]:
-    """Write reports beside their set, once; returns their keys. Ones without any result are not kept."""
+    """Write reports beside their set, once; returns their keys. Reports without any result are not kept."""
     keys = []
     for one in reports:
         if not one.results:
@@ -252,7 +252,7 @@ def _shortened(report: Report) -> Report:
 
 
 def kept_reports(store: ObjectStore, set_digest: str) -> tuple[Report, ...]:
-    """The reports that are kept beside a set; raises `InvalidData` for one that cannot be read."""
+    """The reports that are kept beside a set; raises `InvalidData` for a report that cannot be read."""
     found = []
     for stored in store.list(f"{set_prefix(set_digest)}{_FOLDER}"):
         try:

@@ -61,7 +61,7 @@ class Question:
 
 
 def python_of(interpreter: Path) -> str:
-    """`3.12`, or `3.13t` for a free-threaded one."""
+    """`3.12`, or `3.13t` for a free-threaded Python."""
     return process.run([interpreter, "-I", "-c", _TELL]).stdout.strip()
 
 
@@ -151,7 +151,7 @@ def _install(
         if question.installer == "pip":
             venv.pip_install(environment, wanted, closed=Closed(index), log=log)
         else:
-            # The set's index stands before the other one, and uv asks no second index for what the first has.
+            # The set's index stands before the other, and uv asks no second index for what the first has.
             first = ["--index", index] if question.other_index else []
             closed = Closed(question.other_index or index)
             venv.uv_install(environment, [*first, *wanted], closed=closed, cache=work / "uv-cache", log=log)

@@ -182,7 +182,7 @@ class Progress:
     On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
     ones), and what it is doing every `every_s` seconds, so that a log of a long step is not silent. On both
     a line when one ends (unless `ends` is false, where the result tells of all of them; with `cached` false
-    not for one whose earlier result holds). With `beats` a step that says nothing new is told of, too.
+    not for a step whose earlier result holds). With `beats` a step that says nothing new is told of, too.
     Safe to call from several threads.
     """
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from rocwright.errors import IntegrityError, InvalidInput, NoSpace, RocwrightError
 
-# Marks a file or directory that is being written; never taken for a whole one, removed on the next run.
+# Marks a file or directory that is being written; never taken for whole, removed on the next run.
 PARTIAL = ".partial"
 CHUNK = 1 << 20
 
@@ -43,9 +43,9 @@ def verify_sha256(path: Path, expected: str) -> None:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside, then rename: readers see the old file or the whole new one, never a half.
+    """Write beside, then rename: readers see the old file or the whole new file, never a half.
 
-    Several may write one file: each fills one of its own, and the last one stands. Raises `NoSpace` when the
+    Several may write a file: each fills a file of its own, and the last stands. Raises `NoSpace` when the
     disk is full; the partial file is removed.
     """
     try:
@@ -59,7 +59,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
                     stream.close()
                 partial.replace(path)
             except BaseException:
-                # The error that brought us here is the one to report, not that of a last write.
+                # The error that brought us here is to be reported, not that of a last write.
                 with contextlib.suppress(OSError):
                     stream.close()
                 _discard(partial)
@@ -96,7 +96,7 @@ def atomic_directory(path: Path) -> Iterator[Path]:
 
 
 def _put_in_place(partial: Path, path: Path) -> None:
-    """Rename a tree over another, which the system cannot: the old one steps aside, back on failure."""
+    """Rename a tree over another, which the system cannot: the old tree steps aside, back on failure."""
     aside = path.with_name(path.name + ".old" + PARTIAL)
     remove_tree(aside)
     if path.exists() or path.is_symlink():
@@ -111,7 +111,7 @@ def _put_in_place(partial: Path, path: Path) -> None:
 
 
 def _discard(partial: Path) -> None:
-    # Best effort: the error that brought us here is the one to report.
+    # Best effort: the error that brought us here is to be reported.
     with contextlib.suppress(OSError):
         partial.unlink()
 
@@ -326,7 +326,7 @@ else:
 def opened_partial(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
     """An empty file beside `path` to write into, and its name: `<name>.partial`.
 
-    While another run or thread fills that one, it has a random name. What a killed writer left is used again.
+    While another run or thread fills it, this has a random name. What a killed writer left is used again.
     Rename it before the block ends: until then no other writer takes it.
     """
     partial = path.with_name(path.name + PARTIAL)

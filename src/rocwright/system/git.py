@@ -57,7 +57,7 @@ _CONFIG = (
 # A connection over which nothing comes is dead; without these git waits for ever. Seconds are many because a
 # server may be silent while it counts what to send.
 _LOW_SPEED = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "120"}
-# GIT_CONFIG_GLOBAL came with it; an earlier one would follow the user's configuration.
+# GIT_CONFIG_GLOBAL came with it; an earlier git would follow the user's configuration.
 _LEAST = (2, 32)
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -81,7 +81,7 @@ def _call(
         environment |= {name: value for name, value in _LOW_SPEED.items() if name not in os.environ}
         environment |= remote.login_environment(origin)
     if origin is not None and is_local(origin):
-        # git refuses local submodules of a local repository unless told; a remote one must not get this.
+        # git refuses local submodules of a local repository unless told; a remote must not get this.
         settings.append("protocol.file.allow=always")
     options = [word for setting in settings for word in ("-c", setting)]
 
@@ -182,7 +182,7 @@ class Git:
         return self.run("rev-parse", "--verify", "-q", f"{name}^{{commit}}", ok=(0, 1, 128)).strip() or None
 
     def refs(self, *names: str) -> dict[str, str]:
-        """The objects that complete ref names (and `HEAD`) stand for; absent ones are left out.
+        """The objects that complete ref names (and `HEAD`) stand for; absent names are left out.
 
         An annotated tag stands for what it tags.
         """
@@ -246,7 +246,7 @@ def is_repository(git_dir: Path) -> bool:
 
 
 def init(git_dir: Path, work_tree: Path, *, log: Path | None = None) -> Git:
-    """Create an empty repository (or complete one) without hooks or templates."""
+    """Create an empty repository (or complete it) without hooks or templates."""
     work_tree.mkdir(parents=True, exist_ok=True)
     git_dir.mkdir(parents=True, exist_ok=True)
     if not is_repository(git_dir):
@@ -312,7 +312,7 @@ def resolve_remote(origin: str, name: str, *, log: Path | None = None) -> Remote
     """The commit that a branch, a tag (annotated or not), `HEAD` or a complete commit id means now.
 
     A commit id is taken as it is; fetching proves that it exists. Raises `Unreachable` with a few similar
-    names for an unknown one, `UsageError` for a name that is both a branch and a tag of different commits.
+    names for an unknown name, `UsageError` for a name that is both a branch and a tag of different commits.
     """
     if _COMMIT.fullmatch(name):
         return RemoteRef("commit", name, name)

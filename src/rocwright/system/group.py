@@ -48,7 +48,7 @@ if sys.platform == "win32":
 
     def wait(child: Started) -> Usage:
         """Wait for the end of a process: its exit code is then set."""
-        # Ctrl-C ends no wait on Windows: it is heard between short ones.
+        # Ctrl-C ends no wait on Windows: it is heard between short waits.
         while not has_ended(child):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(_UNHEARD_S)
@@ -75,7 +75,7 @@ else:
 
 
 def pieces(child: Started, quiet_s: float) -> Generator[tuple[str, bytes], None, None]:
-    """What a process prints to `out` and `err` as it comes; nothing more than b"" at the end of one.
+    """What a process prints to `out` and `err` as it comes; b"" where a stream ends.
 
     Ends with both streams, or when nothing came for `quiet_s` seconds after the process ended: a daemon that
     it started keeps them open.

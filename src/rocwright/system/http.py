@@ -34,7 +34,7 @@ _EITHER = zlib.MAX_WBITS | 32
 
 
 class NoRanges(Unreachable):
-    """A server sends whole files only, and this one is too large for that."""
+    """A server sends whole files only, and this file is too large for that."""
 
 
 @dataclass(frozen=True)

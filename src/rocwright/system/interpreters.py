@@ -33,7 +33,7 @@ class Interpreter(msgspec.Struct, frozen=True):
     """A Python that wheels can be built for.
 
     `version` is `3.12`, `full` `3.12.1`; `include` is where its `Python.h` is looked for, and is there when
-    `has_headers`. A `free_threaded` one is asked for as `3.13t`.
+    `has_headers`. A `free_threaded` interpreter is asked for as `3.13t`.
     """
 
     path: str
@@ -76,15 +76,15 @@ def ask_interpreter(path: Path) -> Interpreter:
 
 
 def running_interpreter() -> Interpreter:
-    """The one that runs this tool."""
+    """The interpreter that runs this tool."""
     return ask_interpreter(Path(sys.executable))
 
 
 def find_interpreter(text: str = "") -> Interpreter:
-    """The interpreter that `text` means: a version (`3.12`, `3.13t`), a path, nothing for the running one.
+    """The interpreter that `text` means: a version (`3.12`, `3.13t`), a path, nothing for this Python.
 
-    Looked for, in this order: the running one, PATH, pyenv, /opt/python (manylinux), uv. One with headers
-    goes before one without, because extensions need them. Raises `UsageError` for text that means nothing,
+    Looked for, in this order: this Python, PATH, pyenv, /opt/python (manylinux), uv. With headers goes
+    before without, because extensions need them. Raises `UsageError` for text that means nothing,
     `MissingTool` naming the places when there is none.
     """
     if not text:

@@ -53,7 +53,7 @@ class Memory(msgspec.Struct, frozen=True):
 
     Both None where the system does not tell. `limit_of` names the directory of the control group that allows
     less than the machine has; empty when the machine itself is the limit. Swap is not counted: a compiler
-    that swaps is slower than one that waits.
+    that swaps is slower than a build that waits.
     """
 
     total: int | None = None

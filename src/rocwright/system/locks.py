@@ -1,4 +1,4 @@
-"""Locks between runs of this tool, held by the process: one that is killed holds nothing."""
+"""Locks between runs of this tool, held by the process: a killed process holds nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 @contextmanager
 def exclusive(git_dir: Path) -> Iterator[None]:
-    """Keep other runs of this tool off a checkout while the block runs; raises when one is at it."""
+    """Keep other runs of this tool off a checkout while the block runs; raises when another is at it."""
     with _opened(git_dir / "rocwright.lock") as stream:
         if not _taken(stream):
             raise RocwrightError(
@@ -98,8 +98,8 @@ def turn(path: Path, waiting: Waiting = silently) -> Iterator[None]:
 def alone_in(directory: Path, doing: str, next_step: str) -> Iterator[None]:
     """Keep other runs of this tool out of a directory while the block runs; leaves no file there.
 
-    Raises `UsageError` when one is in it. Where the system locks no directories (Windows, some network file
-    systems) nobody is kept out.
+    Raises `UsageError` when another run is in it. Where the system locks no directories (Windows, some
+    network file systems) nobody is kept out.
     """
     files.make_directory(directory)
     if sys.platform == "win32":  # pragma: no cover

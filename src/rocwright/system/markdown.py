@@ -9,7 +9,7 @@ LIMIT = 1_000_000
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, and an empty one."""
+    """Lines of a table, and an empty line."""
     return [row(head), row(["---"] * len(head)), *map(row, rows), ""]
 
 
@@ -53,7 +53,7 @@ def size(lines: Iterable[str]) -> int:
 
 
 def cut(lines: Sequence[str], limit: int = LIMIT) -> tuple[str, ...]:
-    """The lines in at most `limit` bytes; a last one says how many are left out."""
+    """The lines in at most `limit` bytes; a last line says how many are left out."""
     if size(lines) <= limit:
         return tuple(lines)
     room, kept = limit - 100, []

@@ -1,8 +1,8 @@
 """Finds and ends processes by the variable that tells which run started them.
 
 Runs as a program, too, beside a process that may be killed: `marked.py FD` reads marks, a line each, until
-the descriptor ends, as it does when that process is gone, and ends what bears one. Standard library only, so
-that it starts within milliseconds.
+the descriptor ends, as it does when that process is gone, and ends what bears a mark. Standard library only,
+so that it starts within milliseconds.
 """
 
 from __future__ import annotations

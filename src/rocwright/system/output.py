@@ -119,7 +119,7 @@ def redact(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def secrets_in(env: Mapping[str, str]) -> list[str]:
-    """The values of secret-looking names, the longest first; short ones would stand in ordinary text, too.
+    """The values of secret-looking names, the longest first; short values would stand in ordinary text, too.
 
     Of several lines, as keys have them, each counts by itself: output is shown line by line.
     """

@@ -62,7 +62,7 @@ def show(argv: Sequence[str], env: Mapping[str, str] | None = None, dropped: Seq
 
 
 def find_program(name: str, *, purpose: str, package: str | None = None) -> Path:
-    """Absolute path of a program on PATH; raises `MissingTool` saying what it is needed for."""
+    """Absolute path of a program on PATH; raises `MissingTool` with what it is needed for."""
     found = shutil.which(name)
     if found is None:
         raise MissingTool(
@@ -91,7 +91,7 @@ def run(
     `env` overrides single variables and `drop_env` removes some; the rest is inherited unless
     `clean_env`. With `log`, everything printed is appended there, behind a line that reproduces the
     command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
-    each line of standard error as it comes; those that a carriage return ends, because the next one is to
+    each line of standard error as it comes; those that a carriage return ends, because the next is to
     be written over them, go nowhere else then. Logins in addresses and the values of secret-looking variables
     are left out of log and error. What takes longer than `limit_s` seconds is ended by force, with the
     processes that it started; its error then says so in its last line. `until` is asked every half second:
@@ -199,7 +199,7 @@ def _begin(
     with _lock:
         _running.add(child.pid)
     if _stopping.is_set():
-        # Stopped between the start and the line above: nobody else knows of this one.
+        # Stopped between the start and the line above: nobody else knows of this child.
         end_group(child.pid, force=True)
     return child
 

@@ -89,7 +89,7 @@ def shown(text: str) -> str:
 
 
 def without_login(origin: str) -> str:
-    """`origin` as it may be written down: an http address without a login, an ssh one without a password."""
+    """`origin` as it may be written down: over http without a login, over ssh without a password."""
     return _SSH_SECRET.sub(r"\1@", _HTTP_LOGIN.sub(r"\g<scheme>\g<host>", origin))
 
 

@@ -26,7 +26,7 @@ from rocwright.system.files import remove_tree
 
 # Variables that would let the caller's Python or libraries into an installer and the builds that it starts.
 LEAKS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD")
-# Variables that would let another environment leak into this one.
+# Variables that would let another environment leak into this.
 _LEAKS = (*LEAKS, "PYTEST_ADDOPTS")
 
 # On Linux and on Windows.
@@ -94,7 +94,7 @@ class Closed:
 def links_page(text: str) -> str:
     """A page with links as installers take it: an address as it is, a directory or file made absolute.
 
-    Raises `UsageError` for one that is not there: pip would only say that it found no package.
+    Raises `UsageError` for a place that is not there: pip would only say that it found no package.
     """
     if "://" in text:
         return text
@@ -109,7 +109,7 @@ def links_page(text: str) -> str:
 
 
 def local_path(place: str) -> Path | None:
-    """The directory or file of this machine that a place is; None for one that is reached by network."""
+    """The directory or file of this machine that a place is; None for a place that is reached by network."""
     if place.startswith("file:"):
         return Path(unquote(urlsplit(place).path))
     return None if "://" in place else Path(place)
@@ -317,7 +317,7 @@ def not_yet(tail: str) -> str | None:
 
 
 def despite_others(act: Callable[[], _T], note: Callable[[str], None]) -> _T:
-    """Do an installation, again where another one took a wheel out of pip's cache before it was used.
+    """Do an installation, again where another took a wheel out of pip's cache before it was used.
 
     pip keeps the wheel that it built of `rocm` in a cache that all share, and whoever chooses for another GPU
     takes it out.

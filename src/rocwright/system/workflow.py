@@ -55,10 +55,10 @@ def captured_summary(environment: Mapping[str, str] = os.environ) -> str:
 def tell_block(
     name: str, text: str, variable: str = "GITHUB_OUTPUT", environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Append a value of several lines, as `tell_workflow` does one of a line."""
+    """Append a value of several lines, as `tell_workflow` does a value of a line."""
     lines = text.split("\n")
     end = "END"
-    # The line that ends the value must not be one of it.
+    # The line that ends the value must not be a line of it.
     while end in lines:
         end += "_"
     return tell_workflow([f"{name}<<{end}", *lines, end], variable, environment)

@@ -50,7 +50,7 @@ class Judge:
     machines: Machines
 
     def wrong(self, said: str, head: bytes) -> WrongCode | None:
-        """What is wrong with code that is said to be for a target; None too for a target nobody knows."""
+        """What is wrong with code that should be for a target; None too for a target nobody knows."""
         if not is_target(said) or parse_target(said).is_spirv:
             return None
         what = mismatch(head, parse_target(said), self.machines)
@@ -61,9 +61,9 @@ class Judge:
     ) -> tuple[WrongCode, ...]:
         """The code in bundles that is not what its entry says, each kind of fault once.
 
-        Raw code objects are all looked at; compressed ones in a `small` member as well, up to 256 MiB of
-        them. In a larger member it is the first of each compressed bundle, whose header is unpacked with the
-        entries: unpacking the rest would take as long as everything else together.
+        Raw code objects are all looked at; compressed code objects in a `small` member as well, up to
+        256 MiB of them. In a larger member it is the first of each compressed bundle, whose header is
+        unpacked with the entries: unpacking the rest would take as long as everything else together.
         """
         found: dict[WrongCode, None] = {}
         left = _MOST_IN_ALL if small else 0

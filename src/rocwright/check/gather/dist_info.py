@@ -12,7 +12,7 @@ from packaging.metadata import parse_email
 
 from rocwright.check.facts import Headers
 
-# Sources that rules read; far above any real one, as is that of RECORD.
+# Sources that rules read; far above any real source, as is that of RECORD.
 LARGEST_TEXT, LARGEST_RECORD = 4 << 20, 32 << 20
 # Rules compare requirements with each other; real packages have some hundreds.
 _MOST_FIELDS = 10_000

@@ -53,7 +53,7 @@ NOTHING = Found()
 
 
 def reads_further(head: bytes) -> bool:
-    """Whether a member with these first bytes is one of which more than its digest is asked."""
+    """Whether a member with these first bytes is read for more than its digest."""
     return head.startswith((fmt.MAGIC, _PE_MAGIC, KPACK_MAGIC, *_BUNDLES))
 
 
@@ -72,11 +72,11 @@ class Look:
 
     @cached_property
     def judge(self) -> Judge:
-        """Compares headers of code with what is said of it."""
+        """Compares headers of code with what its container says."""
         return Judge(self.machines)
 
     def __call__(self, name: str, view: View, kept: Kept | None = None) -> Found:
-        """What a member is; `kept` of a large one that streamed by, None where all its bytes are at hand."""
+        """What a member is; `kept` is what a large member left as it streamed by, else None."""
         head = view.read_at(0, _HEAD)
         if head.startswith(fmt.MAGIC):
             if int.from_bytes(head[_MACHINE], "little") == fmt.EM_AMDGPU:
@@ -221,7 +221,7 @@ def _writable_dynamic(elf: Elf) -> bool | None:
 
 
 def _is_pe(name: str, head: bytes, view: View) -> bool:
-    """Whether it starts as a PE image does, or is named as one and not just text."""
+    """Whether it starts as a PE image does, or is named as such and not just text."""
     if name.lower().endswith(_PE_ENDINGS) and b"\0" in head:
         return True
     if len(head) < _HEAD or not head.startswith(_PE_MAGIC):

@@ -32,7 +32,7 @@ from rocwright.wheel.zipformat import DEFLATED, ENCRYPTED, LOCAL, STORED
 # Members up to WHOLE are held in memory, up to SMALL read together with their neighbours.
 WHOLE, SMALL = 4 << 20, 256 << 10
 _BATCH, _MOST_IN_BATCH = 2 << 20, 256
-# What reading a larger one holds: what is kept of it, and places to inflate from again.
+# What reading a larger member holds: what is kept of it, and places to inflate from again.
 _SKIMMED = 24 << 20
 _APART = 64 << 20
 _NEAREST, _MOST_PLACES = 4 << 20, 100
@@ -42,7 +42,7 @@ _METHODS = (STORED, DEFLATED)
 
 @dataclass(frozen=True)
 class Batch:
-    """Members to read in one go: neighbours in the file, or one alone; `weight` is bytes of memory."""
+    """Members to read in one go: neighbours in the file, or a single member; `weight` is bytes of memory."""
 
     members: tuple[WheelMember, ...]
     weight: int
@@ -94,7 +94,7 @@ def _end(member: WheelMember) -> int:
 class Reader:
     """Reads members of an open wheel; `wanted` says how many bytes of a member are asked for as text.
 
-    With `several` threads in the first place, very large members get a second one.
+    With `several` threads in the first place, very large members get a second thread.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ def _inflate(packed: bytes | memoryview, size: int) -> bytes:
     return raw
 
 
-# -- size, CRC and sha256 of a member that streams by; of a large one the sha256 on a thread of its own
+# -- size, CRC and sha256 of a member that streams by; of a large member the sha256 on a thread of its own
 
 
 # Pieces that may wait: some megabytes.

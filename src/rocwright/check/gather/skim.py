@@ -33,7 +33,7 @@ FIRST_BLOCK = 192 << 10
 # The first bytes of what is looked for.
 _MARKS = re.compile(b"[" + re.escape(RAW_MAGIC[:1] + PACKED_MAGIC[:1] + ELF_MAGIC[:1]) + b"]")
 PAGE = 4096
-# A table in a real file has a few megabytes; a forged one must not fill the memory.
+# A table in a real file has a few megabytes; a forged table must not fill the memory.
 _MOST_READ = 32 << 20
 _BLOCK = 256 << 10
 _MOST_BLOCKS = 16
@@ -89,7 +89,7 @@ class Skim:
             self._follow(at + page, FIRST_BLOCK, self._bundle)
 
     def _before(self, at: int, piece: bytes, page: int) -> None:
-        """Where the padding before a bundle begins, which the one before it ends in."""
+        """Where the padding before a bundle begins, in which the bundle before it ends."""
         before = piece[page - PAGE : page] if page else self.last
         start = at + page - PAGE
         if len(before) == PAGE:
@@ -124,7 +124,7 @@ class Skim:
         self._follow(offset + NUMBER, NUMBER, self._frame_size)
 
     def _frame_size(self, offset: int, data: bytes) -> None:
-        """A frame's length stands before it, and the next one's behind it."""
+        """A frame's length stands before it, and the next frame's behind it."""
         frame, size = frame_at(offset, data)
         if len(data) < NUMBER or frame + size > self.size or self.held > _MOST_KEPT // 2:
             return

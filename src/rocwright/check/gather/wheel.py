@@ -112,7 +112,7 @@ def finish(wheel: Opened, gathered: Gathered) -> Facts:
     if not wheel.members:
         return wheel.facts if wheel.facts.bomb else replace(wheel.facts, structure=_structure(wheel, {}))
     seen = [gathered.seen[member] for member in wheel.members]
-    # Where a name is there twice, the last one is what most readers find.
+    # Where a name is there twice, most readers find the last.
     texts = {one.member.name: one.text for one in seen if one.text is not None}
     all_names = [member.name for member in wheel.members]
     folders = _dist_infos(wheel)
@@ -221,7 +221,7 @@ def _faults(dist_info: str, rows: tuple[RecordRow, ...], members: list[Content])
         if row is None:
             if member.name not in signatures:
                 yield Fault(member.name, "RECORD does not list it")
-        # Of a member that is there twice no row could tell which one it is about.
+        # Of a member that is there twice no row could tell which it is about.
         elif member.name != record and there[member.name] == 1:
             what = _wrong(member, row)
             if what is not None and member.name not in signatures:
@@ -262,14 +262,14 @@ def directory_size(handle: int) -> int:
     if len(locator) == LOCATOR64.size and locator.startswith(LOCATOR64_MARK):
         end = pread(handle, END64.size, LOCATOR64.unpack(locator)[2] & (1 << 62) - 1)
         if len(end) == END64.size and end.startswith(END64_MARK):
-            # Where this record is there, the older one may tell nothing but that it is.
+            # Where this record is there, the older may tell nothing but that it is.
             large: int = END64.unpack(end)[8]
             claimed = large if claimed == FULL32 else max(claimed, large)
     return claimed
 
 
 def too_large(handle: int) -> str | None:
-    """Why a directory is not read at all; None for any real one."""
+    """Why a directory is not read at all; None for any real directory."""
     size, whole = directory_size(handle), os.fstat(handle).st_size
     if min(size, whole) > _MOST_DIRECTORY:
         return f"its directory has {size:,} bytes, more than that of any real wheel"

@@ -31,7 +31,7 @@ RULES: tuple[Rule, ...] = (
     *device.RULES,
 )
 SET_RULES: tuple[SetRule, ...] = (*sets.RULES, *offers.RULES, *sets.INSTALL_RULES)
-# What is found before any rule can be applied, or where there is nothing to apply one to.
+# What is found before any rule can be applied, or where there is nothing to apply any to.
 READABLE = Clause(
     "readable",
     "It is neither a wheel nor an sdist, has no valid name, is cut off, or cannot be opened.",

@@ -251,7 +251,7 @@ def _figures(before: int, after: int) -> str:
 
 
 def _bytes(size: int) -> str:
-    """Both the number to compare and one to read."""
+    """A size for people to read, to the byte where it is small."""
     return f"{size} bytes" if size < 1_000_000 else f"{size / 1e6:,.1f} MB".replace(",", " ")
 
 

@@ -52,7 +52,7 @@ def _extra(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _comparable(target: str, requested: frozenset[str]) -> str:
-    """`gfx90a:xnack-` answers a request for it and, without one, a request for the base target."""
+    """`gfx90a:xnack-` answers a request for it and, without that feature, a request for the base target."""
     return target if target in requested else _base(target)
 
 
@@ -60,7 +60,7 @@ def _base(target: str) -> str:
     try:
         return parse_target(target).base
     except InvalidTarget:
-        return target  # not one of ours, and reported as such
+        return target  # not ours, and reported as such
 
 
 def _flags(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -135,7 +135,7 @@ def _in_host(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _is_host(facts: Facts, context: Context) -> bool:
-    """Whether device wheels bring the code of this one: it offers them, or one of the set requires it."""
+    """Whether device wheels bring this wheel's code: it offers them, or one of the set requires it."""
     if _part(facts) is not None:
         return False
     return _offers_parts(facts) or any(

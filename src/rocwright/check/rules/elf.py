@@ -156,7 +156,7 @@ def _shown(entries: Sequence[str]) -> str:
 
 
 def _leaves(elf: ElfFacts, entry: str) -> bool:
-    """Whether an entry leads out of what the wheel is installed in; an empty one is the current directory."""
+    """Whether an entry leads out of what the wheel is installed in; an empty one is the current folder."""
     directory = directory_of(elf, entry)
     if directory is None:
         return True
@@ -198,7 +198,7 @@ def _at(directory: str, name: str) -> str:
 
 
 def _system_soname(facts: Facts, context: Context) -> Iterator[Problem]:
-    """One copy serves a whole process: an older one of ours breaks what the system built with the newer."""
+    """One copy serves a whole process: an older copy of ours breaks what the system built with the newer."""
     if not linux_tags(facts):
         return
     runtime = context.platforms.linux.runtime

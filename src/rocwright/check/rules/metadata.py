@@ -20,7 +20,7 @@ from rocwright.check.rules.archive import unreadable_members
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
-# Newer minor versions only add fields; another major version changes what the known ones mean.
+# Newer minor versions only add fields; another major version changes what the known fields mean.
 _KNOWN_MAJOR = 2
 _MOST_TAGS, _LONG = 1000, 1000
 
@@ -90,7 +90,7 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
 
 
 def _untold(facts: Facts, context: Context, fix: str) -> Iterator[Problem]:
-    """What an sdist tells only when it is installed must be said to be so from metadata 2.2 on (PEP 643)."""
+    """What an sdist tells only when it is installed must be declared dynamic since metadata 2.2 (PEP 643)."""
     headers = facts.headers
     if facts.kind != "sdist" or headers.extras or not context.terms(facts.project).extras:
         return
@@ -214,7 +214,7 @@ def foreign_extensions(facts: Facts) -> Iterator[Problem]:
         return
     found = [match for member in facts.members if (match := _EXTENSION.fullmatch(member.name)) is not None]
     built = [(match["stem"], f"cp{match['unix'] or match['windows']}", match.string) for match in found]
-    # Of one that is there for several Pythons each takes its own.
+    # Of an extension that is there for several Pythons each takes its own.
     served = {stem for stem, abi, _ in built if abi in abis}
     for stem, abi, member in built:
         if stem not in served:

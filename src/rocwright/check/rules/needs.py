@@ -120,7 +120,7 @@ def unmet_problems(
 def unseen_problems(
     needs: Iterable[tuple[str, tuple[str, ...]]], facts: Facts, context: Context, *, windows: bool = False
 ) -> Iterator[Problem]:
-    """Problems for what something unseen may bring; libraries that are missing for one reason share one."""
+    """Problems for what something unseen may bring; libraries missing for one reason share a problem."""
     for why, pairs in unmet(needs, facts, context, windows=windows)[1].items():
         names = sorted({name for _, name in pairs})
         for member in dict.fromkeys(member for member, _ in pairs):

@@ -45,7 +45,7 @@ def _brought_by(
 
 
 def _unanswered(context: Context, requirement: Requirement, here: list[PythonPlatform]) -> str | None:
-    """Why the set has no file for a requirement, None where it has one or need not."""
+    """Why the set has no file for a requirement, None where it has a file or need not."""
     if required_name(requirement) not in context.by_project:
         return "which is not among these files" if context.leads_into_set(requirement) else None
     answers = fitting(context, requirement)
@@ -137,7 +137,7 @@ def _kpack(context: Context) -> Iterator[tuple[str, Problem]]:
         files = [facts for facts in context.files if environment.takes(facts)]
         places = {place_of(one.member): one for facts in files for one in facts.archives}
         if not places and offered:
-            continue  # that the packages with them are missing is said for their extras
+            continue  # the finding on their extras tells that the packages with them are missing
         for facts in files:
             for elf in facts.elf:
                 problem = _lost(elf, places)

@@ -49,7 +49,7 @@ def literal(node: ast.expr) -> object:
 def what_is_wrong(text: str, rocm_version: str | None) -> Iterator[str]:
     """Causes, each a sentence; none for a good module.
 
-    `rocm_version` is the version of ROCm that the wheel requires, None where it requires no exact one.
+    `rocm_version` is the version of ROCm that the wheel requires, None where it requires no exact version.
     """
     module = parse_source(text)
     yield from _shape(module)
@@ -100,7 +100,7 @@ def _shape(module: ast.Module | str) -> Iterator[str]:
 
 
 def _initialize(module: ast.Module | str) -> ast.FunctionDef | None:
-    """The one function that a module defines, when it is the right one."""
+    """The only function that a module defines, when it is the right function."""
     if isinstance(module, str):
         return None
     defined = [node for node in module.body if isinstance(node, _DEFINITIONS)]
@@ -130,7 +130,7 @@ def _in_function(function: ast.FunctionDef, rocm_version: str | None) -> Iterato
         yield f"{_FUNCTION}() does not import {_MODULE} and call {_MODULE}.{_CALLED}()"
     for call in calls:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        # Of `**options` nothing can be said.
+        # Of `**options` nothing is known.
         missing = [name for name in _WANTED if name not in given and None not in given]
         if missing:
             yield f"{_CALLED}() is called without {' and '.join(missing)}"
@@ -174,7 +174,7 @@ _CALL, _LIST = "initialize_process", "preload_shortnames"
 def _preload(facts: Facts, context: Context) -> Iterator[Problem]:
     """What the list lacks, directly needed names only: what ROCm's libraries need they find themselves.
 
-    A library that the RPATH of the one that needs it leads to, in the files at hand, need not be in the list.
+    A library that the RPATH of what needs it leads to, in the files at hand, need not be in the list.
     That another name in the list happens to load it does not count: that changes from release to release.
     """
     text = facts.texts.get(_INIT)

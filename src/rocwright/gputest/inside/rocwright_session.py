@@ -55,7 +55,7 @@ class WorkerPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: Any) -> None:
-        """Take away the settings that act on a whole session: this is a part of one."""
+        """Take away the settings that act on a whole session: this is a part of it."""
         option = config.option
         self._live = _live(config)
         self._maxfail = getattr(option, "maxfail", 0)
@@ -238,7 +238,7 @@ class WorkerPlugin:
             session._setupstate.teardown_exact(None)
 
     def _tear_down(self, session: Any) -> None:
-        """What belongs to the session; its failure is one of the last test, as in plain pytest."""
+        """What belongs to the session; its failure counts as the last test's, as in plain pytest."""
         try:
             session._setupstate.teardown_exact(None)
         except BaseException as error:
@@ -292,7 +292,7 @@ class WorkerPlugin:
 
 def _live(config: Any) -> bool:
     """Whether what tests log or print is wanted of those that pass, too."""
-    # One --capture=no is the coordinator's.
+    # The coordinator gives --capture=no itself, once.
     given = config.invocation_params.args
     if any(re.fullmatch("-[qvsxl]*s[qvsxl]*", one) for one in given) or given.count("--capture=no") > 1:
         return True

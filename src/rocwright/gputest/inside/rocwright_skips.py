@@ -85,7 +85,7 @@ class _Entries:
         if kind in ("skip", "hang"):
             item.add_marker(pytest.mark.skip(reason=reason), append=False)
         elif kind == "xfail":
-            # Before the test's own marks: of several the first that fits counts, and one of those may be lax.
+            # Before the test's own marks: of several the first that fits counts, and the test's may be lax.
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True), append=False)
         item.user_properties.extend((("rocwright_entry", entry["id"]), ("rocwright_kind", kind)))
         self.met[kind] = self.met.get(kind, 0) + 1
@@ -98,7 +98,7 @@ class _Entries:
 
 
 def relative(path: Path, root: str) -> str:
-    """The file as entries name it; one outside the directory of the tests has no such name."""
+    """The file as entries name it; a file outside the directory of the tests has no such name."""
     real = os.path.realpath(path)
     try:
         return os.path.relpath(real, root).replace(os.sep, "/")

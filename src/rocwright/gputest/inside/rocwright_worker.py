@@ -1,4 +1,4 @@
-"""A worker: one pytest session that collects files and runs tests as it is told, and says what each showed.
+"""A worker: a pytest session that collects files and runs tests as told, and reports what each showed.
 
 Runs in the environment under test, as `python rocwright_worker.py '{"fd": 5, …}' PYTEST-ARGUMENTS`: standard
 library and pytest only. The other end is `rocwright.gputest.isolate`; both talk in lines of JSON. All output
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Connection:
-    """The connection; what is said waits for the next `flush`."""
+    """The connection; messages wait for the next `flush`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -38,7 +38,7 @@ class Connection:
         self._said.append(json.dumps(message))
 
     def flush(self) -> None:
-        """Send what was said; without a connection this process is of no use."""
+        """Send the messages; without a connection this process is of no use."""
         if os.getpid() != self._owner:
             # A child that a test forked and that returned into pytest: its results are nobody's.
             os._exit(LOST)
@@ -83,7 +83,7 @@ def connect(told: dict[str, Any]) -> Connection:
 
 
 def settle(told: dict[str, Any]) -> int:
-    """Make this process one that can be lost: returns a descriptor of the log of its own."""
+    """Let this process be lost without harm: returns a descriptor of the log of its own."""
     log = os.dup(2)
     faulthandler.enable(file=log, all_threads=True)
     if sys.platform != "win32" and told.get("dump") is not None:
@@ -95,13 +95,13 @@ def settle(told: dict[str, Any]) -> int:
             os._exit(LOST)
         # Writing the memory of a crashed torch to the disk takes longer than starting the next worker. One
         # byte rather than none: Linux hands the whole memory to a program in core_pattern whatever the limit,
-        # but for this one (fs/coredump.c).
+        # but for a limit of one (fs/coredump.c).
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0 if hard == 0 else 1, hard))
         with contextlib.suppress(OSError):
-            # Should memory run out, this is the process to end, not the one that reports it.
+            # Should memory run out, this is the process to end, not that which reports it.
             Path("/proc/self/oom_score_adj").write_text("600", encoding="ascii")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]

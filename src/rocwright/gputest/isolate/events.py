@@ -33,7 +33,7 @@ LOST = 70
 
 
 def hear(run: IsolatedRun, number: int) -> None:
-    """Take all that a worker has said; its end, too."""
+    """Take all messages of a worker; its end, too."""
     worker = run.workers[number]
     if worker is None:
         return
@@ -165,7 +165,7 @@ def _verdict(text: str) -> Verdict:
 
 
 def sick(run: IsolatedRun, number: int, worker: Worker, message: str) -> None:
-    """The GPU does not answer in this process; if it does not in a fresh one either, it is not used."""
+    """The GPU does not answer in this process; if it does not in a fresh process either, it is not used."""
     if run.probe_first[number]:
         run.retire(number, f"GPU fault: {run.place(number)}: {message}")
         return

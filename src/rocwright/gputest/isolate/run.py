@@ -3,7 +3,7 @@
 `run_recorded` also tells of the results as pytest does, and keeps them as a record on the disk.
 
 The coordinator never imports torch or pytest. Each worker holds a pytest session (`inside/`), is handed tests
-a few ahead, and is replaced when it is gone; the next one collects only the file that it needs.
+a few ahead, and is replaced when it is gone; the next worker collects only the file that it needs.
 
 Made for Linux, and run there only. For Windows there is another connection (a port of loopback), which is
 tested on Linux. There it would give no traceback of a hang, watch no memory, and leave what a worker has
@@ -112,7 +112,7 @@ class Teller:
 
     @classmethod
     def of(cls, say: Callable[[str], None], pytest_args: Sequence[str]) -> Teller:
-        """One that says as much as these options for pytest ask for."""
+        """A teller that says as much as these options for pytest ask for."""
         words = " ".join(pytest_args).replace("-o log_cli", "-olog_cli").split()
         return cls(say, any(map(_EACH.fullmatch, words)), any(map(_LIVE.fullmatch, words)))
 
@@ -144,7 +144,7 @@ class Teller:
 
 
 def _loop(run: IsolatedRun) -> None:
-    """Until every test has its result, or nobody is left to run one."""
+    """Until every test has its result, or no worker is left to run it."""
     for number in range(len(run.workers)):
         run.start(number)
     looked = time.monotonic()
@@ -179,7 +179,7 @@ def _finished(run: IsolatedRun) -> bool:
 
 
 def _advance(run: IsolatedRun, number: int) -> None:
-    """Tell a worker what comes next; start one where there is none and something to do."""
+    """Tell a worker what comes next; start it where there is none and something to do."""
     worker = run.workers[number]
     if worker is None:
         if not run.retired[number] and not run.stopped and run.schedule.has_work(number):

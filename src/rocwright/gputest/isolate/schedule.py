@@ -38,7 +38,7 @@ class Last:
 
 @dataclass(frozen=True)
 class Renew:
-    """End this worker; the next test wants a fresh one."""
+    """End this worker; the next test wants a fresh worker."""
 
 
 Order = Collect | Hand | Last | Renew

@@ -190,7 +190,7 @@ class Outcomes:
         self.add(CaseResult(ids[index], "error", message=f"teardown: {message}", detail=detail))
 
     def add(self, case: CaseResult) -> None:
-        """Note a result; of several for one id the worst counts."""
+        """Note a result; of several for an id the worst counts."""
         case = msgspec.structs.replace(
             case, message=self._clean(case.message), detail=self._clean(case.detail)
         )

@@ -96,7 +96,7 @@ class Worker:
         self.socket.setblocking(False)
 
     def _accept(self, listener: socket.socket, token: str, limit_s: float) -> socket.socket:
-        """The worker's own connection; any process of the machine could open one."""
+        """The worker's own connection; any process of the machine could open a connection."""
         deadline = time.monotonic() + limit_s
         listener.settimeout(0.1)
         while time.monotonic() < deadline and self.child.ended() is None:
@@ -122,7 +122,7 @@ class Worker:
             self.socket.setblocking(False)
 
     def messages(self) -> list[list[Any]]:
-        """What it has said since; notes in `closed` that nothing more will come."""
+        """Its messages since; notes in `closed` that nothing more will come."""
         while True:
             try:
                 data = self.socket.recv(1 << 18)

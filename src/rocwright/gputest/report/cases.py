@@ -74,7 +74,7 @@ def _from_report(report: str) -> str:
 
 
 def _relative(file: str) -> str:
-    """A test file relative to the directory of PyTorch's tests, where it lies in one."""
+    """A test file relative to the directory of PyTorch's tests, where it lies there."""
     path = file.replace("\\", "/").removeprefix("./")
     inside = _TESTS_OF_PYTORCH.match(path)
     return path[inside.end() :] if inside else path
@@ -86,7 +86,7 @@ def worst(results: Iterable[CaseResult]) -> CaseResult:
 
 
 def merged(results: Iterable[CaseResult]) -> tuple[CaseResult, ...]:
-    """One result for each test of a report, in the order of their first ones.
+    """One result for each test of a report, in the order of their first results.
 
     A test is flaky where the report says that it was run again and passed. Else the worst result counts: two
     of them may be parts of one test, or its end and its teardown.
@@ -121,7 +121,7 @@ def of_attempts(attempts: Sequence[CaseResult]) -> CaseResult:
 
 
 def worse_of(one: CaseResult, other: CaseResult) -> CaseResult:
-    """The worse of two results under one name, with what only the other one says."""
+    """The worse of two results under one name, with what only the other says."""
     result = worst((one, other))
     rest = other if result is one else one
     return msgspec.structs.replace(

@@ -59,7 +59,7 @@ def judge_places(
     compared: str = "",
     entries: Sequence[SkipEntry] = (),
 ) -> tuple[tuple[Report, ...], Judged, About]:
-    """Read, judge, and complete what is said of the whole; raises as `Places.read`."""
+    """Read, judge, and complete what is known of the whole; raises as `Places.read`."""
     found, expected = places.read()
     issues = {one.id: one.issue for one in entries if one.issue}
     judged = judge(expected, found, previous, table=table, issues=issues, compared=compared)
@@ -96,8 +96,8 @@ def find_reports(
 ) -> tuple[Report, ...]:
     """The reports below directories; `told` is what is known of runs whose files do not say it themselves.
 
-    Each of `roots` is one run where nothing in it says otherwise, each directory in one of `combined` is one.
-    A directory that is empty or missing is a run that gave no report. Never raises for what files hold.
+    Each of `roots` is a run where nothing in it says otherwise, so is each directory in one of `combined`. A
+    directory that is empty or missing is a run that gave no report. Never raises for what files hold.
     """
     found: list[Report] = []
     for root in (*roots, *combined):
@@ -155,7 +155,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
             broken, ran = error.what, run_of_broken(record) or ran
         else:
             ran = value.ran
-            # A directory with the name of another run does not stand for that one.
+            # A directory with the name of another run does not stand for that run.
             names = () if run_of_key(unit.name) else names
             yield Report(
                 name=ran.key,
@@ -210,7 +210,7 @@ def _name(ran: Ran) -> str:
 
 def _merged(parts: Sequence[tuple[Path, Salvaged]]) -> tuple[CaseResult, ...]:
     """Results of one run. Files of one directory are rounds where each says when it began: what failed in
-    one and passed in a later one is flaky. Else, and between directories, the worst result counts."""
+    one round and passed in a later one is flaky. Else, and between directories, the worst result counts."""
     by_folder: dict[Path, dict[str, list[CaseResult]]] = {}
     for path, part in parts:
         rounds = by_folder.setdefault(path.parent, {})
@@ -225,7 +225,7 @@ def _merged(parts: Sequence[tuple[Path, Salvaged]]) -> tuple[CaseResult, ...]:
 
 
 def settled(found: Sequence[Report]) -> tuple[Report, ...]:
-    """The reports with those of one run that was started again as one, each with a name of its own."""
+    """The reports, those of a run that was started again joined, each with a name of its own."""
     return _distinct(_attempts(found))
 
 
@@ -247,7 +247,7 @@ def _attempts(found: Sequence[Report]) -> list[Report]:
         ordered = sorted(reports, key=lambda one: one.ran.attempt)
         last = ordered[-1]
         results = later_counts([one.results for one in ordered]) if len(ordered) > 1 else last.results
-        # What was lost of an earlier attempt, the later one found out.
+        # What was lost of an earlier attempt, the later attempt found out.
         lost = (f"attempt {one.ran.attempt}: {text}" for one in ordered[:-1] for text in one.problems)
         others.append(msgspec.structs.replace(last, results=results, notes=(*last.notes, *lost)))
     return others

@@ -249,7 +249,7 @@ _BACK = str.maketrans("abcdefghijk", "0123456789-")
 # A character of the private area; in no message.
 _MARK = "\ue000"
 _NUMBER = r"(?<![\w.<])[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?%?(?![\w>])"
-# In this order: what one leaves behind the next does not take for something else.
+# In this order: what a pattern leaves behind the next does not take for something else.
 _REPLACED: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b|\bGPU-[0-9a-f]{16}\b"), "<uuid>"),

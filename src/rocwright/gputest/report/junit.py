@@ -114,7 +114,7 @@ def _text(text: str) -> str:
 
 class Salvaged(msgspec.Struct, frozen=True):
     """What stands in a JUnit file up to where it breaks off, and why it is no report; `problem` is empty for
-    one that is whole. `began` is the latest time at which a suite of it began, as the file writes it;
+    a whole file. `began` is the latest time at which a suite of it began, as the file writes it;
     `foreign` is XML of something else."""
 
     results: tuple[CaseResult, ...]
@@ -175,7 +175,7 @@ def _events(path: Path) -> Iterator[tuple[str, ElementTree.Element]]:
     with path.open("rb") as stream:
         first = True
         while piece := stream.read(CHUNK):
-            # No report needs a document type; entities in one could be made to expand without end.
+            # No report needs a document type; entities in it could be made to expand without end.
             if first and b"<!DOCTYPE" in piece.partition(b"<testsuite")[0]:
                 raise ValueError("it declares a document type")
             first = False
@@ -232,7 +232,7 @@ def _case(item: ElementTree.Element, report: str) -> CaseResult:
     told = own.get("rocwright_attempts", "")
     attempts = int(told) if told.isdecimal() and told != "0" else 1 + len(item.findall("rerun"))
     if verdict == "flaky" and not told:
-        # Each `rerun` is an attempt that failed; the last one passed.
+        # Each `rerun` is an attempt that failed; the last attempt passed.
         attempts = max(2, attempts)
     return CaseResult(given, verdict, seconds, message, detail, attempts, own.get("rocwright_entry", ""))
 

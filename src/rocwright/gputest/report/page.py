@@ -368,7 +368,7 @@ _SHORT, _LONG = 14, 30
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A point over the sets: `label` names the set, `bad` marks one that did not pass, `now` this report."""
+    """A point over the sets: `label` names the set, `bad` marks a failed set, `now` this report."""
 
     label: str
     value: float

@@ -148,7 +148,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> State:
-        """Passed where every run passed and there is one; failed where one failed."""
+        """Passed where there are runs and all passed; failed where a run failed."""
         states = {one.state for one in self.shards}
         if "failed" in states:
             return "failed"

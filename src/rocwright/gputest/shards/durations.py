@@ -51,7 +51,7 @@ class TimingPlace(msgspec.Struct, frozen=True, order=True, forbid_unknown_fields
 
 
 class Timed(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The times of a place: seconds by node id, seconds to collect each file behind another one, and seconds
+    """The times of a place: seconds by node id, seconds to collect each file behind another, and seconds
     before the first test of a run; the newest last."""
 
     place: TimingPlace
@@ -91,7 +91,7 @@ def minor_of(torch: str) -> str:
 
 
 def place_of(ran: Ran) -> TimingPlace:
-    """The place of a run; raises `InvalidInput` for one that does not say its version of torch."""
+    """The place of a run; raises `InvalidInput` for a run that does not name its version of torch."""
     if not ran.torch:
         raise InvalidInput(
             f"the run {ran.key} does not say which torch it tested",
@@ -154,7 +154,7 @@ def _is_time(seconds: float) -> bool:
 
 
 def joined(several: Iterable[Durations], *, kept: int | None = None) -> Durations:
-    """Several files as one; where they know the same test, its times are put in their order."""
+    """Several files joined; where they know the same test, its times are put in their order."""
     found = Durations()
     for each in several:
         if not found.timed:
@@ -249,7 +249,7 @@ def summaries(durations: Durations) -> tuple[Summary, ...]:
 
 @dataclass(frozen=True)
 class PlaceFacts:
-    """What JUnit files do not say of the place that they are from; empty where nobody said it."""
+    """What JUnit files do not say of the place that they are from; empty where nobody told it."""
 
     target: str = ""
     torch: str = ""

@@ -1,6 +1,6 @@
 """Cut test files into pieces, and deal them out to shards: the longest first, to the shard that has least.
 
-Recorded durations say what each costs; where there are none the number of files counts, and that is said.
+Recorded durations say what each costs; where there are none the number of files counts, and a note tells so.
 A piece is as large as it may be: files stay whole where the shards come out even, then classes do, and only a
 class that is too long itself is cut between tests. What a file costs before its first test, every shard pays
 that has a part of it. Weights are whole numbers, so that no order of adding them can change the result.
@@ -114,7 +114,7 @@ def _numbers(torch: str) -> tuple[int, int]:
 def _weighed(
     names: Sequence[str], known: Mapping[str, float], collect_s: Mapping[str, float]
 ) -> tuple[list[FileWeight], bool, list[str]]:
-    """The names with what they cost, whether times are known of any, and what is to be said."""
+    """The names with what they cost, whether times are known of any, and what is to be told."""
     by_name: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
     for test, seconds in known.items():
         name = next((above for above in beginnings(test) if above in by_name), None)
@@ -159,7 +159,7 @@ class Shard:
     """What one shard runs: of `files` all that is in `only` and not in `leave`.
 
     Both hold node ids, classes (`f.py::Class`) and files; an `only` of None is all of the files. Of the
-    shards of a file that is cut, one also takes the tests that nobody knew of.
+    shards of a file that is cut, one shard also takes the tests that nobody knew of.
     """
 
     number: int
@@ -329,7 +329,7 @@ def _add(runs: list[_Piece], ids: list[str], cost: int, largest: float) -> None:
 
 def _dealt(pieces: Sequence[_Piece], shards: int, start: int) -> list[_Filled]:
     filled = [_Filled(start) for _ in range(shards)]
-    # Sorting keeps the order of equal ones, and the first of equal shards is taken.
+    # Sorting keeps the order of equal pieces, and the first of equal shards is taken.
     for piece in sorted(pieces, key=lambda piece: -piece.weight - piece.collect):
         weights = [one.with_(piece) for one in filled]
         filled[weights.index(min(weights))].add(piece)

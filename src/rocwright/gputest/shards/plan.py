@@ -99,7 +99,7 @@ class ShardRequest:
 
 
 def parse_suites(words: Sequence[str]) -> tuple[Suite, ...]:
-    """Names of suites, in the order in which they are run; raises `UsageError` for another one."""
+    """Names of suites, in the order in which they are run; raises `UsageError` for any other."""
     for word in words:
         if word not in SUITES:
             raise UsageError(f"{word!r} is no suite", next_step=f"suites: {' '.join(SUITES)}")
@@ -186,7 +186,7 @@ def _jobs(
     families: Mapping[str, tuple[str, ...]],
     durations: Durations | None,
 ) -> tuple[list[ShardJob], tuple[str, ...]]:
-    """The shards of one suite, configuration and target, without entries, and what is said of them."""
+    """The shards of one suite, configuration and target, without entries, and notes about them."""
     place = TimingPlace(target, minor_of(asked.torch), asked.platform, row.name)
     environment = _environment(suite, row, target, asked, table, families)
     blank = ShardJob(
@@ -331,7 +331,7 @@ def parse_counts(texts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
 
 
 def find_row(name: str, table: Sequence[ConfigRow], counts: Mapping[str, int]) -> ConfigRow:
-    """A configuration with the number of its shards; a number makes one that the table does not know.
+    """A configuration with the number of its shards; a number makes a configuration that is not in the table.
 
     Raises `UsageError` for a name that is in neither.
     """

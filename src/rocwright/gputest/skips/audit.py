@@ -67,7 +67,7 @@ class Audit(msgspec.Struct, frozen=True):
 class Bench:
     """Where tests are rerun: the setting, one of its targets (empty: the CPU), its processes' environment.
 
-    `test_s` and `hang_s` are the seconds for a test, and for one that an entry says hangs; `times` is how
+    `test_s` and `hang_s` are the seconds for a test, and for a test that by an entry hangs; `times` is how
     often each runs.
     """
 
@@ -168,7 +168,7 @@ def results_of(
 
 
 def to_rerun(entries: Sequence[SkipEntry], collected: Collected) -> dict[str, tuple[str, ...]]:
-    """The tests of each entry, in order; flaky ones are run in every run, and judged there."""
+    """The tests of each entry, in order; flaky tests are run in every run, and judged there."""
     hits = tests_of([entry for entry in entries if entry.kind != "flaky"], collected)
     return {
         name: tuple(dict.fromkeys(one for tests in by.values() for one in tests)) for name, by in hits.items()

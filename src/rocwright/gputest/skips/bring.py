@@ -75,10 +75,10 @@ def imported(
     kind: SkipKind = "skip",
     collected: Collected | None = None,
 ) -> ImportedEntries:
-    """Entries for what was read, one for each name and place; names for several targets share one.
+    """Entries for what was read, one for each name and place; names for several targets share an entry.
 
     With a list of tests they are exact; a name that no test has stands for those that begin with it, else
-    for those that hold it. Without one each is a pattern `test_<module>.py::*::<name>*`.
+    for those that hold it. Without that list each is a pattern `test_<module>.py::*::<name>*`.
     """
     notes = list(read.notes)
     unknown: dict[str, int] = {}
@@ -125,7 +125,7 @@ def _entry(one: _Kept, kind: SkipKind, added: date, used: set[str]) -> SkipEntry
 
 
 def _where(listed: Listed, families: FamilyMembers) -> SkipWhere | None:
-    """Where the sections around a name hold all of them; None for one that says nothing known."""
+    """Where the sections around a name hold all of them; None for a section that names nothing known."""
     targets: list[str] = []
     platforms: list[str] = []
     for section in listed.sections:

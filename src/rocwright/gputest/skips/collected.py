@@ -47,7 +47,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def read_collected(path: Path) -> Collected:
-    """A list of node ids, one a line (`pytest --collect-only -q` prints one), or the results.json of a run.
+    """A list of node ids, one a line (`pytest --collect-only -q` prints it), or the results.json of a run.
 
     Where every id begins with `test/`, that is taken for PyTorch's folder of tests and cut off. Raises
     `InvalidInput` for a file that cannot be read, or in which there is no node id.
@@ -197,7 +197,7 @@ class TestTree:
     def opened(
         cls, pytorch_dir: Path, python: Path | None = None, *, rocm: bool = True, scratch: Path | None = None
     ) -> TestTree:
-        """A checkout, or any directory with tests. Raises `UsageError` for one that is not there.
+        """A checkout, or any directory with tests. Raises `UsageError` if it is not there.
 
         Tests for all devices that torch sees are collected, the CPU among them. `scratch` is where MIOpen
         keeps what it compiles; `rocm` whether torch is built for it.

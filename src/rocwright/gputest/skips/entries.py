@@ -58,7 +58,7 @@ def families_table(overlay: Overlay | None = None) -> FamilyMembers:
 
 
 def generic_targets(overlay: Overlay | None = None) -> FamilyMembers:
-    """Which targets the code for generic ones runs on."""
+    """Which targets the code for generic targets runs on."""
     return load_table("families", Families, overlay).generic
 
 
@@ -86,7 +86,7 @@ def load_entries(files: Sequence[Path] = (), overlay: Overlay | None = None) -> 
 def _built_in(overlay: Overlay | None) -> list[tuple[SkipEntry, Origin]]:
     own = load_table("skips", SkipTable).entry
     both = load_table("skips", SkipTable, overlay).entry
-    # An array of plain tables is appended to; but an empty built-in one is replaced, which comes to the same.
+    # An array of plain tables is appended to; an empty built-in array is replaced: the same.
     added = both[len(own) :]
     pairs = [(entry, Origin(_BUILT_IN, "", "entry", number)) for number, entry in enumerate(own)]
     if overlay is not None and added:
@@ -193,7 +193,7 @@ def _require_tests(entry: SkipEntry, refuse: Callable[[str, str, str], InvalidDa
 
 
 def chosen_entries(entries: Sequence[SkipEntry], ids: Sequence[str]) -> tuple[SkipEntry, ...]:
-    """The entries with these ids, all for none; raises `InvalidData` naming near ones."""
+    """The entries with these ids, all for none; raises `InvalidData` naming near ids."""
     known = {entry.id: entry for entry in entries}
     for name in ids:
         if name not in known:
@@ -296,12 +296,12 @@ def _holds_exactly(text: str, entries: tuple[SkipEntry, ...], path: Path) -> boo
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet; raises `UsageError` for one that is."""
+    """Write a new file; raises `UsageError` for a file that is there."""
     write_all_new(path.parent, {path.name: text})
 
 
 def write_all_new(directory: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write files into a directory, none of them when one is there already; raises `UsageError` naming it."""
+    """Write files into a directory, none of them if any is there already; raises `UsageError` naming it."""
     paths = {directory / name: text for name, text in files.items()}
     for path in paths:
         if path.exists() or path.is_symlink():

@@ -37,7 +37,7 @@ _HEAD = "# Made from skip entries, where reasons and days stand; a name means ev
 class Expression(msgspec.Struct, frozen=True):
     """An expression for `-k`, empty for no entries; what it stands for, and whom else it hits.
 
-    `also_hit` are tests that no entry matches. `left_out` are entries that cannot be said in words, each with
+    `also_hit` are tests that no entry matches. `left_out` are entries that cannot be told in words, each with
     the reason.
     """
 
@@ -52,7 +52,7 @@ def expression(
 ) -> Expression:
     """`not a and not b`, or with `include` `a or b`. Flaky tests are run, so they are not part of it.
 
-    With a list of tests `also_hit` says which ones the words would leave out besides.
+    With a list of tests `also_hit` says which tests the words would leave out besides.
     """
     words: dict[str, None] = {}
     left_out: dict[str, str] = {}
@@ -85,7 +85,7 @@ def word_of(test: str) -> str | None:
 
 
 def _shortest(words: Sequence[str]) -> tuple[str, ...]:
-    """Without those that hold another one, which hits all of their tests already."""
+    """Without words that hold another word, which hits all of their tests already."""
     lowered = [word.lower() for word in words]
     return tuple(
         word

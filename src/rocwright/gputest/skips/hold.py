@@ -40,7 +40,7 @@ class Place:
 
 
 def place_of(here: Here) -> Place:
-    """The place of one machine. A version that is not known fits no entry that asks for one."""
+    """The place of one machine. A version that is not known fits no entry that asks for a version."""
     targets = (here.target,) if here.target else ()
     return Place(targets, here.platform, here.torch, here.python, here.rocm)
 
@@ -224,7 +224,7 @@ def _targets(texts: Sequence[str], families: FamilyMembers) -> tuple[str, ...] |
 
 
 def closed(place: Place, targets: Sequence[str], torch: str | None, platform: str) -> Place:
-    """The place with what was not asked for taken for none: no GPU, no version; `platform` is this one's.
+    """The place with what was not asked for taken for none: no GPU, no version; `platform` is this machine's.
 
     `targets` and `torch` are what was given: `all` stays open.
     """

@@ -79,7 +79,7 @@ def lint(
     place: Place,
     collected: Collected | None = None,
 ) -> Linted:
-    """Judge the entries that hold at a place; without a list of tests only what can be said without one."""
+    """Judge the entries that hold at a place; without a list of tests only as far as that goes."""
     judged = [entry for entry in entries if where_fits(entry.where, place, families)]
     hits = tests_of(judged, collected) if collected is not None else {}
     found: list[Finding] = []
@@ -185,7 +185,7 @@ def _twice(
     families: FamilyMembers,
     today: date,
 ) -> list[Finding]:
-    """Two entries for one test in one place: one of them is forgotten when the other is taken out."""
+    """Two entries for one test in one place: either is forgotten when the other is taken out."""
     first: dict[str, list[SkipEntry]] = {}
     found: dict[tuple[str, str], list[str]] = {}
     by_id = {entry.id: entry for entry in entries}

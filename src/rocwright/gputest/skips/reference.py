@@ -127,7 +127,7 @@ class _ScriptReader:
         for key, value in self.pairs(node):
             name = self.text(key)
             if isinstance(value, ast.Dict):
-                # Of one in a section the reference takes the keys for names: `not nn and not cuda`.
+                # Of a mapping in a section the reference takes the keys for names: `not nn and not cuda`.
                 yield from self.sections(value, (*around, name))
             else:
                 yield from self.names(value, around, name)
@@ -151,7 +151,7 @@ class _ScriptReader:
             yield Listed(self.path.name, element.lineno, self.torch, around, module, name, comment)
 
     def pairs(self, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-        """Keys and values of a mapping; of two equal keys Python keeps the last, so the first is said."""
+        """Keys and values of a mapping; of two equal keys Python keeps the last, so the first is reported."""
         if not isinstance(node, ast.Dict):
             raise self.refuse(node, "is no mapping {…}")
         seen: dict[str, ast.expr] = {}
@@ -173,7 +173,7 @@ class _ScriptReader:
         raise self.refuse(node, "is no text")
 
     def comment_at(self, node: ast.expr) -> str:
-        """What is said behind a name, else in the lines right above it."""
+        """The comment behind a name, else in the lines right above it."""
         if node.lineno in self.comments:
             return self.comments[node.lineno]
         found: list[str] = []
@@ -206,7 +206,7 @@ def _comments(text: str) -> dict[int, str]:
 
 
 def _run_together(text: str, name: str) -> Iterator[str]:
-    """Two texts without a comma between them are one, which is hardly meant in a list of names."""
+    """Two texts without a comma between them become one, which is hardly meant in a list of names."""
     previous: tokenize.TokenInfo | None = None
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in (tokenize.COMMENT, tokenize.NL):

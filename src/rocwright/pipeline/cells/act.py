@@ -57,9 +57,9 @@ def act(
     """Do a cell unless it is done, and give its record; `why` of a record that was there says so.
 
     `known` are records of needed cells that count whatever the store holds. A cell whose needs failed or were
-    left out is skipped, unless it runs in any case; so is one whose step finds nothing to do. Raises what its
-    steps raise, `InvalidInput` for a needed cell that nobody has done, and `AtWork` where somebody else does
-    it and `patient` is false.
+    left out is skipped, unless it runs in any case; so is a cell whose step has nothing to do.
+    Raises what its steps raise, `InvalidInput` for a needed cell that nobody has done, and `AtWork` where
+    somebody else does it and `patient` is false.
     """
     steps_of = steps_of or real_steps_of
     dry = machine.dry_run or not plan.publication.upload
@@ -87,7 +87,7 @@ def act(
 def _needs(
     plan: Plan, cell: Cell, machine: Machine, note: Note, known: Mapping[str, Record]
 ) -> dict[str, Record]:
-    """Records of the needed cells; one that the plan leaves out needs none."""
+    """Records of the needed cells; a cell that the plan leaves out needs none."""
     found = {id_: known[id_] for id_ in cell.needs if id_ in known}
     asked = [plan.cell(id_) for id_ in cell.needs if id_ not in known]
     left_out = [one for one in asked if one.skip]
@@ -163,7 +163,7 @@ class _Work:
         )
         outputs = put_outputs(self.machine, paths, self.note)
         record = msgspec.structs.replace(record, outputs=outputs, wall_s=round(time.monotonic() - began, 2))
-        # One that is there and counts would have been taken; another machine's may have come since.
+        # A record that is there and counts would have been taken; another machine's may have come since.
         lost = self._ready() is None
         stands = write_record(self.machine.store, self.plan.run_id, record, replace=lost)
         if stands != record:

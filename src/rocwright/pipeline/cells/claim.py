@@ -29,7 +29,7 @@ _USUAL_S = 120.0
 # A store may tell times in whole seconds.
 _ROUNDING_S = 2.0
 _LONGEST_PAUSE_S = 5.0
-# So often a lease of our own is refused although nobody else has one, before the store is to blame.
+# So often a lease of our own is refused although nobody else has any, before the store is to blame.
 _UNSEEN = 40
 
 _T = TypeVar("_T")
@@ -224,7 +224,7 @@ def _boot() -> str:
 
 
 def _began(pid: int) -> int:
-    """When a process began, in ticks since the machine's start; 0 for one that is gone. proc_pid_stat(5)."""
+    """When a process began, in ticks since the machine's start; 0 once it is gone. proc_pid_stat(5)."""
     try:
         fields = (
             Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()

@@ -136,7 +136,7 @@ def local_form(value: object, machine: Machine) -> object:
 
 @lru_cache(maxsize=8)
 def _patterns(work: Path, cache: Path) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Places and what is written for them; the inner one of two first."""
+    """Places and what is written for them; the inner of two first."""
     found = []
     for path, token in sorted(((work, WORK), (cache, CACHE)), key=lambda one: -len(str(one[0]))):
         # A sibling of the same beginning is another directory.

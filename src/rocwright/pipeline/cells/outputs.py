@@ -235,7 +235,7 @@ def pack_tree(root: Path, target: Path, *, threads: int) -> None:
     Names, contents, links and the right to execute are kept; times, owners and byte code caches are not.
     Raises `InvalidInput` for a link that leads out of the tree: it would lead elsewhere on another machine.
     """
-    # With threads the same bytes whatever their number, other ones than without.
+    # With threads the same bytes whatever their number, other bytes than without.
     packer = zstandard.ZstdCompressor(level=_LEVEL, threads=max(1, threads))
     with (
         atomic_write(target) as stream,
@@ -313,7 +313,7 @@ def _unpack(packed: Path, fresh: Path) -> None:
             if member.isdir():
                 path.mkdir(exist_ok=True)
             elif member.issym() and _stays(member.name, member.linkname):
-                # Last, so that nothing is written through one.
+                # Last, so that nothing is written through a link.
                 links.append((path, member.linkname))
             elif member.isfile():
                 _write(archive, member, path)

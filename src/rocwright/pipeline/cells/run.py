@@ -109,7 +109,7 @@ class _Run:
             self.ended.put(_Ended(cell, problem=error))
 
     def take(self, done: _Ended) -> None:
-        """What one cell ended with; one that somebody else does comes back later."""
+        """What one cell ended with; a cell that somebody else does comes back later."""
         one = self.running.pop(done.cell.id)
         if isinstance(done.problem, AtWork):
             one.after, one.pause = time.monotonic() + one.pause, min(1.5 * one.pause, _LAST_LOOK_S)
@@ -182,7 +182,7 @@ def run_job(
 ) -> Iterator[tuple[Cell, Record, BaseException | None]]:
     """Do cells one after the other, waiting for those that another machine is at; yields how each ended.
 
-    One that fails stops those of them that need it.
+    A cell that fails stops those of them that need it.
     """
     records: dict[str, Record] = {}
     for cell in cells:

@@ -33,7 +33,7 @@ class Known:
     """The tables that a plan is made from.
 
     `families` are targets by family, `runners` say which of them are built and tested where. `projects` are
-    those of the family by platform, `opt_in` the ones among them that are built only when asked for.
+    those of the family by platform, `opt_in` those among them that are built only when asked for.
     `miniature` is the group that stands for all where the miniature family is built, `python` the interpreter
     that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all).
     """
@@ -84,7 +84,7 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
 def profiles(overlay: Overlay | None = None) -> ProfileTable:
     """The profiles, with those of a user's `rocwright.toml`.
 
-    Raises `InvalidData` for a row that does not fit its schema, and one whose channel is none.
+    Raises `InvalidData` for a row that does not fit its schema, and a row whose channel is none.
     """
     table = load_table("profiles", ProfileTable, overlay)
     channels = load_table("channels", Channels, overlay)

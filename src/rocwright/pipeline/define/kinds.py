@@ -70,7 +70,7 @@ def in_order(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
 
 
 def _circle(waiting: Mapping[str, Kind]) -> list[str]:
-    """From a step back to itself, where each of those that wait needs another one of them."""
+    """From a step back to itself, where each of those that wait needs another of them."""
     path = [next(iter(waiting))]
     while True:
         need = next(one for one in waiting[path[-1]].needs if one in waiting)

@@ -119,7 +119,7 @@ class _Node:
 def mermaid(plan: Plan) -> str:
     """Jobs as boxes, one frame for each platform; lines that others imply are left out.
 
-    Rounded boxes upload to the run's folder, hexagons change a channel, dashed ones are left out.
+    Rounded boxes upload to the run's folder, hexagons change a channel, dashed boxes are left out.
     """
     nodes = _jobs(plan) if len(plan.jobs) <= _MANY else _names(plan)
     words = {node.id: f"n{number}" for number, node in enumerate(nodes)}

@@ -77,7 +77,7 @@ def read_plan_file(path: Path) -> Plan:
 
 
 def require_upload(plan: Plan) -> None:
-    """Raises `UsageError` where the run is a dry one, which writes nothing to its store."""
+    """Raises `UsageError` in a dry run, which writes nothing to its store."""
     if not plan.publication.upload:
         raise UsageError(
             f"the plan cannot be recorded: {plan.publication.why}",

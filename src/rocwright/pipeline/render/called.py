@@ -49,7 +49,7 @@ def environment(table: WorkflowTable) -> dict[str, str]:
 def _workflow(
     inputs: Document, outputs: Document, name: str, jobs: dict[str, WorkflowJob], table: WorkflowTable
 ) -> Workflow:
-    """A workflow that another one calls."""
+    """A workflow that another calls."""
     call: Document = {"inputs": inputs, **({"outputs": outputs} if outputs else {})}
     return Workflow(name=name, on={"workflow_call": call}, permissions={}, env=environment(table), jobs=jobs)
 

@@ -1,6 +1,6 @@
 """The jobs of the definition without their places: which there are, what each waits for, which file has it.
 
-They follow from the kinds of steps; a kind that is added there is a job, or part of one, in the workflows.
+They follow from the kinds of steps; a kind that is added there is a job, or part of it, in the workflows.
 Where the ecosystem's documents call workflows and jobs otherwise, their names stand here, too.
 """
 
@@ -47,7 +47,7 @@ class JobKind:
 
 
 def every_kind(projects: Sequence[tuple[str, Sequence[str]]]) -> tuple[tuple[Kind, ...], ...]:
-    """The kinds of every sort of run: which of them one has, its plan says."""
+    """The kinds of every sort of run: which of them a run has, its plan says."""
     return tuple(
         (*kinds(projects, split=True, parts=parts, staged=True, promoted=True, rocm=rocm), SUMMARY)
         for parts in (False, True)

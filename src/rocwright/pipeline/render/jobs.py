@@ -149,7 +149,7 @@ def tells(kind: JobKind) -> tuple[str, ...]:
 
 
 def over(rows: str, name: str = "row") -> Document:
-    """A matrix over the rows that an expression gives; one that fails stops no other."""
+    """A matrix over the rows that an expression gives; a row that fails stops no other."""
     return {"fail-fast": False, "matrix": {name: expression(rows)}}
 
 
@@ -218,7 +218,7 @@ def _told(needs: Sequence[JobKind], name: str, platform: str) -> str:
 
 
 def runner(table: WorkflowTable, platform: str) -> str:
-    """The machine of jobs that need no GPU; a variable of the repository names larger ones."""
+    """The machine of jobs that need no GPU; a variable of the repository names larger machines."""
     row = table.machine_of(platform)
     return expression(f"vars.{row.variable} || '{row.label}'")
 
@@ -253,7 +253,7 @@ def place_steps(
 ) -> tuple[WorkflowStep, ...]:
     """Steps of a job that does the step whose id the expression `id_` gives.
 
-    `python` is the interpreter of its container, if it has one, else `version` is set up; `role` is an
+    `python` is the interpreter of its container, if it has any, else `version` is set up; `role` is an
     expression, and lasts as long as the job may.
     """
     given: dict[str, object] = {"id": id_, "role": expression(role)}

@@ -1,4 +1,4 @@
-"""A plan as files for machines of one's own: scripts for sbatch with one that submits them, or a Makefile.
+"""A plan as files for machines of one's own: scripts for sbatch and for submitting them, or a Makefile.
 
 A script or a target stands for a cell, or a job. Those that are left out of the run have none.
 """
@@ -35,7 +35,7 @@ class Unit:
 
 
 def units(plan: Plan, each: Literal["cell", "job"]) -> tuple[Unit, ...]:
-    """In the plan's order. What needs a skipped one waits for what that one needs instead.
+    """In the plan's order. What needs a skipped unit waits for what that unit needs instead.
 
     Raises `UsageError` for cells of Windows, which neither a cluster nor make runs, and for an empty run.
     """
@@ -68,7 +68,7 @@ def units(plan: Plan, each: Literal["cell", "job"]) -> tuple[Unit, ...]:
 def _present(
     needs: Sequence[str], skipped: set[str], before: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Needs with those of skipped ones in their place."""
+    """Needs with those of skipped units in their place."""
     return tuple(
         dict.fromkeys(
             each for need in needs for each in (before[need] if need in skipped else (need,)) if each
@@ -91,7 +91,7 @@ def plan_text(plan: Plan) -> str:
 def render_slurm(plan: Plan, table: SlurmTable) -> dict[PurePosixPath, str]:
     """Text by path: `plan.json`, `submit.sh`, `cells/<id>.sh`.
 
-    The folder has to be one that all machines of the cluster see. Raises `UsageError` as `units`.
+    All machines of the cluster have to see the folder. Raises `UsageError` as `units`.
     """
     all_units = units(plan, table.each)
     texts = {PLAN_FILE: plan_text(plan), SUBMIT: _submit(plan, all_units)}

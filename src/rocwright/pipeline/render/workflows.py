@@ -76,7 +76,7 @@ def workflows(
 
 
 def _releases(profiles: ProfileTable) -> tuple[Profile, ...]:
-    """Those that may publish when asked to, and the one for tries; nightly first."""
+    """Those that may publish when asked to, and that for tries; nightly first."""
     wanted = [p for p in profiles.profile if p.publish == "asked" or p.release_type == "dev"]
     return tuple(sorted(wanted, key=lambda profile: profile.release_type != "nightly"))
 
@@ -117,7 +117,7 @@ _CHOICES: Document = {
     "artifact_run_id": text_input("Take ROCm's packages of this earlier run", default=""),
 }
 _FAMILIES = "Families of GPUs, separated by commas; all or none"
-# An earlier change's run ends when the next one comes; runs of branches and releases go to their ends.
+# An earlier change's run ends when the next comes; runs of branches and releases go to their ends.
 _BY_CHANGE: Document = {
     "group": expression(
         "format('{0}-{1}', github.workflow, github.event.pull_request.number || github.run_id)"
@@ -148,7 +148,7 @@ def ci_workflow(kinds: Sequence[JobKind], profile: Profile, table: WorkflowTable
 def release_workflow(
     kinds: Sequence[JobKind], profiles: Sequence[Profile], platform: str, table: WorkflowTable
 ) -> Workflow:
-    """Nightly, and by hand: the same builds as CI's, to channels. The first profile is the nightly one."""
+    """Nightly, and by hand: the same builds as CI's, to channels. The first profile is nightly's."""
     usual, *others = profiles
     types = [profile.release_type for profile in profiles]
     inputs: Document = {
@@ -176,7 +176,7 @@ def release_workflow(
     role = " || ".join(
         [
             *(f"{asks} && vars.{other.role}" for asks, other in zip(asked, others, strict=True)),
-            # Another type without a role of its own must not get this one.
+            # Another type without a role of its own must not get this role.
             f"(!inputs.release_type || inputs.release_type == '{usual.release_type}') && vars.{usual.role}",
         ]
     )
@@ -194,7 +194,7 @@ def own_workflow(table: WorkflowTable) -> Workflow:
         container=as_container(container),
         timeout_minutes=table.minutes("checks"),
         steps=(
-            # Without git a checkout is no repository, and the tests ask git about this one.
+            # Without git a checkout is no repository, and the tests ask git about this checkout.
             WorkflowStep(name="Install git", run="apt-get update -qq && apt-get install -qq --yes git"),
             checkout(table),
             WorkflowStep(name="Run every check and test", run=".ci/run"),
@@ -298,7 +298,7 @@ def _groups(alone: Sequence[JobKind], platform: str) -> WorkflowJob:
 def _summary(needs: tuple[str, ...], table: WorkflowTable) -> WorkflowJob:
     """Whatever became of the others: what nobody asked for is told apart from what was lost."""
     minutes = table.minutes(SUMMARY.job)
-    # Where setup said nothing, it failed: that must not pass for nothing to do.
+    # Where setup gave no output, it failed: that must not pass for nothing to do.
     asked = [f"needs.setup.outputs.{name} != 'false'" for name in ("run", "upload")]
     return WorkflowJob(
         name=SUMMARY.job,

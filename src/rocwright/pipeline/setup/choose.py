@@ -36,7 +36,7 @@ class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is to be run. Without `run` nothing is, and `reasons` say why.
 
     `level` is what the change starts; `highlights` differ from the profile; `notes` tell what is not known or
-    was left out. `tests` are named ones of `test_level`.
+    was left out. `tests` are named tests of `test_level`.
     """
 
     run: bool

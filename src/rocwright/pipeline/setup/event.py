@@ -18,7 +18,7 @@ from rocwright.system.git import Git, is_repository
 
 Trigger = Literal["pull_request", "push", "schedule", "workflow_dispatch"]
 TRIGGERS: tuple[Trigger, ...] = ("pull_request", "push", "schedule", "workflow_dispatch")
-# Events that carry the same payload, or start a run as another one does.
+# Events that carry the same payload, or start a run as another does.
 _SAME: Mapping[str, Trigger] = {
     "pull_request_target": "pull_request",
     "merge_group": "push",
@@ -34,8 +34,8 @@ LEVELS: tuple[Level, ...] = ("nothing", "tests", "pytorch", "rocm", "everything"
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What started a run.
 
-    `branch` is the one that was pushed to, or that a pull request asks to be merged into. `inputs` are those
-    of a dispatch, empty ones left out. `changed` are paths of the repository, None where nobody knows them:
+    `branch` is what was pushed to, or that a pull request asks to be merged into. `inputs` are those
+    of a dispatch, empty inputs left out. `changed` are paths of the repository, None where nobody knows them:
     then everything counts as changed. `base` is the commit that the changes are counted from.
     """
 
@@ -116,7 +116,7 @@ def from_fork(environment: Mapping[str, str]) -> bool:
 
 
 def _is_fork(name: str, pull: Mapping[str, Any]) -> bool:
-    """A repository that is gone, or is not told, counts as another one."""
+    """A repository that is gone, or is not told, counts as another."""
     if _SAME.get(name, name) != "pull_request":
         return False
     sides = [_text(_part(_part(pull, side), "repo"), "full_name") for side in ("head", "base")]
@@ -158,7 +158,7 @@ def _unreadable(environment: Mapping[str, str], why: str) -> InvalidInput:
 
 
 def _inputs(given: Mapping[str, Any]) -> dict[str, str]:
-    """Inputs as text, as a workflow's expressions have them; empty ones were not given."""
+    """Inputs as text, as a workflow's expressions have them; empty inputs were not given."""
     found = {}
     for name, value in given.items():
         text = str(value).lower() if isinstance(value, bool) else "" if value is None else str(value).strip()

@@ -144,7 +144,7 @@ def family_rows(
                     tier=row.tier,
                     platform=here,
                     targets=expand([name], known.families),
-                    # The largest pool stands for all where a workflow can take one only.
+                    # The largest pool stands for all where a workflow can take only one.
                     test_runs_on=max(on.pools, key=lambda pool: pool.weight).label if on.pools else "",
                     labels=on.pools,
                     multi_gpu=on.multi_gpu,
@@ -166,7 +166,7 @@ def family_rows(
 def expanded(
     known: Known, given: Sequence[str], platform: str | None, tier: Tier, *, extras: bool
 ) -> tuple[str, ...]:
-    """GPU targets of families, or extras `device-TARGET`; raises `InvalidTarget` listing the known ones."""
+    """GPU targets of families, or extras `device-TARGET`; raises `InvalidTarget` listing what is known."""
     names = words(" ".join(given))
     if not names:
         here = PLATFORMS if platform is None else (platform,)
@@ -233,7 +233,7 @@ def matrix_of_tests(
     """A row for each family that is tested, and why others are not; `tested` is auto, none or names.
 
     Raises `UsageError` for words that contradict each other or a family that was not built, `InvalidTarget`
-    for an unknown one.
+    for an unknown family.
     """
     there = family_names(
         words(" ".join(built)), known.runners, known.families, where="--build-amdgpu-families"

@@ -23,7 +23,7 @@ def publication(
     """What the run may write. `store_address` is None for the folder in the run's own directory.
 
     `environment` holds the variables of the machine, those of a workflow's event among them. Whatever is
-    refused is said in `why`; only a fork and missing credentials stop the run's own uploads, and an event
+    refused is told in `why`; only a fork and missing credentials stop the run's own uploads, and an event
     that cannot be read counts as a fork's.
     """
     if store_address is None:
@@ -49,7 +49,7 @@ def publication(
 def has_credentials(environment: Mapping[str, str]) -> bool:
     """Whether anything says how to sign requests to S3: keys, a role, or a profile.
 
-    The role of a virtual machine stands in no variable: AWS_SKIP_SIGNATURE=false says that there is one.
+    The role of a virtual machine stands in no variable: AWS_SKIP_SIGNATURE=false says that there is a role.
     """
     if environment.get("AWS_ACCESS_KEY_ID"):
         return bool(environment.get("AWS_SECRET_ACCESS_KEY"))

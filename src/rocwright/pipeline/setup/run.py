@@ -25,7 +25,7 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import Run, records_of, runs_in
 from rocwright.system.markdown import cell as text
 
-# Of so many of the newest runs one should have what is wanted.
+# Among so many of the newest runs there should be what is wanted.
 _MOST_RUNS = 50
 
 
@@ -174,7 +174,7 @@ def workflow_outputs(plan: Plan) -> dict[str, str]:
     pytorch_git_ref, jobs}`; `jobs` has the id of each job that the run has, by its name, or where it is there
     several times a list of `{id, family, runner}` or `{id, part}`. Jobs on channels are left out where the
     run may not change any; where it may not write there are none: no machine could read
-    what another one made.
+    what another made.
     """
     jobs = _taken(plan)
     told = {"run_id": plan.run_id}

@@ -16,10 +16,10 @@ from rocwright.pipeline.setup.families import asked_for, family_names, words
 
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked for; empty and None: nothing is said of it.
+    """What is asked for; empty and None: no wish.
 
     `families` by platform take the place of the tier's, `more` are added to them; `all_families` are those of
-    all tiers. `tests` are named ones. `prebuilt` says by platform whether an earlier run's ROCm is taken,
+    all tiers. `tests` are named tests. `prebuilt` says by platform whether an earlier run's ROCm is taken,
     `artifact_run_id` of which run. `notes` are for people: what is not known, or does nothing here.
     """
 
@@ -49,7 +49,7 @@ _ANSWERS = ("build_pytorch", "split", "publish")
 
 
 def above(first: Wish, second: Wish) -> Wish:
-    """The first wish, and what only the second one says; notes of both."""
+    """The first wish, and what only the second says; notes of both."""
     found = {}
     for name in Wish.__struct_fields__:
         one, other = getattr(first, name), getattr(second, name)
@@ -84,7 +84,7 @@ _GPU = re.compile(r"gfx[0-9].*", re.IGNORECASE)
 
 
 def read_labels(labels: Sequence[str], runners: Runners, families: Mapping[str, Sequence[str]]) -> Wish:
-    """What labels ask for; those of other subjects are passed over, misspelt ones noted.
+    """What labels ask for; those of other subjects are passed over, misspelt labels noted.
 
     Raises `UsageError` for labels that contradict each other, `InvalidTarget` for an unknown family.
     """
@@ -133,7 +133,7 @@ def read_labels(labels: Sequence[str], runners: Runners, families: Mapping[str, 
 
 
 def _after(prefix: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """What stands behind a prefix; an empty one is noted."""
+    """What stands behind a prefix; an empty value is noted."""
     found = (label.removeprefix(prefix).strip() for label in labels if label.startswith(prefix))
     return tuple(dict.fromkeys(value for value in found if value))
 
@@ -170,7 +170,7 @@ def _notes(labels: Sequence[str]) -> list[str]:
 
 
 def _misspelt(label: str) -> bool:
-    """Whether a label of no known name was meant for the pipeline: in a namespace of its, or close to one."""
+    """Whether a label of no known name was meant for the pipeline: in a namespace of its, or close to it."""
     if label.lower().startswith(_NAMESPACES):
         return True
     return bool(":" in label and get_close_matches(label.lower(), _PLAIN, n=1, cutoff=0.85))
@@ -215,7 +215,7 @@ def read_inputs(
     runners: Runners,
     families: Mapping[str, Sequence[str]],
 ) -> Wish:
-    """What inputs ask for on these platforms; unknown ones are noted.
+    """What inputs ask for on these platforms; unknown inputs are noted.
 
     Raises `UsageError` for values that mean nothing or contradict each other, `InvalidTarget` for an unknown
     family; each names the input.
@@ -257,7 +257,7 @@ def read_inputs(
 
 
 def _named(inputs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Values by the one name of each input, and notes on unknown ones."""
+    """Values by the one name of each input, and notes on unknown inputs."""
     given: dict[str, str] = {}
     notes = []
     for raw, value in inputs.items():
@@ -277,7 +277,7 @@ def _named(inputs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _wanted(name: str, where: Sequence[str], given: Mapping[str, str], platforms: Sequence[str]) -> list[str]:
-    """The platforms that an input of families is for; one of its own comes before the common one."""
+    """The platforms that an input of families is for; an input of its own comes before the common input."""
     if len(where) == 1:
         return [one for one in where if one in platforms]
     return [one for one in platforms if f"{one}_{name}" not in given]

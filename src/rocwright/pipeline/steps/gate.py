@@ -1,4 +1,4 @@
-"""The gate over all that was said of a set, and the step that lists the set in its channel if it is open."""
+"""The gate over all statements about a set, and the step that lists the set in its channel if it is open."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Gated(msgspec.Struct, frozen=True):
 
 
 def gate_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
-    """`gate`: the channel's rules over everything said of the set. Nothing is changed.
+    """`gate`: the channel's rules over all statements about the set. Nothing is changed.
 
-    `needs` are all that has to have a result: a test without one keeps the gate closed, whatever is bypassed.
+    `needs` are all that has to have a result: a test without keeps the gate closed, whatever is bypassed.
     A gate that is closed for want of a GPU is a result where nothing could be published anyhow; it is
     `GateClosed` where something could, and for every other reason.
     """
@@ -150,7 +150,7 @@ def _kind(name: str) -> str:
 
 
 def silent_statements(manifest: SetManifest, silent: Sequence[str]) -> list[Statement]:
-    """Of installations without a result: one that did well with another installer does not make up for it."""
+    """Of installations without a result: success with another installer does not make up for it."""
     return [
         result_statement(
             manifest,
@@ -185,7 +185,7 @@ def gpu_statements(
 ) -> list[Statement]:
     """What tests on GPUs showed, by suite and target.
 
-    A test for which there is a machine and that said nothing is cancelled for every target: that closes the
+    A test for which there is a machine and that gave no result is cancelled for every target: that closes the
     gate, and no bypass opens it.
     """
     said: list[SuiteResult] = []
@@ -208,7 +208,7 @@ def gpu_statements(
 
 
 def _bypasses(options: RunOptions, manifest: SetManifest) -> list[Statement]:
-    """Want of a GPU that is lifted: by the row of a family, or because it is the miniature one."""
+    """Want of a GPU that is lifted: by the row of a family, or because it is the miniature."""
     if options.sources == "miniature":
         return demo_bypasses(manifest, today())
     table = options.table("families", Families)

@@ -191,7 +191,7 @@ def _upload(options: RunOptions, files: Sequence[Path], group: str, kind: Kind, 
 
 
 class StagedSet(msgspec.Struct, frozen=True):
-    """A checked set in the staging channel and what was said of it; `why` says why it is not there."""
+    """A checked set in the staging channel and the statements about it; `why` says why it is not there."""
 
     set_id: str
     prefix: str

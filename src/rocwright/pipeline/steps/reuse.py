@@ -139,7 +139,7 @@ def artifacts_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
         wanted = ArtifactChoice(families=options.families)
         note(f"looking at run {run.run_id}")
         found = find_artifacts(options.store, run, wanted, options.table("families", Families).families)
-        # Where nobody said a digest, that of the bytes that are there now is what counts from here on.
+        # Where nobody gave a digest, that of the bytes that are there now is what counts from here on.
         files = {one.key: one.sha256 or options.store.digest(one.key) for one in found.archives}
         return Pinned("artifacts", f"run {run.run_id}", files, found.size)
 
@@ -180,7 +180,7 @@ def _archive(options: RunOptions, key: str, digest: str) -> ArtifactArchive:
     name = key.rpartition("/")[2]
     for ending in (".tar.zst", ".tar.xz"):
         name = name.removesuffix(ending)
-    # One that is gone is told by whoever downloads it.
+    # Whoever downloads a file tells if it is gone.
     return ArtifactArchive(name, key, 0 if stored is None else stored.size, digest)
 
 

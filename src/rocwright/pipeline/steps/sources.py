@@ -141,7 +141,7 @@ def request_for(
 
 
 def _origin_of(project: Project, origins: Origins) -> str:
-    """The miniature's repository: it has the name of the one that it stands for."""
+    """The miniature's repository: it has the name of what it stands for."""
     return (Path(origins.directory) / PurePosixPath(project.origin).name.removesuffix(".git")).as_uri()
 
 

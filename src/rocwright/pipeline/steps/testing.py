@@ -36,7 +36,7 @@ from rocwright.system.venv import Closed
 TEST_TOOLS = ("pytest==8.4.2",)
 # Of a reason why a test was skipped.
 WANT_OF_GPU = re.compile(r"\bno (AMD )?GPU\b")
-# The suites that a release needs; the last one needs a GPU.
+# The suites that a release needs; the last needs a GPU.
 ROCM_SUITE, HOST_SUITE, GPU_SUITE = "rocm-sdk", "smoke-host", "smoke-gpu"
 
 

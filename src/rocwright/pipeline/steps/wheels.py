@@ -28,7 +28,7 @@ class Wheels(msgspec.Struct, frozen=True):
 
 
 def family_wheels(inputs: Inputs) -> list[Path]:
-    """The wheels among what a step was given, those split off included; after a split only the split ones."""
+    """The wheels among what a step was given, split ones included; after a split only these."""
     found: list[Path] = []
     for value in inputs.values.values():
         if isinstance(value, Wheels):

@@ -150,7 +150,7 @@ class _Judged(msgspec.Struct, frozen=True):
 
 
 def read(record: Record, type_: type[V]) -> V:
-    """What is told of a record's result; the defaults where it is another one's or not there."""
+    """What is told of a record's result; the defaults where it is another's or not there."""
     try:
         return msgspec.json.decode(record.value, type=type_)
     except msgspec.DecodeError:
@@ -168,7 +168,7 @@ def gate_of(record: Record) -> Gate:
 def failed_tests(record: Record) -> str:
     """What did not pass in a step of tests that came to its end, in a line; empty where all of it did.
 
-    A suite of which nothing passed proves nothing, and one without a report has not ended.
+    A suite of which nothing passed proves nothing, and a suite without a report has not ended.
     """
     if record.state != "done" or not record.cell.startswith(_TESTS):
         return ""
@@ -194,7 +194,7 @@ def problems_of(
 ) -> dict[str, BaseException]:
     """What went wrong, by cell in the order of the plan: errors that were `raised`, and tests.
 
-    A cell that was left out because of another one, and a summary that says so, count only where nothing else
+    A cell that was left out because of another, and a summary that says so, count only where nothing else
     does: they are consequences.
     """
     causes: dict[str, BaseException] = {}

@@ -101,7 +101,7 @@ def in_place(record: Record, work: Path | None) -> Record:
 
 
 def _running(store: ObjectStore, run_id: str, now: datetime) -> frozenset[str]:
-    """Ids of the cells that a machine renews the lease of; one that died stops doing so."""
+    """Ids of the cells that a machine renews the lease of; a machine that died stops doing so."""
     prefix = LEASES + run_prefix(run_id)
     ttl = PACE.get().ttl
     return frozenset(

@@ -123,7 +123,7 @@ def _gate(cell: Cell, record: Record, plan: Plan) -> list[str]:
 
 
 def gate_lines(gate: Gate) -> list[str]:
-    """The decision and what each rule said."""
+    """The decision and what each rule found."""
     head = "✅ The gate is open" if gate.promote else "⛔ The gate stays closed"
     rows = [("✅" if one.passed else "⛔", code(one.rule), text(one.reason)) for one in gate.rulings]
     return [

@@ -85,7 +85,7 @@ def judge_jobs(needs: str, required: Sequence[str] = ()) -> Outcome:
 
 
 def judge_environment(environment: Mapping[str, str]) -> Outcome | None:
-    """The jobs that the last step of a rendered workflow is told of; None outside of one.
+    """The jobs that the last step of a rendered workflow is told of; None outside of a workflow.
 
     What a machine that was lost did is in no record, so GitHub's results count, too. Raises as `judge_jobs`.
     """
