@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: run a command; a user's mistake ends in a message and its exit code, never a traceback."""
 
     def act() -> None:
-        words = _without_talk(sys.argv[1:] if arguments is None else arguments)
+        words = without_talk(sys.argv[1:] if arguments is None else arguments)
         if words == ["--version"]:
             console.out(__version__)
             sys.exit(0)
@@ -275,7 +275,7 @@ def _own(words: Sequence[str]) -> Sequence[str]:
     return words[: words.index("--")] if "--" in words else words
 
 
-def _without_talk(words: Sequence[str]) -> list[str]:
+def without_talk(words: Sequence[str]) -> list[str]:
     """The words without -q and -v, which every command takes anywhere, and which are obeyed here."""
     own = _own(words)
     if called([word for word in own if word not in (*_QUIET, *_VERBOSE)])[0] == ("set", "bisect"):

@@ -53,16 +53,31 @@ def help_pages() -> dict[str, Page]:
 def show_help(command: Sequence[str]) -> None:
     """Print the help of the command or group that the words name."""
     page = help_pages()[" ".join(command)]
-    width = min(console.width(), 100)
+    width = _width()
     console.out(_folded(f"Usage: {page.usage}", width, " " * len("Usage: ")))
-    for paragraph in page.about:
-        console.out("\n" + _folded(paragraph, width))
+    show_text("\n\n".join(page.about))
     for heading, rows in page.rows.items():
-        console.heading(f"\n{heading}:")
-        console.out("\n".join(_lines(rows, width)))
+        show_rows(heading, rows)
     if page.examples:
         console.heading("\nExamples:")
         console.out("\n".join(f"  $ {line}" for line in page.examples))
+
+
+def show_text(text: str) -> None:
+    """Print paragraphs, each behind an empty line."""
+    for paragraph in text.split("\n\n"):
+        console.out("\n" + _folded(" ".join(paragraph.split()), _width()))
+
+
+def show_rows(heading: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and texts below their heading."""
+    console.heading(f"\n{heading}:")
+    console.out("\n".join(_lines(rows, _width())))
+
+
+def _width() -> int:
+    """Columns of help: long lines are hard to read."""
+    return min(console.width(), 100)
 
 
 def _lines(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:

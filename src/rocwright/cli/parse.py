@@ -15,10 +15,11 @@ from cyclopts import (
     ValidationError,
 )
 from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, UnusedCliTokensError
+from cyclopts.help import HelpPanel
 
 from rocwright import __version__
 from rocwright.cli import COMMANDS, Group
-from rocwright.cli.help import help_pages
+from rocwright.cli.help import help_pages, show_rows, show_text
 from rocwright.errors import UsageError
 from rocwright.system import console
 
@@ -51,7 +52,34 @@ def parsed(app: App, words: Sequence[str] | None) -> None:
     try:
         app(words, exit_on_error=False, print_error=False)
     except CycloptsError as problem:
-        raise _told(problem, " ".join((app.name[0], *(problem.command_chain or ())))) from problem
+        raise _told(problem, " ".join((app.name[0], *(problem.command_chain or ())))) from None
+
+
+class ScriptHelp:
+    """The help of a documented script, in the form that help of commands has; the parser calls it."""
+
+    def render_usage(self, _terminal: object, _options: object, usage: object) -> None:
+        """How the script is called."""
+        console.out(f"Usage: {str(usage).strip()}")
+
+    def render_description(self, _terminal: object, _options: object, description: object) -> None:
+        """What it does."""
+        show_text(_plain(description))
+
+    def __call__(self, _terminal: object, _options: object, panel: HelpPanel) -> None:
+        """Its commands, or options that belong together."""
+        rows = []
+        for entry in panel.entries:
+            text = " ".join(_plain(entry.description).split())
+            default = "required" if entry.required else entry.default and f"default: {entry.default}"
+            told = f"{text.removesuffix('.')} ({default})." if default else text
+            rows.append((", ".join(entry.display_labels_with_metavar), told))
+        if rows:
+            show_rows(_plain(panel.title), rows)
+
+
+def _plain(text: object) -> str:
+    return str(getattr(text, "primary_renderable", text or ""))
 
 
 def _told(problem: CycloptsError, command: str) -> UsageError:

@@ -92,6 +92,17 @@ def test_the_script_shows_no_line_of_another_program() -> None:
         run_script(SCRIPT, ["build"])
 
 
+def test_help_of_the_script_looks_like_that_of_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run_script(SCRIPT, ["build", "--help"])
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "Usage: build_prod_wheels.py build --output-dir PATH [OPTIONS]\n\nBuild wheels of "
+    )
+    assert "\n  --output-dir PATH  Where the wheels go; made if it is not there (required).\n" in shown
+    assert re.search(r"\n\nOlder spellings:\n  --enable-", shown)
+
+
 def test_the_help_names_them(call: Call) -> None:
     """Of a flag the spelling that changes something."""
     shown = set(re.findall(r"--[a-z][\w-]*", call("--help")[1]))

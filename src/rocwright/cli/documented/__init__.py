@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rocwright.cli import guarded, main
+from rocwright.cli import guarded, main, without_talk
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import Interrupted, UsageError
@@ -96,14 +96,14 @@ def run(script: str, arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     documented = BY_FILE.get(path.name)
     if documented is None:
-        guarded(lambda: _run_own(path, given))
+        guarded(lambda: _run_own(path, without_talk(given)))
         sys.exit(0)
     if documented.builder:
-        guarded(lambda: _run_builder(path, given))
+        guarded(lambda: _run_builder(path, without_talk(given)))
         sys.exit(0)
     if documented.project is not None:
         project = documented.project
-        guarded(lambda: _run_project(project, path, given))
+        guarded(lambda: _run_project(project, path, without_talk(given)))
         sys.exit(0)
     try:
         main(documented.words(path, given))

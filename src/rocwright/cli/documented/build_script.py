@@ -19,7 +19,7 @@ from rocwright.builder.rocm.rocm import Rocm
 from rocwright.cli.build import PACKAGES, PRODUCT, TREES, WHERE, WORK, Asked, Door, run
 from rocwright.cli.build_options import Packages, Product, Trees, Where, Work, words
 from rocwright.cli.options import OutputDir, Place
-from rocwright.cli.parse import parsed
+from rocwright.cli.parse import ScriptHelp, parsed
 from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
@@ -61,7 +61,13 @@ def script_app(script: Path) -> App:
     """The command line of the script; defaults are relative to its directory."""
     here = script.resolve().parent
     door = Door(beside=here, environment_first=True, dist_dir=here.parent.parent / "build/dist/rocm")
-    app = App(name=script.name, help="Build PyTorch wheels against ROCm's Python packages.", version_flags=[])
+    app = App(
+        name=script.name,
+        help="Build PyTorch wheels against ROCm's Python packages.",
+        version_flags=[],
+        help_formatter=ScriptHelp(),
+        help_format="plaintext",
+    )
     app.command(_build(door), name="build")
     app.command(install_rocm, name="install-rocm")
     return app

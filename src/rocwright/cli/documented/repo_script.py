@@ -14,7 +14,7 @@ from cyclopts import App, Parameter
 from rocwright.cli import show_sources
 from rocwright.cli.checkout import Places, Run, SourceRequest, hipified
 from rocwright.cli.options import Count
-from rocwright.cli.parse import parsed
+from rocwright.cli.parse import ScriptHelp, parsed
 from rocwright.cli.reply import Reply, replies
 from rocwright.cli.source_options import Cache, Head, How, Leave, What, project_table
 from rocwright.cli.sources import save_patches_of
@@ -257,7 +257,13 @@ def script_app(project: str, script: Path) -> App:
     # Every form is the project's on all platforms: a flag does not come and go with the machine.
     form = _related if isinstance(row.pin, RelatedCommitsPin) else _following
     form = _plain if row.pin is None else form
-    app = App(name=script.name, help=f"Check out and prepare the sources of {row.name}.", version_flags=[])
+    app = App(
+        name=script.name,
+        help=f"Check out and prepare the sources of {row.name}.",
+        version_flags=[],
+        help_formatter=ScriptHelp(),
+        help_format="plaintext",
+    )
     app.command(form(this), name="checkout")
     app.command(this.hipify, name="hipify")
     app.command(this.save_patches, name="save-patches")
