@@ -267,31 +267,35 @@ def entry(name: str, *depends: str) -> FileEntry:
     return FileEntry(name, digest, 1, project.replace("_", "-"), version, None, None, tuple(sorted(depends)))
 
 
-def build(family: str, targets: tuple[str, ...], torch: str, vision: str) -> ListedSet:
+def build(family: str, targets: tuple[str, ...], torch: str, vision: str, system: str) -> ListedSet:
     """The set of one build for five Pythons; that of all targets has a device package for each."""
-    linux = "linux_x86_64.whl"
+    end = f"{system}.whl"
     devices = targets if family == "multi-arch" else ()
     needs = ["rocm", *(f"amd-torch-device-{target}" for target in devices)]
     files = [entry("rocm-7.11.0-py3-none-any.whl")]
-    files += [entry(f"amd_torch_device_{target}-{torch}-py3-none-{linux}") for target in devices]
+    files += [entry(f"amd_torch_device_{target}-{torch}-py3-none-{end}") for target in devices]
     for python in ("cp310", "cp311", "cp312", "cp313", "cp314"):
-        files.append(entry(f"torch-{torch}-{python}-{python}-{linux}", *needs))
+        files.append(entry(f"torch-{torch}-{python}-{python}-{end}", *needs))
         for name, version in (("torchvision", vision), ("torchaudio", torch)):
-            files.append(entry(f"{name}-{version}-{python}-{python}-{linux}", "torch"))
-    manifest = new_set(family=family, targets=targets, platform="linux", files=files, sources={})
+            files.append(entry(f"{name}-{version}-{python}-{python}-{end}", "torch"))
+    manifest = new_set(family=family, targets=targets, platform=system, files=files, sources={})
     return ListedSet(manifest, "2026-11-20T03:00:00Z")
 
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory) -> Path:
-    """The page of a release: 16 families (one for all their targets), each in 4 versions for 5 Pythons."""
+    """The page of a release: 16 families (one of all targets), in 4 versions, for 5 Pythons and 2 systems."""
     families = dict(list(load_table("families", Families).families.items())[:15])
     targets = dict.fromkeys(target for some in families.values() for target in some)
     families["multi-arch"] = tuple(targets)
     versions = [("2.7.1", "0.22.1"), ("2.8.0", "0.23.0"), ("2.9.1", "0.24.1"), ("2.10.0", "0.25.0")]
     local = "+rocm7.11.0"
     sets = {
-        family: [build(family, targets, torch + local, vision + local) for torch, vision in versions]
+        family: [
+            build(family, targets, torch + local, vision + local, system)
+            for torch, vision in versions
+            for system in ("linux_x86_64", "win_amd64")
+        ]
         for family, targets in families.items()
     }
     pages = landing_pages(CHANNELS.named("release"), sets, "https://packages.example.org/rocm/")
@@ -302,7 +306,7 @@ def release(tmp_path_factory) -> Path:
 
 def test_a_whole_release_is_one_light_file_that_everybody_can_use(browser, release: Path) -> None:
     browser.get(release.as_uri())
-    assert "64 sets for 16 families" in browser.find_element(By.TAG_NAME, "header").text
+    assert "128 sets for 16 families" in browser.find_element(By.TAG_NAME, "header").text
     assert asked(browser) == {release.as_uri()}
     assert release.stat().st_size <= MOST_BYTES
     pick(browser, "Instinct MI300X")
@@ -335,7 +339,7 @@ def test_nothing_is_cut_off_on_a_screen_of_320_pixels(browser, site: Site) -> No
 def test_without_javascript_there_is_a_table_with_the_same_lines(browser, site: Site) -> None:
     browser.get(site.page)
     assert not browser.find_element(By.ID, "picker").is_displayed()
-    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "[data-set]")]
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "[data-family]")]
     lines = [code.text for code in browser.find_elements(By.CSS_SELECTOR, "code.pip") if code.is_displayed()]
     base = "https://packages.example.org/rocm/v2"
     assert sum("Radeon RX 7900 XTX" in row for row in rows) >= 2

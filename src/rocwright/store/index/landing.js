@@ -3,7 +3,7 @@
 (() => {
   const byId = (id) => document.getElementById(id);
   const { gpus: names, platforms: known } = JSON.parse(byId("names").textContent);
-  const rows = [...document.querySelectorAll("[data-set]")].map((row) => ({
+  const rows = [...document.querySelectorAll("[data-family]")].map((row) => ({
     targets: row.dataset.targets.split(" "),
     pythons: row.dataset.pythons.split(" "),
     platform: row.dataset.platform,
@@ -16,7 +16,7 @@
   // The page may be read under another address than the one it was written for: a mirror, a tunnel.
   const written = document.documentElement.dataset.base;
   const here = location.protocol.startsWith("http") ? new URL("../", location.href).href : written;
-  for (const code of document.querySelectorAll("[data-set] pre code")) {
+  for (const code of document.querySelectorAll("[data-family] pre code")) {
     code.textContent = code.textContent.split(written).join(here);
   }
 

@@ -237,7 +237,7 @@ def _gpus(offers: Iterable[Offer], table: LandingTable) -> list[tuple[str, tuple
 def _body(channel: Channel, offers: Sequence[Offer], base: str, table: LandingTable) -> str:
     if not offers:
         return "<p>Nothing is listed in this channel yet.</p>\n"
-    # What is current is there in full for people without the script; of earlier ones one entry is enough.
+    # What is current is there in full for people without the script; of others one entry each, without names.
     current, earlier = [], []
     for offer in offers:
         if not offer.current:
@@ -266,7 +266,6 @@ def _entry(
     index = index_of(offer, channel.prefix, base)
     version = f"{offer.product} {offer.version}"
     facts = {
-        "set": offer.set,
         "family": offer.family,
         "targets": " ".join(targets),
         "pythons": " ".join(offer.pythons),
@@ -278,7 +277,7 @@ def _entry(
     what = f"{version} on {platform}, for Python {', '.join(offer.pythons)}; family {offer.family}"
     return (
         f"<section{attributes}>\n<h3>{escape(', '.join(targets) or offer.family)}</h3>\n"
-        f"{_boards(targets, table)}<p>{escape(what)}</p>\n"
+        f"{_boards(targets, table) if offer.current else ''}<p>{escape(what)}</p>\n"
         f'<pre><code class="pip">{escape(pip_line(offer, index, target))}</code></pre>\n'
         f'<pre><code class="uv">{escape(uv_line(offer, index, target))}</code></pre>\n'
         f'<p class="set">{_about(offer, targets)}</p>\n</section>\n'
@@ -296,14 +295,14 @@ def _boards(targets: Sequence[str], table: LandingTable) -> str:
     return f'<p class="quiet">{"; ".join(texts)}</p>\n' if texts else ""
 
 
-def _about(offer: Offer, targets: Iterable[str]) -> str:
+def _about(offer: Offer, targets: Sequence[str]) -> str:
     day = f" of {escape(offer.uploaded[:10])}" if offer.uploaded else ""
     text = f"Set {_link(offer, 'index.html', offer.set[:12])}{day}: {_link(offer, UV_SNIPPET, UV_SNIPPET)}"
     if offer.pinned:
         text += f", {_link(offer, CONSTRAINTS, CONSTRAINTS)}"
-        for target in targets:
-            link = _link(offer, lock_name(target), f"lock for {target}")
-            text += f'<span data-lock="{escape(target)}">, {link}</span>'
+        if targets:
+            locks = (_link(offer, lock_name(one), one, f' data-lock="{escape(one)}"') for one in targets)
+            text += f", lock for {' '.join(locks)}"
     if offer.outside:
         text += (
             "<br>Not in this index, to be installed before from another: "
@@ -312,5 +311,5 @@ def _about(offer: Offer, targets: Iterable[str]) -> str:
     return text
 
 
-def _link(offer: Offer, name: str, text: str) -> str:
-    return f'<a href="../{set_prefix(offer.set)}{escape(name)}">{escape(text)}</a>'
+def _link(offer: Offer, name: str, text: str, attributes: str = "") -> str:
+    return f'<a{attributes} href="../{set_prefix(offer.set)}{escape(name)}">{escape(text)}</a>'
