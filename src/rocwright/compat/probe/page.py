@@ -65,7 +65,7 @@ def verdict(report: Probe) -> tuple[str, str]:
         return "failed", f"✗ Less than claimed: {less}; {tried}"
     if where.device != "cuda":
         return "no-report", f"? Not tried on a GPU: {tried}; only that its libraries are there can be said"
-    claims = [*(each.outcome for each in report.dtypes), *(each.outcome for each in report.libraries)]
+    claims = [row.outcome for row in report.dtypes] + [row.outcome for row in report.libraries]
     unseen = (
         f"; {claims.count('open')} of {len(claims)} claims could not be shown" if "open" in claims else ""
     )

@@ -139,7 +139,7 @@ def _numbers(counts: Mapping[str, int], seconds: float) -> str:
     return f'{told}<td class="bar">{_bar(counts)}</td>'
 
 
-_NUMBERS = ("Tests", "Passed", "Failed", "Skipped", "Time", "Share passed, failed, skipped")
+_NUMBERS = ("Tests", "Passed", "Failed", "Skipped", "Time", "Share")
 
 
 def _gpus(shards: Sequence[ShardState]) -> str:

@@ -196,3 +196,17 @@ def test_a_line_to_a_later_layer_goes_beside_the_boxes_between() -> None:
     # From e in the second layer to f in the fifth.
     (far,) = re.findall(r'd="M[^"]* (\d+) \d+ V', svg)
     assert len(at) == 6 and not any(left <= int(far) <= right for left, right in at)
+
+
+def test_more_steps_than_a_page_holds_are_counted() -> None:
+    cells = tuple(
+        msgspec.structs.replace(
+            cell("check", "build", {"platform": "linux", "group": f"gfx{at % 7}"}), id=f"c{at}"
+        )
+        for at in range(12_005)
+    )
+    many = plan(cells)
+    page = run_page(many, run_state(many, {"c3": record("c3")}))
+    assert len(page.encode()) < 300_000
+    assert "12,005 more: <code>rocwright pipeline show --json</code>" in page
+    assert (2, False, "gfx3 … 1,714 waiting ✓ 1 done 1 s") in Folds(page).found
