@@ -3,6 +3,8 @@
 What a shell starts in the background, or under nohup, ignores Ctrl-C or the end of the terminal, and so do
 its children: commands that a test interrupts would go on for ever.
 
+Errors are told whole, as in CI: what a test looks for may stand behind the lines that people see without -v.
+
 With -q a run says a line for each tenth of its tests and for each that failed, instead of a letter for each
 test, and sums up at the end what it skipped for want of what.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +28,14 @@ if threading.current_thread() is threading.main_thread():
     for _name in ("SIGHUP", "SIGQUIT"):
         if hasattr(signal, _name):
             signal.signal(getattr(signal, _name), signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def errors_are_told_whole() -> Iterator[None]:
+    """Set only when all is collected: Hypothesis chooses its examples otherwise where it is imported in CI."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CI", "true")
+        yield
 
 
 class Tenths:

@@ -40,6 +40,7 @@ command line turns one into text and an exit code; libraries never exit.
 
 from __future__ import annotations
 
+import shlex
 from os import PathLike
 
 __all__ = [
@@ -75,6 +76,11 @@ __all__ = [
     "UsageError",
     "WrongTorch",
 ]
+
+
+def see_who_may_read(path: str | PathLike[str]) -> str:
+    """The next step where a file or directory cannot be read."""
+    return f"see who may read it: ls -ld {shlex.quote(str(path))}"
 
 
 class RocwrightError(Exception):
@@ -128,7 +134,7 @@ class InvalidInput(RocwrightError):
     """A file or value is not what it claims to be."""
 
     exit_code = 3
-    usual_step = "correct the file or value that is named, or name another"
+    usual_step = "correct the file or value that is named, or give another"
 
 
 class UnknownRelease(InvalidInput):
@@ -192,7 +198,7 @@ class InvalidPatch(InvalidInput):
 class NoObject(InvalidInput):
     """A store has nothing under this key, or not any more."""
 
-    usual_step = "look at what the store holds, and whether it is the right one: --store"
+    usual_step = "is --store the right one? `rocwright set list` shows its sets"
 
 
 class MissingTool(RocwrightError):

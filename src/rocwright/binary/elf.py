@@ -15,7 +15,7 @@ from typing import Literal
 
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.view import View
-from rocwright.errors import InvalidElf
+from rocwright.errors import InvalidElf, see_who_may_read
 
 MAGIC = b"\x7fELF"
 # The section of a library that holds its device code; nothing may be written over it, whoever edits the file.
@@ -173,7 +173,11 @@ def read_elf(source: Path | View) -> Elf:
     try:
         reader = _ElfReader(view)
     except OSError as error:
-        raise InvalidElf(f"cannot read {view.path.name}: {error.strerror}", where=view.path) from error
+        raise InvalidElf(
+            f"cannot read {view.path.name}: {error.strerror}",
+            where=view.path,
+            next_step=see_who_may_read(view.path),
+        ) from error
     return reader.elf()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rocwright.binary.patch import PatchedFile
 from rocwright.binary.view import View
-from rocwright.errors import InvalidPe
+from rocwright.errors import InvalidPe, see_who_may_read
 
 MACHINE_AMD64 = 0x8664
 
@@ -89,7 +89,11 @@ def read_pe(source: Path | View) -> Pe:
     try:
         return _PeReader(view).pe()
     except OSError as error:
-        raise InvalidPe(f"cannot read {view.path.name}: {error.strerror}", where=view.path) from error
+        raise InvalidPe(
+            f"cannot read {view.path.name}: {error.strerror}",
+            where=view.path,
+            next_step=see_who_may_read(view.path),
+        ) from error
 
 
 class _PeReader:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, see_who_may_read
 from rocwright.system.files import disk_error
 
 
@@ -59,11 +59,15 @@ def mapped(path: Path) -> Iterator[Mapped]:
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     try:
         data = map_handle(handle)
     except OSError as error:
-        raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     finally:
         os.close(handle)
     yield Mapped(path, data)
@@ -104,7 +108,11 @@ class Window(Mapped):
 def window(whole: Mapped, path: Path, start: int, length: int) -> Window:
     """`length` bytes from `start` of a file, called `path`; raises `InvalidInput` behind the file's end."""
     if start + length > whole.size:
-        raise InvalidInput(f"{path.name} ends behind {whole.path.name}, which holds it", where=whole.path)
+        raise InvalidInput(
+            f"{path.name} ends behind {whole.path.name}, which holds it",
+            where=whole.path,
+            next_step="build or fetch the file again",
+        )
     return Window(path, whole.data, start, length)
 
 

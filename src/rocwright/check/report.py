@@ -19,7 +19,7 @@ from packaging.utils import (
 )
 
 from rocwright.check.facts import Facts
-from rocwright.errors import InvalidData, InvalidInput
+from rocwright.errors import InvalidData, InvalidInput, see_who_may_read
 from rocwright.model.findings import Finding, HasFindings, Waiver, Weighed, refusal, weigh
 from rocwright.model.sets import SetManifest
 
@@ -163,7 +163,9 @@ def read_sizes(path: Path) -> SizeTable:
             raise InvalidData(f"{path.name} is too large to be a report or manifest", where=path)
         return parse_sizes(path.read_bytes(), where=path.name)
     except OSError as error:
-        raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
 
 
 class Looked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

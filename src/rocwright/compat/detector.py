@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rocwright.errors import InvalidInput, UsageError
+from rocwright.errors import InvalidInput, UsageError, see_who_may_read
 from rocwright.system.files import shipped_directory
 
 KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
@@ -145,11 +145,17 @@ def answer(
     try:
         text = None if from_windows is None else module.text_of(str(from_windows))
     except OSError as error:
-        raise UsageError(f"{from_windows} cannot be read: {error.strerror}", where=from_windows) from error
+        raise UsageError(
+            f"{from_windows} cannot be read: {error.strerror}",
+            where=from_windows,
+            next_step=see_who_may_read(from_windows),
+        ) from error
     try:
         found = module.answer(str(root), text, list(targets), index, kind, torch, pre, python, offline)
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(
+            str(error), next_step="`rocwright detect --help` shows how each option is written"
+        ) from error
     return msgspec.convert(found, Answer)
 
 

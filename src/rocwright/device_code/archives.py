@@ -241,7 +241,9 @@ def split_library(
     if target.exists() and path.exists() and target.samefile(path):
         raise UsageError(f"{target} would be overwritten", next_step="choose another --output-dir")
     if not path.is_file():
-        raise InvalidInput(f"{path} is no file", where=path)
+        raise InvalidInput(
+            f"{path} is no file", where=path, next_step="name a file that is there: `ls` shows them"
+        )
     name = path.name
     marker = Marker((f"{DIRECTORY}/{name}_{PLACEHOLDER}{SUFFIX}",), name)
     with mapped(path) as file:

@@ -21,7 +21,7 @@ from pathlib import Path
 from rocwright.binary.view import Mapped, mapped, spooled, window
 from rocwright.device_code.kpack import PLACEHOLDER, SUFFIX, Marker
 from rocwright.device_code.tree.names import GENERIC, is_artifact, printable, read_artifact, served
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, see_who_may_read
 from rocwright.model.gpu import is_target
 from rocwright.system.files import walk_files
 from rocwright.wheel.read import Wheel, WheelMember, installed_path, installed_together, open_wheel
@@ -123,7 +123,9 @@ def head_of(path: Path) -> bytes:
         with path.open("rb") as stream:
             return stream.read(HEAD)
     except OSError as error:
-        raise InvalidInput(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,11 @@ def find_sources(
 def _on_disk(path: Path) -> Iterator[Given]:
     if not path.is_dir():
         if not path.is_file():
-            raise InvalidInput(f"{printable(path)} is no file", where=path)
+            raise InvalidInput(
+                f"{printable(path)} is no file",
+                where=path,
+                next_step="name a file that is there: `ls` shows them",
+            )
         yield _file(path, path.name, given=True)
         return
     for file in walk_files(path):

@@ -127,6 +127,7 @@ def plan_calls(asked: Full, table: SuiteTable, checkout: Path) -> Calls:
                 raise UsageError(
                     f"run_test.py of this PyTorch has no {option}, so it has no configuration {asked.config}",
                     where=checkout / table.upstream.script,
+                    next_step="choose another: --config default",
                 )
             words.append(option)
         for name, option in row.optional.items():

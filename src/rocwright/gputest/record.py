@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, see_who_may_read
 from rocwright.gputest.report.junit import write_junit
 from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
 from rocwright.system import files
@@ -57,7 +57,9 @@ def read_record(path: Path) -> RunRecord:
     try:
         return msgspec.json.decode(path.read_bytes(), type=RunRecord)
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     except msgspec.DecodeError as error:
         raise InvalidInput(
             f"{path} is no record of a test run: {error}",

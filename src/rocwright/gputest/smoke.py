@@ -99,7 +99,11 @@ def parse_rocm_sdk_report(text: str, *, where: str) -> Verdicts:
     try:
         report = msgspec.json.decode(text, type=_SdkReport)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"rocm-sdk test printed no report: {error}", where=where) from error
+        raise InvalidInput(
+            f"rocm-sdk test printed no report: {error}",
+            where=where,
+            next_step="see in that log what it printed, then run again",
+        ) from error
 
     def ids(verdict: str) -> tuple[str, ...]:
         return tuple(
@@ -132,7 +136,11 @@ def run_pytest(
         )
     except CommandFailed as error:
         # Interrupted, given up, killed: a report of the tests so far is no report of the run.
-        raise InvalidInput(f"the tests did not run to their end: {error.what}", where=log) from error
+        raise InvalidInput(
+            f"the tests did not run to their end: {error.what}",
+            where=log,
+            next_step="see in that log where they ended, then run again",
+        ) from error
     return verdicts_of(read_junit(report))
 
 

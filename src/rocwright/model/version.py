@@ -105,9 +105,12 @@ def rocm_package_versions(
     """
     _require_release(base)
     if (release_type is None) == (custom_suffix is None):
-        raise InvalidVersion("give either a release type or a suffix")
+        raise InvalidVersion("give either a release type or a suffix", next_step="give one of them, not both")
     if (prerelease is None) == (release_type == "prerelease"):
-        raise InvalidVersion("the number of a release candidate goes with the release type prerelease only")
+        raise InvalidVersion(
+            "the number of a release candidate goes with the release type prerelease only",
+            next_step="give --release-type prerelease, or leave its number out",
+        )
     if custom_suffix is not None:
         return _with_suffix(base, custom_suffix)
     if release_type == "release":
@@ -124,7 +127,10 @@ def rocm_package_versions(
     if release_type in COMMIT_TYPES:
         day, commit = _day(date, "the build"), _commit(sha)
         return _checked(f"{base}.dev0+{commit}", f"{base}~dev{day}", f"{base}~{day}g{commit[:8]}")
-    raise InvalidVersion(f"release type {release_type!r} is not one of {', '.join(RELEASE_TYPES)}")
+    raise InvalidVersion(
+        f"release type {release_type!r} is not one of {', '.join(RELEASE_TYPES)}",
+        next_step="choose one of these",
+    )
 
 
 def _require_release(base: str) -> None:
@@ -146,7 +152,10 @@ def _checked(python: str, deb: str, rpm: str) -> RocmVersions:
 def _with_suffix(base: str, suffix: str) -> RocmVersions:
     version = parse_version(base + suffix)
     if version.base_version != base:
-        raise InvalidVersion(f"the suffix {suffix!r} changes the release {base} itself")
+        raise InvalidVersion(
+            f"the suffix {suffix!r} changes the release {base} itself",
+            next_step="write it like +mine or .dev1",
+        )
     # What comes before the release has to sort there for the other package managers, too.
     native = f"{base}~{suffix.lstrip('.')}" if version.is_prerelease else f"{base}{suffix}"
     return _checked(f"{base}{suffix}", native, native)

@@ -120,7 +120,9 @@ class Finder:
         try:
             SpecifierSet(f"=={self.wanted.version}" if self.wanted.version is not None else "")
         except InvalidSpecifier as error:
-            raise InvalidInput(f"{self.wanted.version!r} is no version") from error
+            raise InvalidInput(
+                f"{self.wanted.version!r} is no version", next_step="write it like 2.9.0"
+            ) from error
 
     def _project(self) -> str:
         asked = (str(canonicalize_name(self.wanted.project)),) if self.wanted.project else _ROOTS

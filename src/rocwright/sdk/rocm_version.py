@@ -53,5 +53,8 @@ def today(environment: Mapping[str, str] = os.environ) -> str:
     try:
         now = datetime.now(timezone.utc) if not said else datetime.fromtimestamp(int(said), timezone.utc)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInput(f"SOURCE_DATE_EPOCH is {said!r}, which is no number of seconds") from error
+        raise InvalidInput(
+            f"SOURCE_DATE_EPOCH is {said!r}, which is no number of seconds",
+            next_step="export SOURCE_DATE_EPOCH=$(date +%s), or unset it",
+        ) from error
     return now.strftime("%Y%m%d")

@@ -21,7 +21,7 @@ import msgspec
 
 from rocwright import __version__
 from rocwright.device_code.kpack import SUFFIX
-from rocwright.errors import InvalidData
+from rocwright.errors import InvalidData, see_who_may_read
 from rocwright.sdk.licences import ComponentFiles, joined, library_name
 from rocwright.wheel.metadata import normalized_name, normalized_version
 
@@ -149,7 +149,9 @@ def _read(path: Path, type_: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidData(f"{path.name} does not fit its schema: {error}", where=path) from error
     except OSError as error:
-        raise InvalidData(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidData(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
 
 
 SBOM_PATH = "sboms/rocwright.cdx.json"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from rocwright.errors import CommandFailed, InvalidPatch, RocwrightError, UsageError
+from rocwright.errors import CommandFailed, InvalidPatch, RocwrightError, UsageError, see_who_may_read
 from rocwright.sources.tree import state as states
 from rocwright.sources.tree import whole
 from rocwright.sources.tree.repos import Node
@@ -80,7 +80,9 @@ def _read_patch(path: Path, repository: str) -> Patch:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InvalidPatch(f"cannot read {path.name}: {error.strerror}", where=path) from error
+        raise InvalidPatch(
+            f"cannot read {path.name}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     if not data.strip():
         raise InvalidPatch(f"{path.name} is empty", where=path, next_step=_ADVICE)
     starts = [match.start() for match in _MAIL_BEGINS.finditer(data)]
@@ -142,7 +144,11 @@ def save_patches(directory: Path, out: Path) -> tuple[Path, ...]:
     """
     place = directory.expanduser().resolve()
     if not (place / ".git" / "HEAD").is_file():
-        raise UsageError(f"{directory} is no checkout", where=directory)
+        raise UsageError(
+            f"{directory} is no checkout",
+            where=directory,
+            next_step="name the directory of one: rocwright sources save-patches DIR",
+        )
     target = out.expanduser().resolve() / place.name
     with git.exclusive(place / ".git"):
         surveys = whole.survey_tree(Node(Git(place / ".git", place), "", "", ""), jobs=4)

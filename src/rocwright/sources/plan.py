@@ -114,7 +114,11 @@ def usable(directory: Path) -> Path:
     place = directory.expanduser().resolve()
     marker = place / ".git"
     if marker.is_file():
-        raise UsageError(f"{place} is a work tree of another repository", where=place)
+        raise UsageError(
+            f"{place} is a work tree of another repository",
+            where=place,
+            next_step="name another directory: --directory or --checkout-dir",
+        )
     # One look at what is there: another run may be about to make the repository.
     names = {path.name for path in place.iterdir()} if place.is_dir() else set()
     if (place.exists() and not place.is_dir()) or (names and not (".git" in names and marker.is_dir())):

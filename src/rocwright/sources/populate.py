@@ -251,7 +251,11 @@ def _attach(target: Target, parent: Node) -> Node:
     )
     work_tree = target.node.git.work_tree
     if work_tree.is_file() and not work_tree.is_symlink():
-        raise InvalidInput(f"a file lies where submodule {target.node.path} belongs", where=work_tree)
+        raise InvalidInput(
+            f"a file lies where submodule {target.node.path} belongs",
+            where=work_tree,
+            next_step="move the file away, then run again",
+        )
     bare = _bare(target.node)
     head = bare.resolve("HEAD")
     if head is not None:
@@ -289,7 +293,11 @@ def _write_build_env(repository: Git, locked: LockedSource) -> None:
             mark.unlink()
         return
     if BUILD_ENV in states.tree(repository, locked.commit):
-        raise RocwrightError(f"{locked.project} has a {BUILD_ENV} of its own", where=path)
+        raise RocwrightError(
+            f"{locked.project} has a {BUILD_ENV} of its own",
+            where=path,
+            next_step="check it out without variables of its build: take build_env out of its row",
+        )
     exclude = repository.git_dir / "info" / "exclude"
     lines = exclude.read_text(encoding="utf-8").splitlines() if exclude.is_file() else []
     if f"/{BUILD_ENV}" not in lines:

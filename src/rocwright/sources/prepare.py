@@ -277,7 +277,11 @@ def _refuse_shared(places: Mapping[str, Path]) -> None:
     for name, place in resolved.items():
         for other, around in resolved.items():
             if name != other and place.is_relative_to(around):
-                raise UsageError(f"{name} would lie inside the checkout of {other}: {place}", where=place)
+                raise UsageError(
+                    f"{name} would lie inside the checkout of {other}: {place}",
+                    where=place,
+                    next_step="name another place with --directory or --checkout-dir",
+                )
 
 
 def _refuse_unused(lock: SourceLock, places: Mapping[str, Path], patches: Path) -> None:

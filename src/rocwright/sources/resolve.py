@@ -172,7 +172,10 @@ def _check(asked: Sequence[_Asked], require: bool) -> None:
         request, project = one.request, one.project
         problem = None if request.origin is None else origin_problem(request.origin, relative=True)
         if problem is not None:
-            raise UsageError(f"the origin given for {project.name} {problem}")
+            raise UsageError(
+                f"the origin given for {project.name} {problem}",
+                next_step="write it like https://github.com/ORG/REPOSITORY",
+            )
         release_ref = project.pin.release_ref if isinstance(project.pin, CommitFilePin) else None
         if request.release and release_ref is None:
             raise UsageError(

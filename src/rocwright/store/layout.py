@@ -102,10 +102,14 @@ def run_folder(run_id: str, platform: str, *, external_repo: str = "") -> str:
     `InvalidInput` for parts that could leave their place.
     """
     if platform not in PLATFORMS:
-        raise InvalidInput(f"{platform!r} is no platform; known: {', '.join(PLATFORMS)}")
+        raise InvalidInput(
+            f"{platform!r} is no platform; known: {', '.join(PLATFORMS)}", next_step="write linux or windows"
+        )
     if external_repo:
         if not external_repo.endswith("/"):
-            raise InvalidInput(f"external repository {external_repo!r} must end with /")
+            raise InvalidInput(
+                f"external repository {external_repo!r} must end with /", next_step=f"write {external_repo}/"
+            )
         external_repo = _part(external_repo[:-1], "external repository") + "/"
     return f"{external_repo}{_part(run_id, 'run id')}-{platform}/"
 
@@ -118,7 +122,9 @@ def run_prefix(
     Raises `InvalidInput` as `run_folder`, and for another kind of package.
     """
     if kind not in KINDS:
-        raise InvalidInput(f"{kind!r} is no kind of package; known: {', '.join(KINDS)}")
+        raise InvalidInput(
+            f"{kind!r} is no kind of package; known: {', '.join(KINDS)}", next_step="choose one of these"
+        )
     group = "" if artifact_group is None else f"{_part(artifact_group, 'artifact group')}/"
     return f"{run_folder(run_id, platform, external_repo=external_repo)}{kind}/{group}"
 

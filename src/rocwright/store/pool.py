@@ -30,7 +30,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel
+from rocwright.errors import IntegrityError, InvalidInput, InvalidWheel, see_who_may_read
 from rocwright.model.sets import FileEntry
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.protocol import ObjectStore
@@ -109,7 +109,11 @@ def describe_file(path: Path) -> FileEntry:
             depends=tuple(sorted(_depends(path, headers) - {str(project)})),
         )
     except OSError as error:
-        raise InvalidInput(f"{path.name} cannot be read: {error.strerror or error}", where=path) from error
+        raise InvalidInput(
+            f"{path.name} cannot be read: {error.strerror or error}",
+            where=path,
+            next_step=see_who_may_read(path),
+        ) from error
 
 
 def _named(path: Path) -> tuple[NormalizedName, Version]:

@@ -235,7 +235,10 @@ def rollback(
     Raises `InvalidInput` when there is no such set, or no reason; `ChannelBusy` as `publish`.
     """
     if not reason.strip():
-        raise InvalidInput("a rollback needs a reason: whoever meets the yanked set is shown it")
+        raise InvalidInput(
+            "a rollback needs a reason: whoever meets the yanked set is shown it",
+            next_step="give one: --reason TEXT",
+        )
     log = read_log(store, prefix)
     versions = {one: versions_of(read_set(store, one)) for one in log.state.sets}
     target = _target(log, versions, prefix, to, reason)

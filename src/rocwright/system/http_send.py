@@ -82,7 +82,9 @@ class Sender:
             parts = urlsplit(url.strip())
             port = parts.port
         except ValueError as error:
-            raise InvalidInput(f"{shown(url)!r} is no address: {error}") from error
+            raise InvalidInput(
+                f"{shown(url)!r} is no address: {error}", next_step="write it whole: https://host/path/"
+            ) from error
         if parts.scheme not in _PORTS or not parts.hostname:
             raise InvalidInput(
                 f"{shown(url)!r} is no address of a web server",
@@ -125,7 +127,9 @@ class Sender:
                     next_step="check this machine's clock; SSL_CERT_FILE names more authorities",
                 ) from error
             except http.client.InvalidURL as error:
-                raise InvalidInput(f"{shown(where)!r} is no address: {error}") from error
+                raise InvalidInput(
+                    f"{shown(where)!r} is no address: {error}", next_step="write it whole: https://host/path/"
+                ) from error
             except TimeoutError as error:
                 raise Passing(f"no answer within {self.timeout_s:g} s") from error
             except (OSError, http.client.HTTPException) as error:

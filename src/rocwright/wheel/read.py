@@ -25,7 +25,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import InvalidWheel
+from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.system.files import CHUNK
 from rocwright.wheel.metadata import Metadata, RecordRow, parse_metadata, parse_record
 
@@ -95,7 +95,11 @@ def open_wheel(path: Path) -> Wheel:
     except DAMAGED as error:
         raise InvalidWheel(f"{path.name} is a damaged archive: {error}", where=path) from error
     except OSError as error:
-        raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+        raise InvalidWheel(
+            f"cannot read {path.name}: {error.strerror or error}",
+            where=path,
+            next_step=see_who_may_read(path),
+        ) from error
 
 
 def parse_wheel(path: Path, members: tuple[WheelMember, ...], text: Callable[[str], bytes]) -> Wheel:
@@ -134,7 +138,11 @@ def _parsed_name(path: Path) -> tuple[NormalizedName, Version, BuildTag, frozens
     try:
         return parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise InvalidWheel(f"{path.name} is no valid wheel name: {error}", where=path) from error
+        raise InvalidWheel(
+            f"{path.name} is no valid wheel name: {error}",
+            where=path,
+            next_step="give it its name back: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
+        ) from error
 
 
 def read_member(wheel: Wheel, name: str) -> bytes:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rocwright.errors import InvalidWheel
+from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.system.files import CHUNK, pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.read import Wheel, WheelMember
@@ -214,7 +214,11 @@ def opened(wheel: Wheel) -> Iterator[WheelStream]:
     try:
         handle = os.open(wheel.path, os.O_RDONLY)
     except OSError as error:
-        raise InvalidWheel(f"cannot read {wheel.path.name}: {error.strerror}", where=wheel.path) from error
+        raise InvalidWheel(
+            f"cannot read {wheel.path.name}: {error.strerror}",
+            where=wheel.path,
+            next_step=see_who_may_read(wheel.path),
+        ) from error
     try:
         yield WheelStream(wheel, handle)
     finally:

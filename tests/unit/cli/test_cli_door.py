@@ -31,7 +31,7 @@ def test_a_path_without_the_right_to_it_is_named(capsys: pytest.CaptureFixture[s
         (errno.ENAMETOOLONG, "/a", 3, "/a cannot be used: File name too long"),
         (errno.ENOSPC, "/a", 8, "no space left on /a"),
         # A write names no path.
-        (errno.ENOSPC, None, 8, "no space left on a disk"),
+        (errno.ENOSPC, None, 8, "no space left on the disk that was written to"),
     ],
 )
 def test_what_a_file_system_refuses_is_told(

@@ -69,7 +69,11 @@ def site_packages(environment: Environment) -> Path:
     """Where its packages lie."""
     found = venv.package_directories(environment.root)
     if not found:
-        raise InvalidInput(f"{environment.root} is no Python environment", where=environment.root)
+        raise InvalidInput(
+            f"{environment.root} is no Python environment",
+            where=environment.root,
+            next_step=f"make one: python3 -m venv {environment.root}",
+        )
     return found[0]
 
 

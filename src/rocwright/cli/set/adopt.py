@@ -107,9 +107,14 @@ def adopt_set(
     """
     places = (asked.from_index, asked.from_page, asked.from_folder)
     if sum(one is not None for one in places) != 1:
-        raise UsageError("give one of --from-index, --from-page and --from-folder")
+        raise UsageError(
+            "--from-index, --from-page and --from-folder are given together", next_step="give one of them"
+        )
     if stage and (dry_run or asked.download is False):
-        raise UsageError("--stage lists the set: it goes neither with --dry-run nor with --no-download")
+        raise UsageError(
+            "--stage lists the set: it goes neither with --dry-run nor with --no-download",
+            next_step="leave one of them out",
+        )
     store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:

@@ -24,6 +24,7 @@ from rocwright.errors import (
     NoGpu,
     TorchBroken,
     UsageError,
+    see_who_may_read,
 )
 from rocwright.system import process
 
@@ -107,7 +108,9 @@ def read_answers(path: Path) -> Answers:
     try:
         answers = msgspec.json.decode(path.read_bytes(), type=Answers)
     except OSError as error:
-        raise InvalidData(f"{path} cannot be read: {error.strerror}", where=path) from error
+        raise InvalidData(
+            f"{path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     except msgspec.DecodeError as error:
         raise InvalidData(
             f"{path} holds no answers of rocwright_try.py: {error}",

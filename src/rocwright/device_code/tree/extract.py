@@ -139,7 +139,10 @@ class _Walk:
 
 def _nothing(paths: list[Path], absent: list[str]) -> InvalidInput:
     if not absent:
-        return InvalidInput(f"{' '.join(printable(path.name) for path in paths)}: no device code")
+        return InvalidInput(
+            f"{' '.join(printable(path.name) for path in paths)}: no device code",
+            next_step="name files that have some; `rocwright kpack list FILE` shows it",
+        )
     return InvalidInput(
         f"{absent[0]} is split, and its archives are not beside it",
         next_step="give the archives, the whole directory, or the device wheels besides their host wheel",

@@ -104,7 +104,11 @@ def _gather(sources: Sequence[Path]) -> dict[str, dict[str, list[Path]]]:
 
 def _parts_of(source: Path) -> list[tuple[str, str, Path]]:
     if not source.is_dir():
-        raise InvalidInput(f"{printable(source)} is no directory", where=printable(source))
+        raise InvalidInput(
+            f"{printable(source)} is no directory",
+            where=printable(source),
+            next_step="name a directory that `rocwright kpack split` wrote",
+        )
     found = []
     for path in sorted(source.iterdir()):
         lead, word = "", path.name
@@ -119,7 +123,11 @@ def _parts_of(source: Path) -> list[tuple[str, str, Path]]:
             )
         found.append((lead, word, path))
     if not found:
-        raise InvalidInput(f"{printable(source)} is empty", where=printable(source))
+        raise InvalidInput(
+            f"{printable(source)} is empty",
+            where=printable(source),
+            next_step="name a directory that `rocwright kpack split` wrote",
+        )
     return found
 
 

@@ -113,7 +113,11 @@ def split_tree(
     cannot be read or a library without code for any wanted target; `UsageError`; `NoSpace`.
     """
     if not source.is_dir():
-        raise InvalidInput(f"{printable(source)} is no directory", where=printable(source))
+        raise InvalidInput(
+            f"{printable(source)} is no directory",
+            where=printable(source),
+            next_step="name the directory of a ROCm, or of its artifacts",
+        )
     source = source.resolve()
     wanted = None if targets is None else frozenset(base_targets(targets))
     artifacts, ignored = find_artifacts(source)

@@ -57,7 +57,11 @@ def verify(paths: Iterable[Path], *, against: Path | None = None, threads: int =
 def _trees(paths: Sequence[Path], log: FindingLog, stack: ExitStack, threads: int) -> Iterator[Tree]:
     for path in paths:
         if not path.exists():
-            raise InvalidInput(f"{path} does not exist", where=path)
+            raise InvalidInput(
+                f"{path} does not exist",
+                where=path,
+                next_step="name a file or directory that is there: `ls` shows them",
+            )
     folders = [path for path in paths if path.is_dir()]
     inside = {folder: wheels_in(folder) for folder in folders}
     files = [path for path in paths if not path.is_dir()]

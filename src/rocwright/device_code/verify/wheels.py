@@ -25,7 +25,7 @@ from rocwright.device_code.verify.archive import Shelf
 from rocwright.device_code.verify.library import is_host_elf
 from rocwright.device_code.verify.report import FindingLog
 from rocwright.device_code.verify.sources import Tree, device_part
-from rocwright.errors import InvalidInput, InvalidWheel
+from rocwright.errors import InvalidInput, InvalidWheel, see_who_may_read
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
 from rocwright.model.gpu import Families, InvalidTarget, base_targets
 from rocwright.model.machines import Machines, is_code_object, machine_of
@@ -145,7 +145,9 @@ def wheels_in(path: Path) -> list[Path]:
     try:
         return sorted(item for item in path.iterdir() if item.name.endswith(ENDING) and item.is_file())
     except OSError as error:
-        raise InvalidInput(f"cannot list {path}: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"cannot list {path}: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
 
 
 def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: FindingLog) -> None:

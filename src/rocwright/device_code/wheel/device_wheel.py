@@ -98,7 +98,10 @@ def _name(prefix: str, target: str) -> str:
     try:
         return normalized_name(f"{prefix}{target}")
     except InvalidInput as error:
-        raise UsageError(f"the prefix {prefix!r} makes {error.what}") from error
+        raise UsageError(
+            f"the prefix {prefix!r} makes {error.what}",
+            next_step="choose another prefix: letters, digits and hyphens",
+        ) from error
 
 
 def _requirement(text: str, target: str) -> str:

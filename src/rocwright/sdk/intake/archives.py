@@ -175,7 +175,9 @@ def _artifact(path: Path) -> str | None:
 
 def _no_archive(path: Path) -> InvalidInput:
     if not path.exists():
-        return InvalidInput(f"{path} does not exist", where=path)
+        return InvalidInput(
+            f"{path} does not exist", where=path, next_step="name an artifact that is there: `ls` shows them"
+        )
     return InvalidInput(
         f"{path.name} is no artifact archive",
         where=path,

@@ -17,7 +17,14 @@ import msgspec
 from rocwright.binary.elf import is_loadable, read_elf
 from rocwright.binary.elf_edits import plan_rpath, plan_stack
 from rocwright.binary.patch import BytePatch
-from rocwright.errors import CommandFailed, InvalidInput, InvalidPrefix, NoSpace, RocwrightError
+from rocwright.errors import (
+    CommandFailed,
+    InvalidInput,
+    InvalidPrefix,
+    NoSpace,
+    RocwrightError,
+    see_who_may_read,
+)
 from rocwright.sdk.intake.distribution import Distribution, Placement, place
 from rocwright.sdk.links import Providers, rpath_entries
 from rocwright.system import process
@@ -134,7 +141,9 @@ def _read_control(path: Path) -> Control:
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error
     fields = {
         key.lower(): value.strip()
         for key, colon, value in (line.partition(":") for line in text.splitlines())
@@ -214,7 +223,10 @@ def _decide(distribution: Distribution, unpacked: Path) -> tuple[Mapping[str, _S
         for path, place_ in package.entries():
             if path in sources:
                 both = f"{sources[path].package.name} and {package.control.name}"
-                raise InvalidPrefix(f"{path} is in two packages: {both}")
+                raise InvalidPrefix(
+                    f"{path} is in two packages: {both}",
+                    next_step="fetch the packages of one release again: rocwright sdk fetch DIR",
+                )
             sources[path] = _Source(place_, package.control)
             if place_.is_symlink():
                 links[path] = str(place_.readlink())

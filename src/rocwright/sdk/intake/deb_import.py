@@ -159,7 +159,10 @@ def _merge(packages: Iterable[Unpacked], name: str, prefix: Path) -> None:
                 here = match[2]
                 if here in owners:
                     both = f"{owners[here].name} and {package.control.name}"
-                    raise InvalidPrefix(f"{path} is in two packages: {both}")
+                    raise InvalidPrefix(
+                        f"{path} is in two packages: {both}",
+                        next_step="fetch the packages of one release again: rocwright sdk fetch DIR",
+                    )
                 owners[here] = package.control
                 target = beside / here
                 target.parent.mkdir(parents=True, exist_ok=True)

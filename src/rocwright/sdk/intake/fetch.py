@@ -202,7 +202,11 @@ def _download(
     for package in missing:
         arrived = landing / package.file
         if not arrived.exists():
-            raise Unreachable(f"apt-get did not bring {package.file}", where=log)
+            raise Unreachable(
+                f"apt-get did not bring {package.file}",
+                where=log,
+                next_step="see in that log why, then run again",
+            )
         verify_sha256(arrived, package.sha256)
         arrived.replace(debs / package.file)
     remove_tree(landing)

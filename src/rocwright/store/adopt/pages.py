@@ -214,9 +214,17 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidData(f"{shown(url)} is no JSON: {error}", where=shown(url)) from error
+        raise InvalidData(
+            f"{shown(url)} is no JSON: {error}",
+            where=shown(url),
+            next_step="give the address of an index, such as https://host/simple/",
+        ) from error
     if not isinstance(value, dict):
-        raise InvalidData(f"{shown(url)} is no page of an index", where=shown(url))
+        raise InvalidData(
+            f"{shown(url)} is no page of an index",
+            where=shown(url),
+            next_step="give the address of an index, such as https://host/simple/",
+        )
     meta = value.get("meta")
     _require_known(meta.get("api-version") if isinstance(meta, dict) else None, url)
     files, projects, notes = [], {}, []
@@ -238,7 +246,11 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
 def _list(value: Mapping[str, Any], key: str, url: str) -> list[Any]:
     found = value.get(key, [])
     if not isinstance(found, list):
-        raise InvalidData(f"{shown(url)} has no list of {key}", where=shown(url))
+        raise InvalidData(
+            f"{shown(url)} has no list of {key}",
+            where=shown(url),
+            next_step="give the address of an index, such as https://host/simple/",
+        )
     return found
 
 

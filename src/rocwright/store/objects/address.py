@@ -216,7 +216,9 @@ def _authorities(environment: Mapping[str, str]) -> bytes | None:
         return Path(named).read_bytes()
     except OSError as error:
         raise InvalidInput(
-            f"the certificates that AWS_CA_BUNDLE names cannot be read: {error.strerror}", where=named
+            f"the certificates that AWS_CA_BUNDLE names cannot be read: {error.strerror}",
+            where=named,
+            next_step="unset AWS_CA_BUNDLE, or set it to a file of certificates in PEM",
         ) from error
 
 

@@ -150,7 +150,10 @@ def named(error: Exception, place: str, key: str, act: Act) -> RocwrightError:
     if isinstance(error, FileNotFoundError):
         return NoObject(f"the store has no object {key}", where=place)
     if not can_pass(error):
-        return InvalidInput(f"{place} refuses to {act} {key or 'it'} ({what})")
+        return InvalidInput(
+            f"{place} refuses to {act} {key or 'it'} ({what})",
+            next_step="see what the store says of its account; AWS_PROFILE chooses another",
+        )
     return Unreachable(
         f"{place} did not {act} {key or 'it'}: {what}",
         next_step="run again when it answers; what is complete is kept",

@@ -54,7 +54,11 @@ class LocalStore:
 
     def put_file(self, source: Path, key: str) -> None:
         """See `ObjectStore.put_file`."""
-        gone = InvalidInput(f"{source.name} does not exist, so it cannot be stored", where=source)
+        gone = InvalidInput(
+            f"{source.name} does not exist, so it cannot be stored",
+            where=source,
+            next_step="make sure that nothing removes files meanwhile, then run again",
+        )
         self._put(source, key, shutil.copyfile, gone)
 
     def _put(self, source: Path, key: str, fill: Callable[[Path, Path], object], gone: InvalidInput) -> None:

@@ -67,7 +67,11 @@ class RemoteStore:
         """
         check_key(key)
         if not source.is_file():
-            raise InvalidInput(f"{source.name} does not exist, so it cannot be stored", where=source)
+            raise InvalidInput(
+                f"{source.name} does not exist, so it cannot be stored",
+                where=source,
+                next_step="make sure that nothing removes files meanwhile, then run again",
+            )
         digest, size = files.sha256_file(source), source.stat().st_size
         if size <= self._part:
             self._create(key, source.read_bytes(), digest)

@@ -131,7 +131,10 @@ def api_address(environment: Mapping[str, str]) -> str:
     said = environment.get("GITHUB_API_URL") or API
     parts = urlsplit(said)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f"GITHUB_API_URL is {said!r}, which is no address of a web server")
+        raise InvalidInput(
+            f"GITHUB_API_URL is {said!r}, which is no address of a web server",
+            next_step="unset GITHUB_API_URL, or set it to https://HOST/api/v3",
+        )
     token = environment.get("GITHUB_TOKEN")
     # As a login, which is shown nowhere and sent to this server alone.
     login = f"x-access-token:{quote(token, safe='')}@" if token else ""

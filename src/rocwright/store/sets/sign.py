@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rocwright.errors import GateClosed, IntegrityError, InvalidInput, MissingTool, UsageError
+from rocwright.errors import (
+    GateClosed,
+    IntegrityError,
+    InvalidInput,
+    MissingTool,
+    UsageError,
+    see_who_may_read,
+)
 from rocwright.model.channels import Channel
 from rocwright.model.sets import SetManifest, canonical_json, set_id
 from rocwright.store.layout import set_prefix
@@ -250,4 +257,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"the key {path} cannot be read: {error.strerror}", where=path) from error
+        raise InvalidInput(
+            f"the key {path} cannot be read: {error.strerror}", where=path, next_step=see_who_may_read(path)
+        ) from error

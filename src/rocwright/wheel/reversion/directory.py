@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rocwright.errors import InvalidWheel
+from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.system.files import pread
 from rocwright.wheel.deflate import INFLATE_ERRORS, crc32, inflater
 from rocwright.wheel.zipformat import (
@@ -135,7 +135,11 @@ def read_archive(path: Path) -> WheelArchive:
         with path.open("rb", buffering=0) as stream:
             return _read(path, stream.fileno())
     except OSError as error:
-        raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+        raise InvalidWheel(
+            f"cannot read {path.name}: {error.strerror or error}",
+            where=path,
+            next_step=see_who_may_read(path),
+        ) from error
 
 
 def _read(path: Path, handle: int) -> WheelArchive:

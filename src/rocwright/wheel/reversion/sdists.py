@@ -16,7 +16,7 @@ from typing import IO
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
-from rocwright.errors import InvalidWheel
+from rocwright.errors import InvalidWheel, see_who_may_read
 from rocwright.model.patterns import fits
 from rocwright.wheel.reversion.members import (
     MemberEdits,
@@ -50,7 +50,11 @@ def open_sdist(path: Path) -> OpenSdist:
     try:
         project, version = parse_sdist_filename(path.name)
     except (InvalidSdistFilename, InvalidVersion) as error:
-        raise InvalidWheel(f"{path.name} is no valid name of an sdist: {error}", where=path) from error
+        raise InvalidWheel(
+            f"{path.name} is no valid name of an sdist: {error}",
+            where=path,
+            next_step="give it its name back: NAME-VERSION.tar.gz",
+        ) from error
     root = path.name.removesuffix(".tar.gz")
     text = None
     with _opened(path) as archive:
@@ -137,7 +141,11 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     except _DAMAGE as error:
         raise InvalidWheel(f"{path.name} is damaged: {error}", where=path) from error
     except OSError as error:
-        raise InvalidWheel(f"cannot read {path.name}: {error.strerror or error}", where=path) from error
+        raise InvalidWheel(
+            f"cannot read {path.name}: {error.strerror or error}",
+            where=path,
+            next_step=see_who_may_read(path),
+        ) from error
     # Other errors of the system come from where an sdist is written to.
     with archive:
         try:

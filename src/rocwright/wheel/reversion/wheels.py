@@ -48,7 +48,11 @@ def open_whole(path: Path) -> OpenWheel:
     try:
         project, version, _, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise InvalidWheel(f"{path.name} is no valid wheel name: {error}", where=path) from error
+        raise InvalidWheel(
+            f"{path.name} is no valid wheel name: {error}",
+            where=path,
+            next_step="give it its name back: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
+        ) from error
     archive = read_archive(path)
     by_name = {entry.name: entry for entry in archive.entries}
     marks = (".dist-info/", ".data/")
