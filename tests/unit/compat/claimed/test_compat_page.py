@@ -212,6 +212,7 @@ STATEMENT = (
             '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
             r"'nightly' is no version.*torch\[0\]`, line 1",
         ),
+        ('[compat.modules]\nname = "x"', r"unknown field `name`.*compat\.modules`, line 2"),
         ("[compat_feature]\nx = 1", "has a table 'compat_feature'.*"),
     ],
 )
