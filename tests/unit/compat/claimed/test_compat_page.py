@@ -99,6 +99,8 @@ def test_rst_has_the_tables_of_the_document(doctree: nodes.document) -> None:
     sizes = [len(list(table.findall(nodes.row))) - 1 for table in doctree.findall(nodes.table)]
     # Libraries, data types, domain libraries, known issues.
     assert sizes == [20, 22, 8, 2]
+    (note,) = doctree.findall(nodes.note)
+    assert "hardware" in note.astext()
 
 
 @pytest.mark.parametrize("name", SECTIONS)
