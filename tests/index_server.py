@@ -64,7 +64,7 @@ class Manner:
     digests: bool = True
     ranges: bool = True
     gzip: bool = False
-    redirects: bool = False
+    redirects: int = 0
     login: str | None = None
     hangs: str = ""
     fails: dict[str, int] = field(default_factory=dict)
@@ -154,10 +154,10 @@ class _Handler(BaseHTTPRequestHandler):
                 manner.fails[part] = count - 1
                 self._send(503, b"later", {})
                 return
-        if manner.redirects and not path.startswith("/moved"):
+        if path.count("/moved") < manner.redirects:
             self._send(302, b"", {"Location": f"/moved{self.path}"})
             return
-        self._answer(index, path.removeprefix("/moved"))
+        self._answer(index, path.replace("/moved", ""))
 
     def _answer(self, index: IndexServer, path: str) -> None:
         name = path.rpartition("/")[2]

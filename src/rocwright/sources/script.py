@@ -81,7 +81,6 @@ def _area(main: Node) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="rocwright-hipify-") as elsewhere:
             yield Path(elsewhere).resolve()
         return
-    area.mkdir(parents=True)
     try:
         yield area
     finally:

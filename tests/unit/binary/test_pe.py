@@ -164,6 +164,13 @@ def test_delay_imports_by_offset_and_as_old_compilers_wrote_them(
     assert pe.delay_imports == ("other.dll",)
 
 
+def test_a_table_among_the_headers(tmp_path: Path) -> None:
+    data = image(directories={1: 0x300})
+    data[0x300:0x314] = struct.pack("<IIIII", 0, 0, 0, 0x380, 0)
+    data[0x380:0x389] = b"other.dll"
+    assert read_pe(write(tmp_path, data)).imports == ("other.dll",)
+
+
 def test_neither_program_nor_dll(tmp_path: Path) -> None:
     pe = read_pe(write(tmp_path, image(flags=0)))
     assert (pe.is_dll, pe.is_program) == (False, False)

@@ -188,6 +188,7 @@ def test_any_clone_can_be_hipified(place: Path, call: Call, github: Github) -> N
     # Submodules that nobody populated stay empty.
     assert tree["changed_files"] == ["kernel.hip"]
     assert git(clone, "rev-parse", "HEAD~1", "THEROCK_UPSTREAM_DIFFBASE").split() == [upstream] * 2
+    assert "Hipify-Hip-Clang: false" in git(clone, "log", "-1", "--format=%B")
     assert list((clone / "third_party/fmt").iterdir()) == []
     assert ok(call("hipify", "clone")).splitlines()[0] == f"{clone}: {upstream}"
     (clone / "readme").write_text("mine")

@@ -318,6 +318,14 @@ def test_empty_options_are_options_that_were_not_given(tmp_path: Path) -> None:
     assert (root / "bin" / "python").exists()
 
 
+def test_a_family_that_is_not_known_has_a_near_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--index-name", "nightly", "--index-subdir", "gfx94X-dcgp"]
+    assert setup_venv(tmp_path / "v", "--use-uv", *words) == 0
+    assert "gfx94X-dcgp is no family that is known here; perhaps gfx94X-dcgpu" in capsys.readouterr().err
+
+
 def test_an_environment_is_used_again_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "v"
     assert setup_venv(root, "--use-uv", "--json") == 0

@@ -167,6 +167,16 @@ def test_one_run_for_each_architecture(door: Door, tmp_path: Path) -> None:
     assert not (tmp_path / "test-reports").exists()
 
 
+def test_a_dry_run_for_people_has_a_value_a_line(door: Door) -> None:
+    status, out, err = door("--dry-run", "--", "-v", "-k", "a and b")
+    assert status == 0, err
+    lines = out.splitlines()
+    words, environment = lines.index("pytest arguments:"), lines.index("environment:")
+    assert lines[0] == "run: smoke-host-default-cpu-1of1"
+    assert lines[words + 1 : environment][-3:] == ["  -v", "  -k", "  a and b"]
+    assert lines[environment + 1 :].index("  HIP_VISIBLE_DEVICES=") > 0
+
+
 def test_the_family_may_stand_in_the_environment(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AMDGPU_FAMILY", "gfx110X-all")
     assert [name for name, _ in seen_by(door.plan())][1:] == ["smoke-gpu-default-gfx1100-1of1"]

@@ -109,3 +109,21 @@ def test_1():
     assert {case.verdict for case in done.results[1:]} == {"passed"}
     if done.results[0].verdict == "failed":
         assert done.notes == ("GPU fault: DEVICE=0: HIP error: unspecified launch failure",)
+
+
+def test_a_worker_that_crashed_on_its_device_is_replaced_by_one_that_asks_it_first(tmp_path):
+    source = (
+        USES
+        + """
+def test_1(): pass
+def test_2():
+    open("dead-0", "w").close()
+    os._exit(3)
+def test_3(): pass
+"""
+    )
+    done = with_torch(tmp_path, {"torch.py": TORCH, "test_a.py": source}, workers=({"DEVICE": "0"},))
+    fault = "GPU fault: DEVICE=0: HIP error: unspecified launch failure"
+    assert verdicts(done) == {"test_1": "passed", "test_2": "crashed", "test_3": "error"}
+    assert done.results[2].message == fault
+    assert done.notes == (fault,)

@@ -193,12 +193,22 @@ def test_what_tests_print_of_secrets_is_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "argument",
-    ["-n4", "--dist=load", "--junitxml=x.xml", "--collect-only", "--lf", "--pdb", "--version", "--stepwise"],
+    ("argument", "instead"),
+    [
+        ("-n4", "the run has workers of its own"),
+        ("--dist=load", "the run has workers of its own"),
+        ("--junitxml=x.xml", "reports are written beside results.json"),
+        ("--collect-only", "`pytest --collect-only` says what there is"),
+        ("--lf", "name the tests with -k"),
+        ("--stepwise", "use -x"),
+        ("--pdb", "run pytest itself on that test"),
+        ("--version", "ask pytest itself"),
+    ],
 )
-def test_options_for_a_whole_session_are_refused(tmp_path, argument):
-    with pytest.raises(UsageError, match=f"{argument} cannot be passed to pytest here"):
+def test_options_for_a_whole_session_are_refused(tmp_path, argument, instead):
+    with pytest.raises(UsageError, match=f"{argument} cannot be passed to pytest here") as refused:
         isolated(tmp_path, {"test_a.py": "def test_1(): pass\n"}, pytest_args=(argument,))
+    assert refused.value.next_step == f"leave it out; {instead}"
 
 
 @pytest.mark.parametrize(

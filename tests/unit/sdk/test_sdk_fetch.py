@@ -16,7 +16,9 @@ from rocwright.sdk.intake.fetch import Fetched, Package, fetch, unpack, unpack_p
 # Speaks the part of apt-get's command line that is used. What it serves lies beside it: index.txt is what
 # --print-uris prints, pool/ holds the files, and calls.txt records every call.
 APT_GET = """#!{python} -I
-import pathlib, shutil, sys
+import os, pathlib, shutil, sys
+# Its words are read, so they must not be translated.
+assert os.environ.get("LC_ALL") == "C" and "LANGUAGE" not in os.environ
 here = pathlib.Path(__file__).resolve().parent
 words = sys.argv[1:]
 while words and words[0] == "-o":

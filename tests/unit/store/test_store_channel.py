@@ -202,6 +202,9 @@ def test_a_rollback_says_why_it_cannot(store: LocalStore, recorded: Callable[[st
         rollback(store, PREFIX, reason=" ", at=AT, max_age=0)
     with pytest.raises(InvalidInput, match="nothing was ever listed"):
         repair(store, "v2/other/")
+    with pytest.raises(InvalidInput, match="left without a set that can be installed") as last:
+        withdraw(store, PREFIX, "yank", lambda now: now.sets, reason="old", at=AT, max_age=0)
+    assert last.value.next_step == "list another set first"
     assert read_log(store, PREFIX).state.yanked == {}
 
 
@@ -363,8 +366,13 @@ def test_a_holder_that_was_too_slow_stops_by_itself(store: LocalStore) -> None:
     token = PACE.set(clock.pace())
     try:
         with leased(store, PREFIX) as lease:
-            clock.now += 30
+            began = store.read(lease.key)
+            clock.now += 20
             lease.check()
+            assert store.read(lease.key) == began, "not written anew with each write"
+            clock.now += 1
+            lease.check()
+            assert store.read(lease.key) != began
             clock.now += 30
             lease.check()
             clock.now += 61

@@ -13,7 +13,7 @@ from rocwright.errors import InvalidInput
 from rocwright.model.sets import FileEntry, SetManifest, new_set, set_id
 from rocwright.store.index.listed import ListedSet, listed_files
 from rocwright.store.index.lock import lock_set, oldest_python, quoted, third_party
-from rocwright.store.index.set_pages import lock_recorded, set_pages
+from rocwright.store.index.set_pages import lock_recorded, only_target, set_pages
 from rocwright.store.layout import metadata_key, set_prefix
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_file
@@ -117,6 +117,15 @@ def test_a_set_with_two_versions_of_a_project_has_no_lock() -> None:
     assert not [name for name in pages if "pylock" in name or "constraints" in name]
     snippet = loads(pages["uv.toml"])["tool"]["uv"]
     assert snippet["constraint-dependencies"] == ["rocm==7.1", "torch>=2.8.0a0"]
+
+
+def test_a_set_without_targets_has_one_lock(tmp_path: Path) -> None:
+    manifest = a_set(*TORCH, ROCM, targets=())
+    assert only_target(manifest) == "none"
+    with pytest.raises(InvalidInput, match="'gfx90a' is no target of this set; it has none"):
+        lock_recorded(
+            LocalStore(tmp_path), ListedSet(manifest), "gfx90a", index_url=None, work=tmp_path / "work"
+        )
 
 
 def test_pages_of_a_set_say_nothing_of_what_channels_do() -> None:

@@ -347,6 +347,7 @@ SIMPLE = "application/vnd.pypi.simple.v1+json"
         ("files/ab/a-1.whl", "application/zip", FOREVER),
         ("files/ab/a-1.whl.metadata", "text/plain; charset=utf-8", FOREVER),
         ("files/ab/a-1.tar.gz", "application/gzip", FOREVER),
+        ("1-linux/blas_lib_gfx90a.tar.xz", "application/x-xz", FOREVER),
         ("sets/ab/manifest.json", "application/json", FOREVER),
         ("sets/ab/_statements/x.json", "application/json", FOREVER),
         ("sets/ab/torch/index.html", HTML, FOREVER),

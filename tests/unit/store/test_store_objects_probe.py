@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.errors import InvalidInput
+from rocwright.errors import InvalidInput, Unreachable
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.objects.probe import probe
@@ -108,3 +108,29 @@ def test_a_digest_is_that_of_one_version_although_another_writer_replaces_it() -
     store = Replaced(whole.backend, whole.place, "", max_age=300)
     store.put_bytes("page", b"the first", overwrite=True)
     assert store.digest("page") == hashlib.sha256(b"the second version").hexdigest()
+
+
+def test_a_large_object_is_copied_in_parts() -> None:
+    pytest.importorskip("obstore", reason="the extra `store` is not installed")
+    from rocwright.store.objects.remote import RemoteStore
+
+    whole = open_store("memory://copied")
+    assert isinstance(whole, RemoteStore)
+    data = bytes(range(256)) * 10
+    whole.put_bytes("a", data)
+    store = RemoteStore(whole.backend, whole.place, "", max_age=300, part=1000)
+    store.copy("a", "b")
+    assert store.read("b") == data
+    assert store.headers("b")["sha256"] == store.digest("b") == hashlib.sha256(data).hexdigest()
+
+
+def test_what_cannot_be_deleted_is_named_and_what_is_not_there_is_no_failure(tmp_path: Path) -> None:
+    obstore = pytest.importorskip("obstore.store", reason="the extra `store` is not installed")
+    from rocwright.store.objects.remote import RemoteStore
+
+    (tmp_path / "folder" / "a").mkdir(parents=True)
+    # A folder stands in for an object that the server does not let go.
+    store = RemoteStore(obstore.LocalStore(tmp_path), "s3://bucket/p", "", max_age=300)
+    store.delete("none")
+    with pytest.raises(Unreachable, match="did not delete folder"):
+        store.delete("folder")

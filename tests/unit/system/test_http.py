@@ -51,6 +51,13 @@ def test_a_server_without_ranges_sends_what_is_small(index: IndexServer, web: We
     assert web.received == 10240
 
 
+def test_a_file_that_is_sent_whole_can_be_kept(index: IndexServer, web: Web, tmp_path: Path) -> None:
+    index.manner.ranges = False
+    part = web.part(index.url(f"files/{NAME}"), "-100", most_whole=20_000, into=tmp_path / NAME)
+    assert (tmp_path / NAME).read_bytes() == CONTENT
+    assert (part.start, part.total) == (0, 10240)
+
+
 def test_connections_are_kept(index: IndexServer, web: Web) -> None:
     for _ in range(5):
         web.get(index.url("simple/"), limit=1 << 20)
@@ -102,10 +109,13 @@ def test_nobody_listens(index: IndexServer, web: Web) -> None:
 
 
 def test_a_redirect_is_followed_on_the_web_only(index: IndexServer, web: Web) -> None:
-    index.manner.redirects = True
-    answer = web.get(index.url("simple/"), limit=1 << 20)
-    assert answer.url == index.url("moved/simple/")
-    index.manner.redirects = False
+    for times in (1, 5):
+        index.manner.redirects = times
+        answer = web.get(index.url("simple/"), limit=1 << 20)
+        assert answer.url == index.url("moved/" * times + "simple/")
+    index.manner.redirects = 6
+    with pytest.raises(Unreachable, match="redirects in a circle"):
+        web.get(index.url("simple/"), limit=1 << 20)
 
 
 def test_a_login_is_sent_to_its_own_server_and_shown_to_nobody(index: IndexServer, web: Web) -> None:

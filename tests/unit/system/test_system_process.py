@@ -57,12 +57,13 @@ def test_a_secret_that_a_command_prints_is_not_in_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INDEX_PASSWORD", "hunter2hunter2")
+    monkeypatch.setenv("EIGHT_TOKEN", "sesame-8")
     monkeypatch.setenv("SHORT_TOKEN", "on")
-    code = "import os, sys; print(os.environ['INDEX_PASSWORD'], 'is on'); sys.exit(1)"
+    code = "import os, sys; print(os.environ['INDEX_PASSWORD'], os.environ['EIGHT_TOKEN'], 'is on'); sys.exit(1)"
     with pytest.raises(CommandFailed) as caught:
         python(code, log=tmp_path / "log")
-    assert caught.value.tail == "*** is on"
-    assert (tmp_path / "log").read_text().splitlines()[1:] == ["*** is on"]
+    assert caught.value.tail == "*** *** is on"
+    assert (tmp_path / "log").read_text().splitlines()[1:] == ["*** *** is on"]
 
 
 def test_a_key_of_several_lines_is_in_no_log_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,18 +216,15 @@ class Schedule:
         """Run this test once more, in a fresh worker."""
         self._again.append((file, index))
 
-    def stop(self) -> int:
-        """Hand out nothing more but what is to run again; returns how many known tests are left out."""
+    def stop(self) -> None:
+        """Hand out nothing more but what is to run again."""
         self._stopped = True
-        left = sum(len(part) for file in self._files.values() for part in file.loose)
-        left += sum(len(place.rest) for place in self._places if not place.again)
         for file in self._files.values():
             file.loose.clear()
         for place in self._places:
             if not place.again:
                 place.rest.clear()
         self._waiting.clear()
-        return left
 
     def left(self) -> tuple[list[str], list[str], list[tuple[str, int]]]:
         """What nobody has run: files, node ids of tests, and tests that were to run again."""

@@ -191,9 +191,7 @@ def _plan_part(
     home, edits = search.with_part(layer, roles).place_files(layer, roles)
     owners = dict.fromkeys(layer.links, "libraries")
     links, dropped = _links(layer, (tree.host,), {**shared, **home}, owners)
-    files = sorted([*home.values(), *links], key=lambda file: file.path)
-    package = "device" if tree.split else "libraries"
-    return tuple(replace(file, package=package) for file in files), edits, dropped
+    return tuple(sorted([*home.values(), *links], key=lambda file: file.path)), edits, dropped
 
 
 def _part_roles(layer: Layer) -> dict[str, str]:

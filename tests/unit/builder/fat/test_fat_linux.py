@@ -152,6 +152,19 @@ def test_what_does_not_change_is_taken_over_as_it_is_compressed(wheel: Path, fat
     assert before["torch/__init__.py"] == after["torch/__init__.py"]
 
 
+def test_members_without_a_mode_can_be_read_by_everybody(wheel: Path, prefix: Path, tmp_path: Path) -> None:
+    """Archives made on Windows record none."""
+    plain = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as archive, zipfile.ZipFile(plain, "w") as copy:
+        for info in archive.infolist():
+            data, info.create_system, info.external_attr = archive.read(info), 0, 0
+            copy.writestr(info, data)
+    (made,) = write_fat(plan_fat(plain, prefix, output=tmp_path / "out"))
+    with zipfile.ZipFile(made) as archive:
+        modes = {info.filename: info.external_attr >> 16 & 0o7777 for info in archive.infolist()}
+    assert {modes[name] for name in names(wheel) & modes.keys()} == {0o644}
+
+
 def test_the_same_bytes_for_any_number_of_threads(
     wheel: Path, prefix: Path, fat: Path, tmp_path: Path
 ) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rocwright.builder.rocm.place import PlainPython, closed_places, find_environment
+from rocwright.builder.rocm.place import PlainPython, RocmPlace, closed_places, find_environment, present_rocm
 from rocwright.errors import UsageError
 from rocwright.system.venv import Closed, Environment, package_directories, remote_places
 
@@ -101,3 +102,22 @@ def test_what_is_no_environment(tmp_path: Path, active: bool) -> None:
             find_environment(None if active else path, {"VIRTUAL_ENV": str(path)} if active else {})
         assert "VIRTUAL_ENV" in refused.value.what or not active
         assert "python3 -m venv" in str(refused.value.next_step)
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        ({"index_url": "https://host/simple/"}, "add --install-rocm to install them there"),
+        ({"find_links": ("wheels",)}, "add --install-rocm to install them there"),
+        ({"directory": "env"}, "install them (`rocwright install-rocm --rocm-environment {root} ...`)"),
+        ({}, "give --index-url or --find-links, --rocm-environment, or --rocm-prefix"),
+    ],
+)
+def test_an_environment_without_rocm_says_how_it_gets_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: dict[str, Any], advice: str
+) -> None:
+    root = venv_at(tmp_path / "env")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="has no ROCm packages") as refused:
+        present_rocm(RocmPlace("environment", **place), {"VIRTUAL_ENV": str(root)})
+    assert str(refused.value.next_step).startswith(advice.format(root=root))

@@ -99,6 +99,8 @@ def test_rst_has_the_tables_of_the_document(doctree: nodes.document) -> None:
     sizes = [len(list(table.findall(nodes.row))) - 1 for table in doctree.findall(nodes.table)]
     # Libraries, data types, domain libraries, known issues.
     assert sizes == [20, 22, 8, 2]
+    (note,) = doctree.findall(nodes.note)
+    assert "hardware" in note.astext()
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -212,6 +214,7 @@ STATEMENT = (
             '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
             r"'nightly' is no version.*torch\[0\]`, line 1",
         ),
+        ('[compat.modules]\nname = "x"', r"unknown field `name`.*compat\.modules`, line 2"),
         ("[compat_feature]\nx = 1", "cannot change a table 'compat_feature'.*"),
     ],
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
+import msgspec
 import pytest
 
 from rocwright.compat.probe import inside
-from rocwright.compat.probe.values import ProbeTable
+from rocwright.compat.probe.values import ProbeTable, TorchAbout
 from rocwright.data import load_table, parse_table
 from rocwright.errors import InvalidData
 
@@ -72,6 +74,26 @@ def test_the_steps_that_a_kind_needs_are_done(monkeypatch: pytest.MonkeyPatch) -
     for kind in load_table("probe", ProbeTable).kind:
         done = {name for name, _ in steps_of(torch, "cpu", ["some"], {"name": kind.name})}
         assert kind.needs and done >= set(kind.needs), kind.name
+
+
+def test_every_exercise_is_in_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(inside.__file__).parent)
+    steps_of_call = importlib.import_module("rocwright_calls").steps_of_call
+    for row in load_table("probe", ProbeTable).exercise:
+        assert steps_of_call(MagicMock(), "cpu", row.name), row.name
+
+
+def test_all_that_a_torch_says_of_itself_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the same names: what has another one would be empty in every report."""
+    monkeypatch.syspath_prepend(Path(inside.__file__).parent)
+    about_torch = importlib.import_module("rocwright_about").about_torch
+    backends = SimpleNamespace(mkl=SimpleNamespace(is_available=lambda: True))
+    torch = SimpleNamespace(
+        __version__="2.9", version=SimpleNamespace(hip="7.1"), _C=None, dtype=type, backends=backends
+    )
+    said = about_torch(torch)
+    assert {*said} == {*TorchAbout.__struct_fields__}
+    assert msgspec.convert(said, TorchAbout).built_with == {"mkl": "True"}
 
 
 TEXT = """

@@ -97,6 +97,10 @@ def test_lint_says_what_an_entry_matches_wrongly(run: Run, one: str, rules: set[
             " or test_torch.py::TestTorch::test_print_more",
         ),
         ("test_torch.py::TestOther::test_quite_another", "matches no test"),
+        (
+            "test_torch.py::TestOther::test_print",
+            "matches no test; the name is that of test_torch.py::TestTorch::test_print",
+        ),
     ],
 )
 def test_lint_names_what_was_perhaps_meant(run: Run, test: str, what: str) -> None:
