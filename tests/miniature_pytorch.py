@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from git_repos import git
 
 # What the miniature torch says of itself; GPUs are those that HIP_VISIBLE_DEVICES leaves.
 _TORCH = """
@@ -63,15 +64,6 @@ def make_checkout(directory: Path, tests: dict[str, str], *, version: str = "2.9
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return directory
-
-
-def git(directory: Path, *words: str) -> str:
-    """Run git there, with nobody's configuration."""
-    identity = ["-c", "user.name=Miniature", "-c", "user.email=miniature@example.org"]
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=directory, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
 
 
 def commit_all(directory: Path) -> str:

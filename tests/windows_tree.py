@@ -20,6 +20,7 @@ import zstandard
 from needs import need
 from oracle.fat_library import bundle, code_object
 from rocwright.device_code.kpack import ArchiveWriter, Entry
+from trees import write
 
 COMPILER = "x86_64-w64-mingw32-gcc"
 VERSION = "7.0.2"
@@ -62,7 +63,7 @@ DLLS = {
 def windows_prefix(root: Path) -> None:
     """An installed tree; `rocblas.dll` holds its device code."""
     for row in _rows(split=False):
-        _write(root / row.path, row.data)
+        write(root / row.path, row.data)
 
 
 def windows_artifacts(root: Path, *, split: bool) -> None:
@@ -70,8 +71,8 @@ def windows_artifacts(root: Path, *, split: bool) -> None:
     for row in _rows(split=split):
         stage = _STAGES[row.artifact]
         directory = root / f"{row.artifact}_{row.component}_{row.target}"
-        _write(directory / "artifact_manifest.txt", f"{stage}\n".encode())
-        _write(directory / stage / row.path, row.data)
+        write(directory / "artifact_manifest.txt", f"{stage}\n".encode())
+        write(directory / stage / row.path, row.data)
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,3 @@ def _compile(path: Path, lines: list[str], *flags: str, needs: list[Path]) -> No
     need(COMPILER)
     words = [COMPILER, "-s", "-Wl,--no-insert-timestamp", *flags, "-o", path, source, *needs]
     subprocess.run(words, check=True, capture_output=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.world import ROOT, Shell
-from contract.github import ADDRESS, commit, git
+from contract.github import ADDRESS, commit
+from git_repos import git
 
 MINIATURE = ROOT / "examples/mini-pytorch/make_origins.py"
 TRITON_PIN = ".ci/docker/ci_commit_pins/triton.txt"

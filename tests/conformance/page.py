@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from conformance.cases import loaded, where
-from conformance.table import KINDS, Row, rows
+from conformance.table import KINDS, Row, loaded, rows, where
 
 # What the rows are from. The first two describe one thing, in a newer and an older version.
 DOCUMENTS = {

@@ -19,6 +19,7 @@ import zstandard
 from conformance.world import World
 from oracle.fat_library import bundle
 from real.sdk_sets import artifact, small_tree
+from trees import link, script, write
 from unit.sdk import sdk_trees, split_trees
 
 # One target of each family; the numbers are EF_AMDGPU_MACH of LLVM's documentation.
@@ -145,16 +146,16 @@ def _add_profilers(tree: Path) -> None:
                          ("rocprofiler-sdk", "librocprofiler-sdk.so.0")):  # fmt: skip
         _versioned(tree / "lib", name, soname)
     for name in ("rocprofv3", "rocprof-attach", "rocprof-compute", "rocprof-sys-run"):
-        sdk_trees.script(tree / "bin" / name, f'#!/bin/sh\necho {name} "$@"\n')
-    sdk_trees.write(tree / "libexec/rocprofiler-compute/rocprof_compute.py", "print('compute')\n")
+        script(tree / "bin" / name, f'#!/bin/sh\necho {name} "$@"\n')
+    write(tree / "libexec/rocprofiler-compute/rocprof_compute.py", "print('compute')\n")
     _versioned(tree / "lib", "rocprof-sys", "librocprof-sys.so.0")
 
 
 def _versioned(lib: Path, name: str, soname: str) -> None:
     """A small library with its two links, as a build installs it."""
     path = sdk_trees.library(lib / f"{soname}.0.1", soname=soname, symbol=name.replace("-", "_"))
-    sdk_trees.link(lib / soname, path.name)
-    sdk_trees.link(lib / (soname.split(".so")[0] + ".so"), soname)
+    link(lib / soname, path.name)
+    link(lib / (soname.split(".so")[0] + ".so"), soname)
 
 
 def _device_library(llvm: Path, name: str, isa: int) -> None:
@@ -171,8 +172,8 @@ def _device_library(llvm: Path, name: str, isa: int) -> None:
 
 def _flag(place: Path, *, split: bool) -> None:
     text = json.dumps({"flags": {"KPACK_SPLIT_ARTIFACTS": split}})
-    sdk_trees.write(place / "share/therock/therock_manifest.json", text)
-    sdk_trees.write(place / ".info/version", "5.2.3\n")
+    write(place / "share/therock/therock_manifest.json", text)
+    write(place / ".info/version", "5.2.3\n")
 
 
 def _generic(tree: Path, flags: Path, out: Path) -> None:
@@ -203,24 +204,22 @@ def _generic(tree: Path, flags: Path, out: Path) -> None:
 
 def _libraries(built: Path, tree: Path, targets: dict[str, int]) -> None:
     hip = tree / "lib/libamdhip64.so"
-    sdk_trees.link(built / "lib/libamdhip64.so", str(hip))
+    link(built / "lib/libamdhip64.so", str(hip))
     code = bundle([(name, split_trees.code(machine, 7)) for name, machine in targets.items()])
     flags = ["-Wl,--no-as-needed", str(hip), "-Wl,--allow-shlib-undefined"]
     path = built / "lib/librocblas.so.0.1"
     split_trees.library(path, [code], ldflags=["-Wl,-soname,librocblas.so.0", *flags])
-    sdk_trees.link(path.with_name("librocblas.so.0"), path.name)
-    sdk_trees.link(path.with_name("librocblas.so"), "librocblas.so.0")
+    link(path.with_name("librocblas.so.0"), path.name)
+    link(path.with_name("librocblas.so"), "librocblas.so.0")
     for name, soname in LIBRARIES.items():
         _versioned(built / "lib", name, soname)
     for name in targets:
-        sdk_trees.write(
-            built / f"lib/rocblas/library/TensileLibrary_lazy_{name}.dat", b"\x93" + name.encode()
-        )
-        sdk_trees.write(built / f"lib/rocblas/library/Kernels_{name}.co", split_trees.code(targets[name], 9))
-        sdk_trees.write(built / f"share/miopen/db/{name}.kdb", b"SQLite " + name.encode())
-        sdk_trees.write(built / f"share/miopen/db/{name}.db.txt", f"{name}=1\n")
-    sdk_trees.write(built / "include/rocblas/rocblas.h", "// rocBLAS\n")
-    sdk_trees.write(built / "lib/cmake/rocblas/rocblas-config.cmake", "set(rocblas_FOUND 1)\n")
+        write(built / f"lib/rocblas/library/TensileLibrary_lazy_{name}.dat", b"\x93" + name.encode())
+        write(built / f"lib/rocblas/library/Kernels_{name}.co", split_trees.code(targets[name], 9))
+        write(built / f"share/miopen/db/{name}.kdb", b"SQLite " + name.encode())
+        write(built / f"share/miopen/db/{name}.db.txt", f"{name}=1\n")
+    write(built / "include/rocblas/rocblas.h", "// rocBLAS\n")
+    write(built / "lib/cmake/rocblas/rocblas-config.cmake", "set(rocblas_FOUND 1)\n")
 
 
 def _of_family(built: Path, out: Path, family: str) -> None:

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from conformance.cases import loaded, where
-from conformance.table import KINDS, Row, rows
+from conformance.table import KINDS, Row, loaded, rows, where
 from conformance.world import Done, World
 
 CASES = loaded()

@@ -12,13 +12,11 @@ import pytest
 
 from conformance.scenes import (
     checkout_defaults,
-    checkout_patches,
     checkout_releases,
     checkout_upstream,
     ci_run,
     dist_dir,
     packages,
-    packages_chosen,
     packages_framework,
     packages_installed,
     packages_local,
@@ -139,7 +137,7 @@ TUTORIALS: dict[tuple[str, str], tuple[Play, Sequence[str]]] = {
     ),
     ("S1", "smoke tests"): (torch_tests.torch_tests, ("pytest -v smoketests",)),
     ("S1", "patches"): (
-        checkout_patches.patches,
+        checkout_upstream.patches,
         (TORCH, "python pytorch_torch_repo.py save-patches"),
     ),
     ("S3", "local artifacts"): (
@@ -180,7 +178,7 @@ TUTORIALS: dict[tuple[str, str], tuple[Play, Sequence[str]]] = {
     ),
     # The document begins with the other one; installed after that, rocm-profiler alone would show nothing.
     ("S3", "profiling tools"): (
-        packages_chosen.chosen_packages,
+        packages_split.chosen_packages,
         ("pip install rocm-profiler", 'pip install "rocm[profiler]"'),
     ),
     ("S3", "building against it"): (

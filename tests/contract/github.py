@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import rocwright
+from git_repos import git
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(rocwright.__file__).resolve().parents[1]
@@ -22,16 +23,6 @@ for name in ("kernel.cu", "third_party/fmt/fmt.cu"):
     if source.exists():
         source.with_suffix(".hip").write_text(source.read_text().replace("cuda", "hip"))
 """
-
-
-def git(where: Path, *words: str) -> str:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "protocol.file.allow=always")
-    done = subprocess.run(
-        ["git", *settings, *words], cwd=where, env=env, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
 
 
 def commit(repository: Path, message: str, files: dict[str, str], *, branch: str) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.github import Desk, Github, commit, git, shared
+from contract.github import Desk, Github, commit, shared
+from git_repos import git
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import status
+from git_repos import git
 
 SCRIPT = Path(__file__).parents[2] / "build_tools/compute_rocm_package_version.py"
 SHA = "efed3c3b10a5cce8578f58f8eb288582c26d18c4"
@@ -71,16 +72,9 @@ def test_the_workflow_s_file_is_added_to(
 def test_the_commit_is_the_given_one_then_the_workflow_s_then_head(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def git(*words: str) -> str:
-        settings = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(
-            ["git", *settings, *words], cwd=tmp_path, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    git("init", "--quiet")
-    git("commit", "--quiet", "--allow-empty", "-m", "one")
-    head = git("rev-parse", "HEAD")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "one")
+    head = git(tmp_path, "rev-parse", "HEAD")
     assert said(capsys, "--release-type", "dev") == {
         "rocm_package_version": f"7.10.0.dev0+{head}",
         "rocm_deb_package_version": "7.10.0~dev20251124",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from trees import write
+
 SCRIPT = Path(__file__).parents[2] / "external-builds/pytorch/summarize_test_results.py"
 GOOD = '<testsuite><testcase classname="test_a.T" name="test_b"/></testsuite>'
 FAILURE = '<failure message="E: bad"/>'
@@ -35,11 +37,6 @@ def beside(tmp_path: Path) -> Path:
     script.parent.mkdir()
     shutil.copy(SCRIPT, script)
     return script
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
 
 
 def test_the_reports_of_the_checkout_beside_it_are_summarized(beside: Path, tmp_path: Path) -> None:

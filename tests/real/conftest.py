@@ -26,7 +26,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from real import corpus, sdk_index, sdk_sets
 from real.gputest import userland
-from real.gputest.desk import Desk
+from real.gputest.userland import Desk
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NOBODY = 65534

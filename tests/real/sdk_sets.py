@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oracle.fat_library import bundle, code_object
+from trees import link, script, write
 from unit.sdk import sdk_trees, split_trees
 
 if TYPE_CHECKING:
@@ -39,29 +40,29 @@ def small_tree(root: Path, version: str, targets: Iterable[str] = SMALL_TARGETS)
     seed = hashlib.sha256(version.encode()).digest()[0]
     lib = root / "lib"
     hip = sdk_trees.library(lib / "libamdhip64.so.6.1", soname="libamdhip64.so.6", symbol=f"hip_{seed}")
-    sdk_trees.link(lib / "libamdhip64.so.6", hip.name)
-    sdk_trees.link(lib / "libamdhip64.so", "libamdhip64.so.6")
+    link(lib / "libamdhip64.so.6", hip.name)
+    link(lib / "libamdhip64.so", "libamdhip64.so.6")
     code = [(target, split_trees.code(SMALL_TARGETS[target], seed + i)) for i, target in enumerate(targets)]
     flags = ["-Wl,-soname,librocblas.so.4", "-Wl,--no-as-needed", str(hip)]
     split_trees.library(lib / "librocblas.so.4.1", [bundle(code)], ldflags=flags)
-    sdk_trees.link(lib / "librocblas.so.4", "librocblas.so.4.1")
-    sdk_trees.link(lib / "librocblas.so", "librocblas.so.4")
+    link(lib / "librocblas.so.4", "librocblas.so.4.1")
+    link(lib / "librocblas.so", "librocblas.so.4")
     for target in targets:
         kernel = code_object(SMALL_TARGETS[target], f"{version} {target}".encode() * 50)
-        sdk_trees.write(lib / f"rocblas/library/Kernels.so-000-{target}.hsaco", kernel)
+        write(lib / f"rocblas/library/Kernels.so-000-{target}.hsaco", kernel)
     sdk_trees.program(root / "bin/rocminfo", flags=[str(hip)])
     sdk_trees.program(lib / "llvm/bin/clang-19")
-    sdk_trees.link(lib / "llvm/bin/clang++", "clang-19")
-    sdk_trees.link(root / "bin/amdclang++", "../lib/llvm/bin/clang++")
-    sdk_trees.script(root / "bin/hipcc", f'#!/bin/sh\necho {version} "$@"\n')
-    sdk_trees.script(root / "bin/hipconfig", f"#!/bin/sh\necho {version}\n")
-    sdk_trees.script(root / "bin/rocprof-compute", f"#!/bin/sh\necho profiler {version}\n")
-    sdk_trees.write(root / "libexec/rocprofiler-compute/rocprof_compute.py", f"print({version!r})\n")
-    sdk_trees.link(root / "llvm", "lib/llvm")
-    sdk_trees.write(root / "include/hip/hip_version.h", f"#define HIP_VERSION {version}\n")
-    sdk_trees.write(root / "include/rocblas/rocblas.h", f"// {version}\n")
-    sdk_trees.write(lib / "cmake/hip/hip-config.cmake", f'set(hip_VERSION "{version}")\n')
-    sdk_trees.write(root / ".info/version", f"{version}\n")
+    link(lib / "llvm/bin/clang++", "clang-19")
+    link(root / "bin/amdclang++", "../lib/llvm/bin/clang++")
+    script(root / "bin/hipcc", f'#!/bin/sh\necho {version} "$@"\n')
+    script(root / "bin/hipconfig", f"#!/bin/sh\necho {version}\n")
+    script(root / "bin/rocprof-compute", f"#!/bin/sh\necho profiler {version}\n")
+    write(root / "libexec/rocprofiler-compute/rocprof_compute.py", f"print({version!r})\n")
+    link(root / "llvm", "lib/llvm")
+    write(root / "include/hip/hip_version.h", f"#define HIP_VERSION {version}\n")
+    write(root / "include/rocblas/rocblas.h", f"// {version}\n")
+    write(lib / "cmake/hip/hip-config.cmake", f'set(hip_VERSION "{version}")\n')
+    write(root / ".info/version", f"{version}\n")
     return root
 
 

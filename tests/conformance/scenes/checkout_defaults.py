@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from conformance.cases import row
 from conformance.github import HIPIFY_TAG, UPSTREAM_TAG, go_to_origins, seen
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 
 SHORT = "C:/b"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from conformance.cases import row
 from conformance.github import HIPIFY_TAG, UPSTREAM_TAG, go_to_origins, locked, planned_version, seen
 from conformance.scenes import checkout_upstream
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
-from contract.github import git
+from git_repos import git
 from rocwright.pipeline.tell import reproduce as reports
 
 TORCH = "python pytorch_torch_repo.py checkout --gitrepo-origin"

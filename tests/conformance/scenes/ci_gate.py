@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from conformance.cases import CASES, row
 from conformance.scenes.ci_run import begin, given_and_missed, told
-from conformance.table import Row
+from conformance.table import CASES, Row, row
 from conformance.world import Done, Shell, Transcript, World
 from contract.test_store_scripts import served
 from index_server import serving, wheel

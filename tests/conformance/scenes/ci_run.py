@@ -10,9 +10,8 @@ import zipfile
 from pathlib import Path
 from urllib.parse import unquote
 
-from conformance.cases import row
 from conformance.scenes.packages import RUN_ID, family_packages
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import ROOT, Shell, Transcript, World
 from contract.test_store_scripts import served
 from contract.workflows.github_runner import files_of

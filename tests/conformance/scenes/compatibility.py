@@ -11,8 +11,7 @@ from typing import Any
 
 from docutils import nodes
 
-from conformance.cases import row
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 from unit.compat.claimed.compat_rows import FEATURES, rows
 from unit.compat.claimed.test_compat_page import read_rst

@@ -11,9 +11,8 @@ import re
 from typing import Any
 
 from conformance import torches
-from conformance.cases import row
 from conformance.scenes import compatibility
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 
 # Makes one tensor of each data type that standard input names, and prints what torch says of it. Quantized

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 from conformance import origins, rocm
-from conformance.cases import row
 from conformance.scenes.quickstart import (
     install_as_told,
     requirements,
@@ -18,7 +17,7 @@ from conformance.scenes.quickstart import (
     torch_log,
     wheel_of,
 )
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 
 FAMILY = ("apex", "torch", "torchaudio", "torchvision", "triton")

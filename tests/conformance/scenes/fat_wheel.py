@@ -6,9 +6,8 @@ import re
 import zipfile
 from pathlib import Path
 
-from conformance.cases import row
 from conformance.scenes.quickstart import SCRIPTS, VERSIONS, quickstart, requirements, wheel_of
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 from wheels import write_torch
 from windows_tree import windows_prefix

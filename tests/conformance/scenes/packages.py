@@ -8,8 +8,7 @@ import zipfile
 from pathlib import Path
 
 from conformance import rocm
-from conformance.cases import row
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 
 RUN_ID = "21440027240"

@@ -8,10 +8,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from conformance.cases import row
 from conformance.scenes.packages import VERSION, family_packages, members, metadata
 from conformance.scenes.packages_installed import environment, offline
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 from rocwright.builder.decide.project import render_rocm_init
 

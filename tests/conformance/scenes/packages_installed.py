@@ -6,9 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from conformance.cases import row
 from conformance.scenes.packages import VERSION, WHEEL, family_packages
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Done, Shell, Transcript, World
 
 LIBRARY = "_rocm_sdk_libraries_gfx110x_all/lib/librccl.so.1"

@@ -10,9 +10,8 @@ import zipfile
 from pathlib import Path
 
 from conformance import rocm
-from conformance.cases import row
 from conformance.scenes.packages import VERSION, WHEEL, members, names
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 from windows_tree import windows_artifacts
 

@@ -6,11 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from conformance.cases import row
-from conformance.scenes.packages_chosen import LEAVE
 from conformance.scenes.packages_installed import environment, installed
 from conformance.scenes.packages_local import OLDER, local_packages
-from conformance.table import Row
+from conformance.scenes.packages_split import LEAVE
+from conformance.table import Row, row
 from conformance.world import Shell, Transcript, World
 from contract.test_store_scripts import served
 from rocwright.cli.store.options import RunOptions

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance import origins
-from conformance.cases import row
 from conformance.scenes.packages import family_packages
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Done, Shell, Transcript, World
 from real import sdk_index
 

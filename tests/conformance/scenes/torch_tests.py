@@ -8,9 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from conformance import torches
-from conformance.cases import row
 from conformance.scenes.run_tests import run_tests, seen
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import Done, Shell, Transcript, World
 
 # Of the smoke tests those that ask no GPU to compute, and the host's arithmetic.

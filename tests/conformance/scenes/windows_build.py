@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from conformance.cases import row
 from conformance.scenes.fat_wheel import FAT_FOR_WINDOWS, fat_wheel
-from conformance.table import Row
+from conformance.table import Row, row
 from conformance.world import ROOT, Shell, Transcript, World
 from rocwright.builder.before.host import HostFacts, Python
 from rocwright.builder.before.obstacles import find_problems

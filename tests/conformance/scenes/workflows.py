@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conformance.cases import CASES, row
-from conformance.table import Row, rows
+from conformance.table import CASES, Row, row, rows
 from conformance.world import Shell, Transcript, World
 from contract.workflows.github_runner import DONE, FAILED, SKIPPED, Runner, files_of
 from contract.workflows.plans import CI, RELEASE, Steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from real.gputest import faults
-from real.gputest.desk import Ran
+from real.gputest.userland import Ran
 
 LOST = ("segfault", "hang", "os_exit", "memory")
 

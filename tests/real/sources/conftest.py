@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from git_repos import Family
 from git_server import serving
 from real.sources import debian
 from real.sources.desk import Desk
-from unit.sources.git_repos import Family
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unit.sources import git_repos
+import git_repos
 
 SUBMODULES = ("third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner")
 UPSTREAM, HIPIFY = "refs/tags/THEROCK_UPSTREAM_DIFFBASE", "refs/tags/THEROCK_HIPIFY_DIFFBASE"

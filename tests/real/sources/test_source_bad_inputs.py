@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from git_repos import commit, git
 from real.sources.desk import HIPIFY, LOCK, SUBMODULES, UPSTREAM, Desk, facts, judged, listing
-from unit.sources.git_repos import commit, git
 
 REFUSED, USAGE, INVALID, UNREACHABLE, NO_SPACE = 1, 2, 3, 5, 8
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from git_repos import commit, git
 from real.sources.desk import HIPIFY, LOCK, SUBMODULES, UPSTREAM, facts, listing, said
-from unit.sources.git_repos import commit, git
 
 UNSAVED, INVALID, UNREACHABLE = 11, 3, 5
 HEADS = {"tip": (), "upstream": ("--head-stays-upstream",), "not-committed": ("--no-commit-hipify",)}

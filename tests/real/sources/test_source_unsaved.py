@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from git_repos import Family
 from git_server import serving
 from real.sources.desk import SUBMODULES, Desk, facts, listing
-from unit.sources.git_repos import Family
 
 STATES = {
     "pristine": ("--no-hipify",),

@@ -7,6 +7,7 @@ at its end. Together they show what a store must cope with.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import subprocess
@@ -27,6 +28,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from rocwright.store.objects.protocol import ObjectStore
 
 KEY, SECRET = "testkey", "testsecret123"
 # Beside the interpreter: where pip put the programs.
@@ -245,3 +248,26 @@ def use(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
     monkeypatch.delenv("ROCWRIGHT_PUBLIC_URL", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
+
+
+WHEEL = "files/ab/torch-2!2.9.0+rocm7.1-py3-none-any.whl"
+MIB = 1 << 20
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def filled(path: Path, mib: int) -> str:
+    """Write a file of random bytes; gives its sha256."""
+    digest = hashlib.sha256()
+    with path.open("wb") as stream:
+        for _ in range(mib):
+            block = os.urandom(MIB)
+            digest.update(block)
+            stream.write(block)
+    return digest.hexdigest()
+
+
+def keys(store: ObjectStore, prefix: str = "") -> list[str]:
+    return [one.key for one in store.list(prefix)]

@@ -10,9 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from real.store.content import MIB, WHEEL, filled, keys, sha
 from real.store.faults import Stutter
-from real.store.servers import KEY, SECRET, JuiceFS, MotoTLS, S3Server, running, use
+from real.store.servers import (
+    KEY,
+    MIB,
+    SECRET,
+    WHEEL,
+    JuiceFS,
+    MotoTLS,
+    S3Server,
+    filled,
+    keys,
+    running,
+    sha,
+    use,
+)
 from rocwright.errors import IntegrityError, InvalidInput, RocwrightError, Unreachable
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.probe import probe

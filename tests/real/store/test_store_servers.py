@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from real.store.content import MIB, WHEEL, filled, keys, sha
-from real.store.servers import S3Server
+from real.store.servers import MIB, WHEEL, S3Server, filled, keys, sha
 from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.store.objects.address import open_store
 from rocwright.store.objects.local import LocalStore

@@ -33,6 +33,7 @@ from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.verify.report import RULES, KpackReport
 from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel.wheel import split_wheel
+from trees import write
 from wheels import record_row, write_wheel
 
 DATABASE = "lib/rocblas/library/TensileLibrary_Type_HH_gfx942.co"
@@ -150,11 +151,6 @@ def move(trees: Trees, name: str, old: str, new: str) -> None:
     target = trees.split / new / name
     target.parent.mkdir(parents=True, exist_ok=True)
     (trees.split / old / name).rename(target)
-
-
-def write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
 
 
 TREE_DAMAGES: dict[str, tuple[Callable[[Trees], object], str, str]] = {

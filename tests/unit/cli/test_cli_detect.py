@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from test_cli_commands import run
 
+from command_line import run_program
 from rocwright.store.index.offers import Offer, pip_line, uv_line
 from rocwright.system.files import shipped_directory
 
@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
-    done = run("detect", "--root", root, "--index", INDEX, "--offline", cwd=tmp_path)
+    done = run_program("detect", "--root", root, "--index", INDEX, "--offline", cwd=tmp_path)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "0  gfx942  AMD Instinct MI300X  0000:03:00.0"
@@ -73,14 +73,14 @@ def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool
     )
     words = ["--target", "gfx942", "--index", INDEX, "--offline", "--torch", "2.9.0"]
     words += ["--pre"] if pre else []
-    (one,) = json.loads(run("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
+    (one,) = json.loads(run_program("detect", *words, "--json", cwd=tmp_path).stdout)["install"]
     assert one["pip"] == pip_line(offer, INDEX, "gfx942")
     assert one["uv"] == uv_line(offer, INDEX, "gfx942")
 
 
 def test_json_is_that_of_the_wheel(root: Path, tmp_path: Path) -> None:
     words = ("--index", INDEX, "--offline", "--kind", "family", "--json")
-    done = run("detect", "--root", root, *words, cwd=tmp_path)
+    done = run_program("detect", "--root", root, *words, cwd=tmp_path)
     report = json.loads(done.stdout)
     assert done.returncode == report["exit_status"] == 0
     assert (report["gpus"][0]["name"], report["source"]) == ("AMD Instinct MI300X", "kfd")
@@ -92,8 +92,8 @@ def test_an_index_that_does_not_answer_is_5(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         index = f"http://127.0.0.1:{taken.getsockname()[1]}/"
-        done = run("detect", "--target", "gfx942", "--index", index, cwd=tmp_path)
-        report = run("detect", "--target", "gfx942", "--index", index, "--json", cwd=tmp_path)
+        done = run_program("detect", "--target", "gfx942", "--index", index, cwd=tmp_path)
+        report = run_program("detect", "--target", "gfx942", "--index", index, "--json", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (5, "0  gfx942\n")
     assert done.stderr.startswith(
         f"error (Unreachable): {index}torch/ cannot be reached: Connection refused (1 request)"
@@ -117,10 +117,10 @@ def test_a_channel_on_this_machine_is_asked(tmp_path: Path) -> None:
     offer = {"product": "torch", "platform": "linux-x86_64", "targets": ["gfx942"]}
     put(tmp_path, "v2/_landing.json", json.dumps({"families": {"gfx94X": {"offers": [offer]}}}))
     for index in ("v2", "v2/gfx94X"):
-        done = run("detect", "--target", "gfx942", "--index", index, "--python", "3.12", cwd=tmp_path)
+        done = run_program("detect", "--target", "gfx942", "--index", index, "--python", "3.12", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert f"pip install --index-url {family.as_uri()}/ torch==2.9.0+rocm7.1.0\n" in done.stdout
-    done = run("detect", "--target", "gfx1100", "--index", "v2", "--python", "3.12", cwd=tmp_path)
+    done = run_program("detect", "--target", "gfx1100", "--index", "v2", "--python", "3.12", cwd=tmp_path)
     assert done.returncode == 3
     assert "has no family with gfx1100; it has: gfx94X (gfx942)\n" in done.stderr
     assert "next: see the lines above" in done.stderr
@@ -128,7 +128,7 @@ def test_a_channel_on_this_machine_is_asked(tmp_path: Path) -> None:
 
 def test_without_driver_the_unknown_card_is_3(root: Path, tmp_path: Path) -> None:
     shutil.rmtree(root / "sys/class")
-    done = run("detect", "--root", root, cwd=tmp_path)
+    done = run_program("detect", "--root", root, cwd=tmp_path)
     assert done.returncode == 3
     assert "PCI id 1002:7fff is not in the table" in done.stderr
     assert "InvalidInput" in done.stderr
@@ -136,7 +136,7 @@ def test_without_driver_the_unknown_card_is_3(root: Path, tmp_path: Path) -> Non
 
 def test_no_gpu_is_1(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    done = run("detect", "--root", tmp_path / "empty", cwd=tmp_path)
+    done = run_program("detect", "--root", tmp_path / "empty", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error (NoGpu): no AMD GPU is visible here")
 
@@ -144,7 +144,7 @@ def test_no_gpu_is_1(tmp_path: Path) -> None:
 def test_what_windows_printed(tmp_path: Path) -> None:
     file = tmp_path / "gpus.txt"
     file.write_bytes("PNPDeviceID : PCI\\VEN_1002&DEV_7590&SUBSYS_24251849&REV_C0\\6&1\r\n".encode("utf-16"))
-    done = run("detect", "--from-windows", file, cwd=tmp_path)
+    done = run_program("detect", "--from-windows", file, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "0  gfx1200  AMD Radeon RX 9060 XT\n")
 
 
@@ -159,7 +159,7 @@ def test_what_windows_printed(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
-    done = run("detect", *words, cwd=tmp_path)
+    done = run_program("detect", *words, cwd=tmp_path)
     assert done.returncode == code
     assert said in done.stderr
 

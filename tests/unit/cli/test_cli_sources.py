@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from command_line import run
-from contract.github import ADDRESS, Github, commit, git, shared
+from contract.github import ADDRESS, Github, commit, shared
+from git_repos import git
 from rocwright import cli
 
 # Many processes, or many megabytes: `make real` and CI run them.

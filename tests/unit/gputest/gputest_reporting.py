@@ -44,9 +44,3 @@ def xml_case(classname: str, name: str, inner: str = "", **more: str) -> str:
 def problem(tag: str, message: str, text: str = "", **more: str) -> str:
     extra = "".join(f" {key}={quoteattr(value)}" for key, value in more.items())
     return f"<{tag} message={quoteattr(message)}{extra}>{text}</{tag}>"
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from miniature_pytorch import commit_all, git, make_checkout
+from git_repos import git
+from miniature_pytorch import commit_all, make_checkout
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.gputest.setting import Checkout, read_checkout, require_match
 from rocwright.model.testing import TorchFacts

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from gputest_reporting import case, junit, problem, recorded, write, xml_case
+from gputest_reporting import case, junit, problem, recorded, xml_case
 
 from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.report.find import find_reports
 from rocwright.gputest.report.judge import shard_state
 from rocwright.gputest.report.values import Expected, Report, missing, parse_expected
 from rocwright.model.testing import Ran
+from trees import write
 
 GOOD = junit([xml_case("test_a.T", "test_b")])
 BAD = junit([xml_case("test_a.T", "test_b", problem("failure", "E: bad"))])

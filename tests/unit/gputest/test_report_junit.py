@@ -8,12 +8,13 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from gputest_reporting import junit, problem, write, xml_case
+from gputest_reporting import junit, problem, xml_case
 
 from rocwright.errors import InvalidInput
 from rocwright.gputest.report.cases import later_counts, node_id, worse_of
 from rocwright.gputest.report.junit import read_junit, salvage_junit, write_junit
 from rocwright.model.testing import WORST_FIRST, CaseResult, Ran, RunRecord
+from trees import write
 
 SUITE = """
 import unittest

@@ -30,8 +30,8 @@ from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.tree import RocmTree
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
-from unit.sdk import sdk_trees as trees
-from unit.sdk import split_trees
+from trees import link, write
+from unit.sdk import sdk_trees, split_trees
 from unit.sdk.split_trees import GFX90A, GFX942, GFX1100, XNACK_OFF, XNACK_ON, code
 
 VERSION = "7.11.0"
@@ -113,9 +113,9 @@ def images() -> Mapping[str, bytes]:
             # What the needed libraries need is no concern of this link.
             flags += ["-Wl,--allow-shlib-undefined", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
             if elf.program:
-                trees.program(here / name, flags=["-Wl,--no-as-needed", *needs, *flags])
+                sdk_trees.program(here / name, flags=["-Wl,--no-as-needed", *needs, *flags])
             else:
-                trees.library(here / name, soname=elf.soname, needs=needs, flags=flags)
+                sdk_trees.library(here / name, soname=elf.soname, needs=needs, flags=flags)
         return {name: (here / name).read_bytes() for name in ELVES}
 
 
@@ -125,7 +125,7 @@ def fat(soname: str, needs: tuple[str, ...], targets: tuple[str, ...]) -> bytes:
     pairs = [(target, code(_MACHINES[target][0], 7, _MACHINES[target][1])) for target in targets]
     with tempfile.TemporaryDirectory() as scratch:
         here = Path(scratch)
-        files = [trees.write(here / name, images()[name]) for name in needs]
+        files = [write(here / name, images()[name]) for name in needs]
         flags = [
             f"-Wl,-soname,{soname}",
             "-Wl,--no-as-needed",
@@ -143,9 +143,9 @@ def _versioned(artifact: str, stage: str, path: str, data: bytes, *links: str) -
     """A library and the chain of links to it: the last one is the name that linkers look for."""
     yield Row(artifact, stage, path, data, executable=True)
     directory, _, target = path.rpartition("/")
-    for link in links:
-        yield Row(artifact, stage, f"{directory}/{link}", link=target)
-        target = link
+    for name in links:
+        yield Row(artifact, stage, f"{directory}/{name}", link=target)
+        target = name
 
 
 _CLR, _LLVM, _COMGR = "core/clr/stage", "compiler/amd-llvm/stage", "compiler/amd-comgr/stage"
@@ -287,14 +287,12 @@ def write_artifacts(root: Path, all_rows: Sequence[Row]) -> Path:
     for row in all_rows:
         path = root / row.artifact / row.stage / row.path
         if row.link is not None:
-            trees.link(path, row.link)
+            link(path, row.link)
         else:
-            trees.write(path, row.data).chmod(0o755 if row.executable else 0o644)
+            write(path, row.data).chmod(0o755 if row.executable else 0o644)
         stages.setdefault(row.artifact, []).append(row.stage)
     for artifact, listed in stages.items():
-        trees.write(
-            root / artifact / "artifact_manifest.txt", "".join(f"{s}\n" for s in dict.fromkeys(listed))
-        )
+        write(root / artifact / "artifact_manifest.txt", "".join(f"{s}\n" for s in dict.fromkeys(listed)))
     return root
 
 
@@ -456,13 +454,13 @@ def install(done: BuiltPackages, site: Path) -> Path:
             continue
         for name, data in item.files.items():
             assert not (site / name).exists(), f"{name} of {item.path.name} is another wheel's"
-            trees.write(site / name, data).chmod(0o755 if item.modes[name] & 0o111 else 0o644)
+            write(site / name, data).chmod(0o755 if item.modes[name] & 0o111 else 0o644)
     return site
 
 
 def rpath(path: Path) -> list[str]:
     """The RPATH's entries, as readelf reads them; a RUNPATH is an error."""
-    found = trees.dynamic(path)
+    found = sdk_trees.dynamic(path)
     assert "RUNPATH" not in found
     assert len(found.get("RPATH", [])) <= 1
     return found["RPATH"][0].split(":") if "RPATH" in found else []

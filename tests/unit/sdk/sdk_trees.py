@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from trees import link, script, write
+
 
 def gcc(*words: str | Path) -> None:
     subprocess.run(["gcc", *map(str, words)], check=True, capture_output=True)
@@ -74,25 +76,6 @@ def program(path: Path, *, text: str = PROGRAM, flags: Sequence[str | Path] = ()
     source.write_text(text)
     gcc("-o", path, source, *flags)
     source.unlink()
-    return path
-
-
-def script(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
-def write(path: Path, data: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return path
-
-
-def link(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.symlink_to(text)
     return path
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import stat
 from pathlib import Path
 
 from oracle import fatbin_walk, loader
@@ -43,35 +41,6 @@ def library(place: Path, bundles: list[bytes], **options: object) -> Path:
         file.rmdir() if file.is_dir() else file.unlink()
     scratch.rmdir()
     return place
-
-
-def write(path: Path, text: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(os.fsencode(text or path.name))
-    return path
-
-
-def listing(root: Path) -> dict[str, str]:
-    """Path → what is there: `d755`, `l<target>`, `f644 <sha256>`, `=<path>` for one more name of a file."""
-    found: dict[str, str] = {}
-    first: dict[int, str] = {}
-    for path in sorted(root.rglob("*")):
-        name, facts = os.fsencode(path.relative_to(root)).decode("latin-1"), path.lstat()
-        if path.is_symlink():
-            found[name] = "l" + os.readlink(path)  # noqa: PTH115 - a Path would tidy up
-        elif path.is_dir():
-            found[name] = f"d{stat.S_IMODE(facts.st_mode):o}"
-        elif facts.st_ino in first:
-            found[name] = "=" + first[facts.st_ino]
-        else:
-            first[facts.st_ino] = name
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            found[name] = f"f{stat.S_IMODE(facts.st_mode):o} {digest}"
-    return found
-
-
-def files(root: Path) -> set[str]:
-    return {name for name, kind in listing(root).items() if not kind.startswith("d")}
 
 
 def original_code(path: Path) -> dict[tuple[int, str], bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from split_trees import GFX942, code, fat, library, original_code, write
+from split_trees import GFX942, code, fat, library, original_code
 
 from oracle.fat_library import build_library, bundle, ccob
 from rocwright.binary.view import mapped
@@ -23,6 +23,7 @@ from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidElf, InvalidInput, InvalidWheel
 from rocwright.system.files import walk_files
+from trees import write
 from unit.builder import fat_wheels
 
 FAT_CODE = {(0, "gfx90a:xnack-"), (0, "gfx942"), (0, "gfx1100"), (1, "gfx942"), (1, "gfx1100")}

@@ -5,24 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from split_trees import (
-    GFX942,
-    archived_code,
-    code,
-    fat,
-    files,
-    library,
-    listing,
-    loaded,
-    original_code,
-    write,
-)
+from split_trees import GFX942, archived_code, code, fat, library, loaded, original_code
 
 from oracle.fat_library import bundle
 from rocwright.device_code.tree.merge import merge_trees
 from rocwright.device_code.tree.split import split_tree
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import InvalidTarget
+from trees import files, listing, write
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,9 @@ from split_trees import (
     archived_code,
     code,
     fat,
-    files,
     library,
-    listing,
     loaded,
     original_code,
-    write,
 )
 
 from oracle.elf_compare import compare
@@ -33,6 +30,7 @@ from oracle.kpack_reader import read_kpack
 from rocwright.device_code.tree.split import split_tree
 from rocwright.device_code.tree.tree import Part, Remark
 from rocwright.errors import InvalidArchive, InvalidBundle, InvalidInput, UsageError
+from trees import files, listing, write
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from rocwright.errors import InvalidPrefix
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
+from trees import write
 
 
 def words(text: str) -> list[str]:
@@ -515,7 +516,7 @@ def test_what_no_package_takes_is_reported(fat: Path, tmp_path: Path) -> None:
             Row("blas_other_generic", "x/stage", "lib/libother.so", b"\x7fELF"),
         ],
     )
-    trees.write(fat / "README.md", "about")
+    write(fat / "README.md", "about")
     (fat / "rand_lib_gfx999").mkdir()
     done = build_packages(artifacts.read(fat), tmp_path / "dist")
     for name in ("fusilli_lib_generic", "blas_other_generic", "README.md", "rand_lib_gfx999"):
@@ -665,7 +666,7 @@ def test_what_cannot_be_loaded_alone_is_said(fat: Path, tmp_path: Path) -> None:
     stage, image = "compiler/amd-llvm/stage", artifacts.images()["MIOpenCK"]
     asan = "lib/llvm/lib/clang/21/lib/linux/libclang_rt.asan-x86_64.so"
     for path in ("lib/llvm/lib/LLVMPolly.so", asan):
-        trees.write(fat / "amd-llvm_lib_generic" / stage / path, image)
+        write(fat / "amd-llvm_lib_generic" / stage / path, image)
     core = artifacts.packages(build_packages(artifacts.read(fat), tmp_path / "dist"))["rocm-sdk-core"]
     assert core.facts()["NOT_LOADABLE"] == {
         "lib/llvm/lib/LLVMPolly.so": "a plugin that the compiler loads",
@@ -676,10 +677,10 @@ def test_what_cannot_be_loaded_alone_is_said(fat: Path, tmp_path: Path) -> None:
 
 
 def test_a_program_of_core_is_led_to_no_package_that_there_is_not(fat: Path, tmp_path: Path) -> None:
-    blas = trees.write(tmp_path / "libhipblas.so.3", artifacts.images()["hipblas"])
+    blas = write(tmp_path / "libhipblas.so.3", artifacts.images()["hipblas"])
     flags = ("-Wl,--no-as-needed", blas, "-Wl,--unresolved-symbols=ignore-in-shared-libs")
     tool = trees.program(tmp_path / "tool", flags=flags).read_bytes()
-    trees.write(fat / "core-hip_lib_generic/core/clr/stage/bin/tool", tool).chmod(0o755)
+    write(fat / "core-hip_lib_generic/core/clr/stage/bin/tool", tool).chmod(0o755)
     site = artifacts.install(build_packages(artifacts.read(fat), tmp_path / "dist"), tmp_path / "site")
     for entry in artifacts.rpath(site / "_rocm_sdk_core/bin/tool"):
         if "_rocm_sdk" in entry:

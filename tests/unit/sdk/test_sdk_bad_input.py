@@ -14,7 +14,6 @@ from pathlib import Path
 
 import artifact_trees as artifacts
 import pytest
-import sdk_trees as trees
 
 from rocwright import cli
 from rocwright.errors import (
@@ -31,6 +30,7 @@ from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
+from trees import link, script, write
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def split(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
 
 def add(root: Path, artifact: str, path: str, data: bytes, *, stage: str = BLAS) -> Path:
     """Add a file; the artifact's manifest lists its stage afterwards."""
-    place = trees.write(root / artifact / stage / path, data)
+    place = write(root / artifact / stage / path, data)
     listed = root / artifact / "artifact_manifest.txt"
     lines = listed.read_text().splitlines() if listed.exists() else []
     listed.write_text("".join(f"{line}\n" for line in dict.fromkeys([*lines, stage])))
@@ -67,7 +67,7 @@ def refused(root: Path, error: type[RocwrightError], match: str, *, exit_code: i
     dist = root.parent / "dist"
     before = {"rocm_sdk_core-1.0-py3-none-linux_x86_64.whl", "rocm-1.0.tar.gz"}
     for name in before:
-        trees.write(dist / name, "an earlier run's")
+        write(dist / name, "an earlier run's")
     with pytest.raises(error, match=match) as caught:
         build(root)
     assert caught.value.exit_code == exit_code
@@ -133,12 +133,12 @@ def test_an_artifact_without_a_manifest_is_reported(fat: Path) -> None:
 
 
 def test_a_name_that_is_no_artifacts(fat: Path) -> None:
-    trees.write(fat / "blas/artifact_manifest.txt", ".")
+    write(fat / "blas/artifact_manifest.txt", ".")
     refused(fat, InvalidInput, "blas is no name of an artifact")
 
 
 def test_a_directory_without_artifacts(tmp_path: Path) -> None:
-    trees.write(tmp_path / "artifacts/lib/libamdhip64.so.7", b"\x7fELF")
+    write(tmp_path / "artifacts/lib/libamdhip64.so.7", b"\x7fELF")
     refused(tmp_path / "artifacts", InvalidPrefix, "holds no artifacts")
     refused(tmp_path / "none", InvalidPrefix, "no directory")
 
@@ -190,13 +190,13 @@ def test_the_same_path_in_the_libraries_of_a_family(fat: Path, other: str) -> No
 
 def test_a_link_where_another_artifact_has_a_file(fat: Path) -> None:
     add(fat, "core-hip_lib_generic", "share/thing", b"one", stage=CLR)
-    trees.link(add(fat, "hipify_lib_generic", "share/x", b"").parent / "thing", "x")
+    link(add(fat, "hipify_lib_generic", "share/x", b"").parent / "thing", "x")
     refused(fat, InvalidPrefix, "share/thing is there twice")
 
 
 def test_links_that_lead_to_different_places(fat: Path) -> None:
-    trees.link(fat / HIP / "share/thing", "x")
-    trees.link(add(fat, "hipify_lib_generic", "share/x", b"").parent / "thing", "y")
+    link(fat / HIP / "share/thing", "x")
+    link(add(fat, "hipify_lib_generic", "share/x", b"").parent / "thing", "y")
     refused(fat, InvalidPrefix, "share/thing is there twice")
 
 
@@ -313,7 +313,7 @@ def test_links_in_a_circle_are_reported_and_in_no_package(fat: Path) -> None:
         "share/up": "..",
         "share/deep/down": "../../share/deep/down/down",
     }.items():
-        trees.link(fat / HIP / path, text)
+        link(fat / HIP / path, text)
     done = build(fat)
     for path in ("share/self", "share/ping", "share/pong", "share/deep/down"):
         assert [note for note in done.notes if note.startswith(f"{path}: leads nowhere")], path
@@ -325,7 +325,7 @@ def test_links_in_a_circle_are_reported_and_in_no_package(fat: Path) -> None:
 
 @pytest.mark.parametrize("text", ["/etc/hostname", "../../../../../../../../etc/hostname", "../../../etc"])
 def test_a_link_out_of_the_tree_takes_nothing_along(fat: Path, text: str) -> None:
-    trees.link(fat / HIP / "share/host", text)
+    link(fat / HIP / "share/host", text)
     done = build(fat)
     assert [note for note in done.notes if note.startswith("share/host: leads nowhere")]
     for package in artifacts.packages(done).values():
@@ -335,7 +335,7 @@ def test_a_link_out_of_the_tree_takes_nothing_along(fat: Path, text: str) -> Non
 @pytest.mark.parametrize("artifact", ["blas_lib_gfx94X-dcgpu", "blas_lib_gfx90a-dcgpu"])
 def test_a_link_from_a_family_into_what_all_share_is_there_or_reported(fat: Path, artifact: str) -> None:
     add(fat, "hipdnn_lib_generic", "share/hipdnn/data.txt", b"data", stage="ml-libs/hipDNN/stage")
-    trees.link(add(fat, artifact, "share/hipdnn/x", b"").parent / "alias.txt", "data.txt")
+    link(add(fat, artifact, "share/hipdnn/x", b"").parent / "alias.txt", "data.txt")
     done = build(fat)
     family = artifact.rpartition("_")[2].lower()
     shipped = "share/hipdnn/alias.txt" in artifacts.packages(done)[f"rocm-sdk-libraries-{family}"].tree
@@ -355,8 +355,8 @@ def test_spaces_and_letters_of_any_language(fat: Path, tmp_path: Path) -> None:
     for name in names:
         add(root, "core-hip_lib_generic", name, name.encode(), stage=CLR)
         add(root, "prim_dev_generic", "include/" + name, name.encode(), stage="math-libs/rocPRIM/stage")
-    trees.script(root / HIP / "libexec/über/tool mit ü", '#!/bin/sh\necho "$@"\n')
-    trees.link(root / HIP / "bin/tool ü", "../libexec/über/tool mit ü")
+    script(root / HIP / "libexec/über/tool mit ü", '#!/bin/sh\necho "$@"\n')
+    link(root / HIP / "bin/tool ü", "../libexec/über/tool mit ü")
     done = build(root)
     core = artifacts.packages(done)["rocm-sdk-core"]
     for name in names:
@@ -371,7 +371,7 @@ def test_spaces_and_letters_of_any_language(fat: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [b"share/latin-\xe9.txt", b"share/new\nline.txt", b"share/esc\x1b[31m.txt"])
 def test_a_name_that_is_no_text(fat: Path, name: bytes) -> None:
     place = Path(os.fsdecode(os.fsencode(fat / HIP) + b"/" + name))
-    trees.write(place, "x")
+    write(place, "x")
     error = refused(fat, InvalidInput, ".")
     assert str(error.what).isprintable()
     assert str(error.where).isprintable()
@@ -592,10 +592,10 @@ def test_the_command_ends_with_3_and_says_what(
 
 def test_a_prefix_is_refused_as_artifacts_are(tmp_path: Path) -> None:
     root = tmp_path / "rocm"
-    trees.write(root / ".info/version", "7.11.0")
-    trees.write(root / "lib/libamdhip64.so.7", artifacts.images()["hip"])
-    trees.write(root / "lib/librocblas.so.5", artifacts.fat("librocblas.so.5", ("hip",), ("gfx942",)))
-    trees.write(root / "lib/librocfft.so.0", "librocfft.so.0.1")
+    write(root / ".info/version", "7.11.0")
+    write(root / "lib/libamdhip64.so.7", artifacts.images()["hip"])
+    write(root / "lib/librocblas.so.5", artifacts.fat("librocblas.so.5", ("hip",), ("gfx942",)))
+    write(root / "lib/librocfft.so.0", "librocfft.so.0.1")
     with pytest.raises(InvalidPrefix, match=r"lib/librocfft\.so\.0 is called like a shared library"):
         build_packages(read_prefix(root), tmp_path / "dist", Packaging(family="x"))
     assert not (tmp_path / "dist").exists()

@@ -26,6 +26,7 @@ from rocwright.sdk.plan.runtime import Shipped, programs_of
 from rocwright.sdk.plan.wheels import console_commands
 from rocwright.sdk.table import package_table
 from rocwright.wheel.source import BytesSource
+from trees import link, write
 
 
 @pytest.fixture(scope="module")
@@ -265,11 +266,11 @@ def test_the_directory_holds_no_other_rocm_afterwards_and_keeps_what_is_not_ours
     rocm: Path, tmp_path: Path
 ) -> None:
     for name in ("rocm_sdk_core-5.2.3-py3-none-linux_x86_64.whl", "rocm-5.2.3.tar.gz"):
-        trees.write(tmp_path / "dist" / name, "old")
-    trees.write(tmp_path / "dist/rocm_sdk_core-1-py3-none-linux_x86_64.whl.partial", "left by a killed run")
+        write(tmp_path / "dist" / name, "old")
+    write(tmp_path / "dist/rocm_sdk_core-1-py3-none-linux_x86_64.whl.partial", "left by a killed run")
     kept = {"torch-2.9.0-cp311-cp311-linux_x86_64.whl", "notes.txt"}
     for name in kept:
-        trees.write(tmp_path / "dist" / name, "the user's")
+        write(tmp_path / "dist" / name, "the user's")
     notes: list[str] = []
     built = build_packages(
         read_prefix(rocm), tmp_path / "dist", Packaging(family="My.Fam_ily"), note=notes.append
@@ -282,7 +283,7 @@ def test_the_directory_holds_no_other_rocm_afterwards_and_keeps_what_is_not_ours
 def test_a_wheel_that_cannot_be_written_keeps_the_old_ones(rocm: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(rocm, tmp_path / "rocm", symlinks=True)
     prefix = read_prefix(copy)
-    trees.write(tmp_path / "dist/old.whl", "old")
+    write(tmp_path / "dist/old.whl", "old")
     (copy / "lib/rocblas/library/TensileLibrary_lazy_gfx1100.dat").unlink()
     with pytest.raises((RocwrightError, FileNotFoundError)):
         build_packages(prefix, tmp_path / "dist")
@@ -296,7 +297,7 @@ def test_a_version_that_is_none_is_refused(rocm: Path) -> None:
 
 def test_a_note_names_what_of_the_prefix_is_left_out(rocm: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(rocm, tmp_path / "rocm", symlinks=True)
-    trees.link(copy / "share/gone", "nowhere")
+    link(copy / "share/gone", "nowhere")
     assert plan_packages(read_prefix(copy)).notes == ("share/gone: leads nowhere: nowhere",)
 
 
@@ -310,7 +311,7 @@ def test_a_prefix_without_libraries_is_refused(tmp_path: Path) -> None:
 def test_packages_of_the_other_platform_stay(rocm: Path, tmp_path: Path) -> None:
     """Both platforms of one version belong into one index, and share the selector."""
     other = "rocm_sdk_core-6.4.1-py3-none-win_amd64.whl"
-    trees.write(tmp_path / other, "Windows")
+    write(tmp_path / other, "Windows")
     build_packages(read_prefix(rocm), tmp_path)
     assert (tmp_path / other).exists()
 
@@ -318,7 +319,7 @@ def test_packages_of_the_other_platform_stay(rocm: Path, tmp_path: Path) -> None
 def test_sdists_of_others_whose_name_begins_alike_stay(rocm: Path, tmp_path: Path) -> None:
     names = ["rocm-docs-core-1.2.tar.gz", "rocm-cmake-6.4.1.tar.gz"]
     for name in names:
-        trees.write(tmp_path / name, "the user's")
+        write(tmp_path / name, "the user's")
     build_packages(read_prefix(rocm), tmp_path)
     assert [name for name in names if (tmp_path / name).exists()] == names
 

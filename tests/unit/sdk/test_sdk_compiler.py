@@ -13,6 +13,7 @@ from artifact_trees import Row
 
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.plan.release import Packaging
+from trees import link, write
 
 MOVED = {
     "bin/amdclang++",
@@ -122,7 +123,7 @@ def test_a_compiler_of_the_expanded_tree_finds_the_libraries_that_stayed(
     for path, (kind, value) in artifacts.devel_entries(built).items():
         if kind in ("sibling", "link"):
             # The value of a sibling is relative to the package that the tree lies in.
-            trees.link(tree / path, "../" * (path.count("/") + 1) + value if kind == "sibling" else value)
+            link(tree / path, "../" * (path.count("/") + 1) + value if kind == "sibling" else value)
     done = subprocess.run([tree / "lib/llvm/bin/clang-21", "x"], capture_output=True, text=True, env={})
     assert done.stdout.splitlines()[1:2] == ["<x>"], done.stderr
 
@@ -130,7 +131,7 @@ def test_a_compiler_of_the_expanded_tree_finds_the_libraries_that_stayed(
 def test_a_library_that_a_program_outside_the_compiler_needs_stays(fat: Path, tmp_path: Path) -> None:
     """liblldb needs clang-cpp, which needs LLVM: a debugger of core keeps all three."""
     here = tmp_path / "gdb"
-    lldb = trees.write(here / "liblldb.so.21", artifacts.images()["lldb"])
+    lldb = write(here / "liblldb.so.21", artifacts.images()["lldb"])
     flags = ("-Wl,--no-as-needed", lldb, "-Wl,--unresolved-symbols=ignore-in-shared-libs")
     program = trees.program(here / "rocgdb", flags=flags)
     row = Row(
@@ -143,7 +144,7 @@ def test_a_library_that_a_program_outside_the_compiler_needs_stays(fat: Path, tm
 
 
 def test_a_library_that_a_family_needs_stays(fat: Path, tmp_path: Path) -> None:
-    lldb = trees.write(tmp_path / "liblldb.so.21", artifacts.images()["lldb"])
+    lldb = write(tmp_path / "liblldb.so.21", artifacts.images()["lldb"])
     flags = ("-Wl,--unresolved-symbols=ignore-in-shared-libs",)
     own = trees.library(tmp_path / "libown.so", soname="libown.so.1", needs=[lldb], flags=flags).read_bytes()
     artifacts.write_artifacts(
@@ -171,7 +172,7 @@ def test_the_real_layout_of_programs_moves(fat: Path, tmp_path: Path) -> None:
     rows += [Row("amd-llvm_run_generic", stage, path, link=text) for path, text in links.items()]
     for row in rows:
         path = fat / row.artifact / row.stage / row.path
-        trees.link(path, row.link) if row.link else trees.write(path, row.data).chmod(0o755)
+        link(path, row.link) if row.link else write(path, row.data).chmod(0o755)
     found = artifacts.packages(packaged(fat, tmp_path / "dist"))
     core = found["rocm-sdk-core"].tree
     assert not core & {*names, *links}

@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import sdk_trees as trees
 
 from needs import needs
 from rocwright.cli.parse import app
 from rocwright.data.overlay import Overlay, parse_overlay
 from rocwright.errors import InvalidInput, InvalidPrefix, MissingTool, RocwrightError
 from rocwright.sdk.intake.deb_import import PrefixOfPackages, holds_packages, unpack_packages
+from trees import link, write
 
 pytestmark = needs("dpkg-deb")
 
@@ -32,7 +32,7 @@ class Debs:
     ) -> Path:
         """A package; a file is `path`, whose content is its package, or a link `path -> text`."""
         tree = self.root / "tree"
-        trees.write(
+        write(
             tree / "DEBIAN/control",
             f"Package: {name}\nVersion: {version}\nArchitecture: {machine}\n"
             "Maintainer: a <a@b>\nDescription: x\n",
@@ -40,9 +40,9 @@ class Debs:
         for entry in files:
             path, _, text = entry.partition(" -> ")
             if text:
-                trees.link(tree / path, text)
+                link(tree / path, text)
             else:
-                trees.write(tree / path, name)
+                write(tree / path, name)
         deb = self.directory / (file or f"{name}_{version}_{machine}.deb")
         command = ["dpkg-deb", "--build", "--root-owner-group", "-Znone", tree, deb]
         subprocess.run(command, check=True, capture_output=True)
@@ -190,7 +190,7 @@ def test_sdk_unpack_reads_the_overlay_of_the_current_directory(
 
 
 def test_an_old_prefix_stays_until_the_new_one_is_whole(debs: Debs) -> None:
-    trees.write(debs.root / "rocm/old", "old")
+    write(debs.root / "rocm/old", "old")
     broken = debs.add("rocm-core", "opt/rocm-6.2.0/.info/version")
     data = broken.read_bytes()
     broken.write_bytes(data[: len(data) // 2])

@@ -21,6 +21,7 @@ from rocwright.sdk.plan.devel import TarEntry, TarSource, plan_devel
 from rocwright.sdk.plan.runtime import plan_runtime
 from rocwright.sdk.table import package_table
 from rocwright.wheel.source import BytesSource, FileSource
+from trees import link, script, write
 
 MODULES = {"core": "_rocm_sdk_core", "libraries": "_rocm_sdk_libraries_x", "devel": "_rocm_sdk_devel"}
 ENTRIES = (
@@ -78,7 +79,7 @@ def test_any_piece_is_that_piece_of_the_whole(contents: list[bytes], offset: int
 
 
 def test_a_file_that_shrinks_meanwhile_is_noticed(tmp_path: Path) -> None:
-    path = trees.write(tmp_path / "a", b"a" * 600)
+    path = write(tmp_path / "a", b"a" * 600)
     archive = TarSource([TarEntry("a", FileSource(path)), TarEntry("b", BytesSource(b"b" * 600))])
     path.write_bytes(b"a" * 100)
     with pytest.raises(InvalidInput, match="a"):
@@ -92,13 +93,13 @@ def sha256(data: bytes) -> str:
 @pytest.fixture(scope="module")
 def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = trees.small_rocm(tmp_path_factory.mktemp("devel") / "rocm")
-    trees.link(root / "include/gone.h", "nowhere.h")
-    trees.link(root / "include/hip/alias.h", "hip_version.h")
-    trees.write(root / "include/rocprim/rocprim.hpp", "#pragma once\n")
-    trees.link(root / "include/rocprim/alias.hpp", "rocprim.hpp")
-    trees.link(root / "lib/cmake/amd", "../../llvm")  # a directory, through a link to it
-    trees.link(root / "lib/libhipold.so", "./libamdhip64.so.6.4.43484")
-    trees.script(root / "include/rocprim/tool with space.sh", "#!/bin/sh\n")
+    link(root / "include/gone.h", "nowhere.h")
+    link(root / "include/hip/alias.h", "hip_version.h")
+    write(root / "include/rocprim/rocprim.hpp", "#pragma once\n")
+    link(root / "include/rocprim/alias.hpp", "rocprim.hpp")
+    link(root / "lib/cmake/amd", "../../llvm")  # a directory, through a link to it
+    link(root / "lib/libhipold.so", "./libamdhip64.so.6.4.43484")
+    script(root / "include/rocprim/tool with space.sh", "#!/bin/sh\n")
     return root
 
 
@@ -161,7 +162,7 @@ def test_the_archive_holds_exactly_the_files_of_the_manifest(rocm: Path) -> None
 
 def test_many_device_files_beside_one_of_devel_take_no_longer_than_alone(tmp_path: Path) -> None:
     """A split ROCm has tens of thousands of files; the time must not grow with files times files."""
-    place = trees.write(tmp_path / "file", "x")
+    place = write(tmp_path / "file", "x")
     file = TreeFile(place, place.stat())
     owners = {"bin/tool": "core", "lib/rocblas/library/readme.txt": "devel"}
     owners |= {f"include/rocprim/{number}.hpp": "devel" for number in range(4000)}
@@ -192,7 +193,7 @@ def test_a_program_of_devel_keeps_no_path_of_the_machine_that_built_it(tmp_path:
     with tarfile.open(fileobj=io.BytesIO(devel.archive.read_at(0, devel.archive.size))) as tar:
         member = tar.extractfile("bin/rocblas-bench")
         assert member is not None
-        found = trees.write(tmp_path / "rocblas-bench", member.read())
+        found = write(tmp_path / "rocblas-bench", member.read())
     facts = trees.dynamic(found)
     assert (facts["RPATH"], facts.get("RUNPATH")) == (["$ORIGIN/../lib"], None)
     entries = {path: (kind, value) for path, kind, value in json.loads(devel.manifest)["entries"]}

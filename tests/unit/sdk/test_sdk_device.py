@@ -10,7 +10,6 @@ from pathlib import Path
 
 import artifact_trees as artifacts
 import pytest
-import sdk_trees as trees
 from artifact_trees import Row
 from packaging.requirements import Requirement
 
@@ -19,6 +18,7 @@ from rocwright.model.gpu import InvalidTarget
 from rocwright.sdk.build import BuiltPackages, build_packages
 from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
+from trees import write
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_target_without_archives_is_a_package_all_the_same(split: Path, tmp_pa
 
 def test_a_library_for_one_target_finds_core(found: dict[str, artifacts.Package], tmp_path: Path) -> None:
     path = "lib/libMIOpenCK_conv_gfx942.so"
-    library = trees.write(tmp_path / "x.so", found["rocm-sdk-device-gfx942"].file(path))
+    library = write(tmp_path / "x.so", found["rocm-sdk-device-gfx942"].file(path))
     assert "$ORIGIN/../../_rocm_sdk_core/lib" in artifacts.rpath(library)
 
 
@@ -333,12 +333,12 @@ def test_the_selector_may_be_a_wheel_but_not_both(
 
 
 def split_prefix(root: Path) -> Path:
-    trees.write(root / "generic/.info/version", "7.11.0")
-    trees.write(root / "generic/lib/libamdhip64.so.7", artifacts.images()["hip"])
-    trees.write(root / "generic/lib/librocblas.so.5", artifacts.fat("librocblas.so.5", ("hip",), ("gfx942",)))
-    trees.write(root / "gfx942/lib/rocblas/library/x_gfx942.dat", b"942")
-    trees.write(root / "gfx11/lib/aotriton.images/amd-gfx11xx/a.aks2", b"11")
-    trees.write(root / "gfx1100/lib/rocblas/library/x_gfx1100.dat", b"1100")
+    write(root / "generic/.info/version", "7.11.0")
+    write(root / "generic/lib/libamdhip64.so.7", artifacts.images()["hip"])
+    write(root / "generic/lib/librocblas.so.5", artifacts.fat("librocblas.so.5", ("hip",), ("gfx942",)))
+    write(root / "gfx942/lib/rocblas/library/x_gfx942.dat", b"942")
+    write(root / "gfx11/lib/aotriton.images/amd-gfx11xx/a.aks2", b"11")
+    write(root / "gfx1100/lib/rocblas/library/x_gfx1100.dat", b"1100")
     return root
 
 
@@ -356,8 +356,8 @@ def test_a_split_prefix_becomes_device_packages(tmp_path: Path) -> None:
 
 def test_what_else_lies_beside_the_targets_is_reported(tmp_path: Path) -> None:
     root = split_prefix(tmp_path / "rocm")
-    trees.write(root / "notes.txt", "x")
-    trees.write(root / "gfx90a:xnack+/lib/x.dat", "x")
+    write(root / "notes.txt", "x")
+    write(root / "gfx90a:xnack+/lib/x.dat", "x")
     notes = build_packages(read_prefix(root), tmp_path / "dist").notes
     assert {note.partition(": n")[0] for note in notes if "neither" in note} == {"notes.txt", "gfx90a:xnack+"}
 

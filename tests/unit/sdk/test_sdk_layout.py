@@ -13,6 +13,7 @@ import sdk_trees as trees
 from rocwright.errors import InvalidInput, InvalidPrefix, RocwrightError
 from rocwright.sdk.intake.deb import lay_out, mend_cmake_text
 from rocwright.sdk.intake.distribution import Distribution, MapRule
+from trees import link, script, write
 
 TRIPLET = "x86_64-linux-gnu"
 
@@ -120,7 +121,7 @@ MODULE = 'package Wanted; sub word { return "found" } 1;\n'
 def control(root: Path, name: str, version: str = "1", *more: str) -> Path:
     """A package's directory, as unpacking makes it, with what it says of itself."""
     lines = [f"Package: {name}", f"Version: {version}", "Architecture: amd64", *more]
-    trees.write(root / name / "DEBIAN/control", "\n".join(lines) + "\n")
+    write(root / name / "DEBIAN/control", "\n".join(lines) + "\n")
     return root / name
 
 
@@ -130,19 +131,19 @@ def unpacked(tmp_path: Path) -> Path:
     both = tmp_path / "unpacked"
     libdep = control(both, "libdep1", "2:1.0-3+b1", "Source: dep (2:1.0-3)", "Description: a", " Version: no")
     dependency = trees.library(libdep / "usr/lib" / TRIPLET / "libdep.so.1.0", soname="libdep.so.1")
-    trees.link(libdep / "usr/lib" / TRIPLET / "libdep.so.1", "libdep.so.1.0")
+    link(libdep / "usr/lib" / TRIPLET / "libdep.so.1", "libdep.so.1.0")
     root = control(both, "liba1", "5.2.3-1")
-    trees.write(root / "DEBIAN/postinst", "#!/bin/sh\n")
+    write(root / "DEBIAN/postinst", "#!/bin/sh\n")
     lib = root / "usr/lib" / TRIPLET
     trees.library(lib / "liba.so.5.2", soname="liba.so.5", needs=(dependency,))
-    trees.link(lib / "liba.so.5", "liba.so.5.2")
-    trees.write(lib / "cmake/hip/hip-config.cmake", CONFIG)
-    trees.write(lib / "cmake/hip/hip-targets.cmake", EXPORTED)
-    trees.write(lib / "cmake/hip/plain.cmake", "# nothing\n")
-    trees.script(root / "usr/bin/roc-obj-ls", PERL)
-    trees.script(root / "usr/bin/roc-obj", "#!/bin/bash\necho perl\n")
-    trees.write(root / "usr/share/perl5/Wanted.pm", MODULE)
-    trees.write(root / "usr/share/man/man1/hipcc.1", "left out")
+    link(lib / "liba.so.5", "liba.so.5.2")
+    write(lib / "cmake/hip/hip-config.cmake", CONFIG)
+    write(lib / "cmake/hip/hip-targets.cmake", EXPORTED)
+    write(lib / "cmake/hip/plain.cmake", "# nothing\n")
+    script(root / "usr/bin/roc-obj-ls", PERL)
+    script(root / "usr/bin/roc-obj", "#!/bin/bash\necho perl\n")
+    write(root / "usr/share/perl5/Wanted.pm", MODULE)
+    write(root / "usr/share/man/man1/hipcc.1", "left out")
     return both
 
 
@@ -208,7 +209,7 @@ def test_the_prefix_says_which_package_brought_each_file(tmp_path: Path, unpacke
 
 
 def test_a_file_in_two_packages_is_an_error(tmp_path: Path, unpacked: Path) -> None:
-    trees.write(control(unpacked, "other") / "usr/share/perl5/Wanted.pm", "another")
+    write(control(unpacked, "other") / "usr/share/perl5/Wanted.pm", "another")
     with pytest.raises(
         InvalidPrefix, match=r"usr/share/perl5/Wanted\.pm is in two packages: liba1 and other"
     ):
@@ -295,28 +296,28 @@ def test_perl_scripts_find_modules_of_the_prefix(tmp_path: Path, unpacked: Path)
 
 def test_programs_that_hipcc_links_find_the_runtime(tmp_path: Path, unpacked: Path) -> None:
     hipcc = """#!/usr/bin/perl\n$toolArgs = ${toolArgs} . " -lamdhip64 ";\n"""
-    trees.script(unpacked / "liba1/usr/bin/hipcc.pl", hipcc)
+    script(unpacked / "liba1/usr/bin/hipcc.pl", hipcc)
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     mended = (tmp_path / "rocm/bin/hipcc.pl").read_text()
     assert mended.splitlines()[1] == '$toolArgs = ${toolArgs} . " -Wl,-rpath,$HIP_LIB_PATH -lamdhip64 ";'
 
 
 def test_a_perl_script_with_a_second_name_is_mended_once(tmp_path: Path, unpacked: Path) -> None:
-    trees.link(unpacked / "liba1/usr/bin/roc-obj-list", "roc-obj-ls")
+    link(unpacked / "liba1/usr/bin/roc-obj-list", "roc-obj-ls")
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/bin/roc-obj-ls").read_text().count("use FindBin") == 1
 
 
 def test_a_roc_obj_that_is_a_program_is_left_alone(tmp_path: Path, unpacked: Path) -> None:
     data = b"\x7fELF\xff\xfe not text"
-    trees.write(unpacked / "liba1/usr/bin/roc-obj-native", data)
+    write(unpacked / "liba1/usr/bin/roc-obj-native", data)
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/bin/roc-obj-native").read_bytes() == data
 
 
 def test_a_cmake_file_in_an_older_encoding_survives(tmp_path: Path, unpacked: Path) -> None:
     data = b"# \xa9 AMD\nset(a lib/x86_64-linux-gnu)\n"
-    trees.write(unpacked / f"liba1/usr/lib/{TRIPLET}/cmake/hip/old.cmake", data)
+    write(unpacked / f"liba1/usr/lib/{TRIPLET}/cmake/hip/old.cmake", data)
     lay_out(distribution(), unpacked, tmp_path / "rocm")
     assert (tmp_path / "rocm/lib/cmake/hip/old.cmake").read_bytes() == b"# \xa9 AMD\nset(a lib)\n"
 
@@ -327,7 +328,7 @@ def test_a_failure_in_the_middle_changes_no_prefix(
 ) -> None:
     prefix = tmp_path / "rocm"
     if old:
-        trees.write(prefix / "old", "old")
+        write(prefix / "old", "old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -342,6 +343,6 @@ def test_a_failure_in_the_middle_changes_no_prefix(
 
 def test_two_files_for_one_place_are_an_error(tmp_path: Path, unpacked: Path) -> None:
     # lib/ and usr/lib/ are the same place; of two different files one would silently vanish.
-    trees.write(unpacked / f"libdep1/lib/{TRIPLET}/liba.so.5.2", "another")
+    write(unpacked / f"libdep1/lib/{TRIPLET}/liba.so.5.2", "another")
     with pytest.raises(RocwrightError, match=r"liba\.so\.5\.2"):
         lay_out(distribution(), unpacked, tmp_path / "rocm")

@@ -15,6 +15,7 @@ from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.runtime import RuntimePlan, Shipped, launcher, plan_runtime
 from rocwright.sdk.table import package_table
+from trees import link, script, write
 
 MODULES = {
     "core": "_rocm_sdk_core",
@@ -35,7 +36,7 @@ def install(runtime: RuntimePlan, site: Path) -> Path:
     """Write the trees as an installer does."""
     for file in runtime.shipped:
         path = site / MODULES[file.package] / file.path
-        trees.write(path, file.source.read_at(0, file.source.size))
+        write(path, file.source.read_at(0, file.source.size))
         path.chmod(0o755 if file.executable else 0o644)
     return site
 
@@ -48,7 +49,7 @@ def rocm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     root = tmp_path / "rocm"
-    trees.write(root / "lib/libamdhip64.so.6", b"\x7fELF")
+    write(root / "lib/libamdhip64.so.6", b"\x7fELF")
     return root
 
 
@@ -99,7 +100,7 @@ def test_two_files_with_one_soname_are_an_error(bare: Path) -> None:
 
 def test_a_file_in_the_way_of_a_soname_is_an_error(bare: Path) -> None:
     trees.library(bare / "lib/liba.so.1.0", soname="liba.so.1")
-    trees.write(bare / "lib/liba.so.1", "INPUT(liba.so.1.0)")
+    write(bare / "lib/liba.so.1", "INPUT(liba.so.1.0)")
     with pytest.raises(InvalidPrefix, match=r"lib/liba\.so\.1"):
         plan(bare)
 
@@ -123,23 +124,23 @@ def test_a_library_without_a_soname_keeps_its_name(bare: Path) -> None:
 
 def test_a_link_to_a_library_without_a_soname_is_a_library(bare: Path) -> None:
     trees.library(bare / "lib/llvm/lib/plugin.so.19", mode=0o755)
-    trees.link(bare / "lib/llvm/lib/plugin.so", "plugin.so.19")
+    link(bare / "lib/llvm/lib/plugin.so", "plugin.so.19")
     file = by_path(plan(bare))["lib/llvm/lib/plugin.so"]
     assert file.source.read_at(0, 1 << 20) == (bare / "lib/llvm/lib/plugin.so.19").read_bytes()
 
 
 def test_a_link_to_data_that_is_marked_executable_is_a_copy(bare: Path) -> None:
-    trees.script(bare / "share/hip/version", "HIP_VERSION_MAJOR=6\n")
-    trees.link(bare / "bin/.hipVersion", "../share/hip/version")
+    script(bare / "share/hip/version", "HIP_VERSION_MAJOR=6\n")
+    link(bare / "bin/.hipVersion", "../share/hip/version")
     assert by_path(plan(bare))["bin/.hipVersion"].source.read_at(0, 99) == b"HIP_VERSION_MAJOR=6\n"
 
 
 def test_a_link_across_packages_or_into_devel_ships_nothing(bare: Path) -> None:
-    trees.write(bare / "include/rocblas/rocblas.h", "x")
-    trees.link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
-    trees.script(bare / "lib/rocblas/tool", "#!/bin/sh\n")
-    trees.link(bare / "bin/tool", "../lib/rocblas/tool")
-    trees.link(bare / "share/hip/gone", "nowhere")
+    write(bare / "include/rocblas/rocblas.h", "x")
+    link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
+    script(bare / "lib/rocblas/tool", "#!/bin/sh\n")
+    link(bare / "bin/tool", "../lib/rocblas/tool")
+    link(bare / "share/hip/gone", "nowhere")
     runtime = plan(bare)
     assert not {"share/hip/header", "bin/tool", "share/hip/gone"} & set(by_path(runtime))
     assert dict(runtime.dropped)["bin/tool"] == "link into package libraries"
@@ -147,8 +148,8 @@ def test_a_link_across_packages_or_into_devel_ships_nothing(bare: Path) -> None:
 
 
 def test_a_link_into_devel_is_reported(bare: Path) -> None:
-    trees.write(bare / "include/rocblas/rocblas.h", "x")
-    trees.link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
+    write(bare / "include/rocblas/rocblas.h", "x")
+    link(bare / "share/hip/header", "../../include/rocblas/rocblas.h")
     assert "share/hip/header" in dict(plan(bare).dropped)
 
 
@@ -190,8 +191,8 @@ def test_a_launcher_passes_everything_on(site: Path) -> None:
 def test_a_launcher_runs_from_any_directory_and_through_links(site: Path, tmp_path: Path, name: str) -> None:
     program = site / "_rocm_sdk_core" / name
     assert run(Path(os.path.relpath(program, tmp_path)), cwd=tmp_path).returncode == 0
-    link = trees.link(tmp_path / "bin/other-name", str(program))
-    assert run(link).stdout.splitlines()[0] == f"<{link}>"
+    other = link(tmp_path / "bin/other-name", str(program))
+    assert run(other).stdout.splitlines()[0] == f"<{other}>"
     found = subprocess.run(
         ["other-name"], env={"PATH": str(tmp_path / "bin")}, capture_output=True, text=True
     )
@@ -199,10 +200,10 @@ def test_a_launcher_runs_from_any_directory_and_through_links(site: Path, tmp_pa
 
 
 def test_a_launcher_to_a_script_keeps_what_lies_beside_it(bare: Path, tmp_path: Path) -> None:
-    trees.write(bare / "libexec/rocm_smi/rsmi_bind.txt", "beside me\n")
+    write(bare / "libexec/rocm_smi/rsmi_bind.txt", "beside me\n")
     text = '#!/bin/sh\ncat "$(dirname "$0")/rsmi_bind.txt"\necho "$1|$2"\nexit 5\n'
-    trees.script(bare / "libexec/rocm_smi/rocm_smi.sh", text)
-    trees.link(bare / "bin/rocm-smi", "../libexec/rocm_smi/rocm_smi.sh")
+    script(bare / "libexec/rocm_smi/rocm_smi.sh", text)
+    link(bare / "bin/rocm-smi", "../libexec/rocm_smi/rocm_smi.sh")
     installed = install(plan(bare), tmp_path / "site")
     done = run(installed / "_rocm_sdk_core/bin/rocm-smi", "a b", "c")
     assert (done.stdout, done.returncode) == ("beside me\na b|c\n", 5)
@@ -210,7 +211,7 @@ def test_a_launcher_to_a_script_keeps_what_lies_beside_it(bare: Path, tmp_path: 
 
 def test_a_program_whose_name_looks_like_a_library_is_a_program(bare: Path, tmp_path: Path) -> None:
     trees.program(bare / "libexec/tool.so.1")
-    trees.link(bare / "bin/tool", "../libexec/tool.so.1")
+    link(bare / "bin/tool", "../libexec/tool.so.1")
     installed = install(plan(bare), tmp_path / "site")
     (installed / "_rocm_sdk_core/libexec/tool.so.1").rename(tmp_path / "gone")
     # Nothing but a launcher fails without the program.
@@ -218,7 +219,7 @@ def test_a_program_whose_name_looks_like_a_library_is_a_program(bare: Path, tmp_
 
 
 def test_a_launcher_whose_program_is_gone_says_which(site: Path, tmp_path: Path) -> None:
-    path = trees.write(tmp_path / "tool", launcher("../lib/gone"))
+    path = write(tmp_path / "tool", launcher("../lib/gone"))
     path.chmod(0o755)
     done = run(path)
     assert done.returncode == 127
@@ -233,7 +234,7 @@ def test_a_launcher_is_small_static_and_the_same_every_time() -> None:
 
 
 def test_a_launcher_needs_no_library_and_no_executable_stack(tmp_path: Path) -> None:
-    path = trees.write(tmp_path / "launcher", launcher("x"))
+    path = write(tmp_path / "launcher", launcher("x"))
     headers = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True).stdout
     assert "INTERP" not in headers
     assert "DYNAMIC" not in headers
@@ -324,7 +325,7 @@ def test_a_file_that_is_right_already_is_shipped_byte_for_byte(bare: Path) -> No
 
 
 def test_a_static_program_is_shipped_as_it_is(bare: Path) -> None:
-    source = trees.write(bare.parent / "s.c", "void _start(void) { for (;;) {} }\n")
+    source = write(bare.parent / "s.c", "void _start(void) { for (;;) {} }\n")
     (bare / "bin").mkdir()
     trees.gcc("-static", "-nostdlib", "-o", bare / "bin/static", source)
     runtime = plan(bare)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.forms import read_prefix
+from trees import link, script, write
 
 HEADER = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_VERSION_PATCH 43484\n"
 
@@ -24,8 +25,8 @@ HEADER = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 4\n#define HIP_
 def root(tmp_path: Path) -> Path:
     """The least that is a ROCm: its runtime library's name and a version."""
     root = tmp_path / "rocm"
-    trees.write(root / "lib/libamdhip64.so.6", "not even ELF")
-    trees.write(root / ".info/version", "6.4.1\n")
+    write(root / "lib/libamdhip64.so.6", "not even ELF")
+    write(root / ".info/version", "6.4.1\n")
     return root
 
 
@@ -33,7 +34,7 @@ def test_no_directory(tmp_path: Path) -> None:
     with pytest.raises(InvalidPrefix, match="no directory"):
         read_prefix(tmp_path / "none")
     with pytest.raises(InvalidPrefix, match="no directory"):
-        read_prefix(trees.write(tmp_path / "file", "x"))
+        read_prefix(write(tmp_path / "file", "x"))
 
 
 @pytest.mark.parametrize("name", [None, "lib/libhip_hcc.so.3", "share/libamdhip64.so.6", "lib/libamdhip64.a"])
@@ -41,14 +42,14 @@ def test_no_rocm(tmp_path: Path, name: str | None) -> None:
     root = tmp_path / "usr"
     root.mkdir()
     if name:
-        trees.write(root / name, "x")
+        write(root / name, "x")
     with pytest.raises(InvalidPrefix, match="no ROCm installation") as caught:
         read_prefix(root)
     assert "/opt/rocm" in (caught.value.next_step or "")
 
 
 def test_a_prefix_may_be_named_by_a_link(root: Path, tmp_path: Path) -> None:
-    prefix = read_prefix(trees.link(tmp_path / "opt", "rocm"))
+    prefix = read_prefix(link(tmp_path / "opt", "rocm"))
     assert prefix.root == root
     assert sorted(prefix.host.files) == [".info/version", "lib/libamdhip64.so.6"]
 
@@ -67,9 +68,9 @@ def test_the_version_is_what_the_prefix_says(
 ) -> None:
     (root / ".info/version").unlink()
     if info is not None:
-        trees.write(root / ".info/version", info)
+        write(root / ".info/version", info)
     if header is not None:
-        trees.write(root / "include/hip/hip_version.h", header)
+        write(root / "include/hip/hip_version.h", header)
     assert read_prefix(root).version == expected
     assert read_prefix(root, version="9.9").version == "9.9"
 
@@ -78,21 +79,21 @@ def test_the_version_is_what_the_prefix_says(
 def test_a_prefix_without_a_version_asks_for_it(root: Path, header: str | None) -> None:
     (root / ".info/version").unlink()
     if header is not None:
-        trees.write(root / "include/hip/hip_version.h", header)
+        write(root / "include/hip/hip_version.h", header)
     with pytest.raises(InvalidPrefix, match="does not say its version") as caught:
         read_prefix(root)
     assert "--version" in (caught.value.next_step or "")
 
 
 def test_an_empty_version_file_does_not_hide_the_header(root: Path) -> None:
-    trees.write(root / ".info/version", "\n")
-    trees.write(root / "include/hip/hip_version.h", HEADER)
+    write(root / ".info/version", "\n")
+    write(root / "include/hip/hip_version.h", HEADER)
     assert read_prefix(root).version == "6.4.43484"
 
 
 def test_links_are_followed_to_their_end(root: Path) -> None:
-    trees.write(root / "lib/llvm/bin/clang-19", "program")
-    trees.write(root / "share/data/a b é.txt", "data")
+    write(root / "lib/llvm/bin/clang-19", "program")
+    write(root / "share/data/a b é.txt", "data")
     for path, text in {
         "lib/libamdhip64.so": "libamdhip64.so.6",
         "lib/llvm/bin/clang": "clang-19",
@@ -111,7 +112,7 @@ def test_links_are_followed_to_their_end(root: Path) -> None:
         "share/up": "data/..",
         "share/data/out": "../../../../../../../../etc/hostname",
     }.items():
-        trees.link(root / path, text)
+        link(root / path, text)
     found = {path: (link.kind, link.target) for path, link in read_prefix(root).host.links.items()}
     clang = ("file", "lib/llvm/bin/clang-19")
     nowhere = ("dangling", "")
@@ -137,30 +138,30 @@ def test_links_are_followed_to_their_end(root: Path) -> None:
 
 
 def test_a_link_out_of_the_tree_is_not_taken_for_one_inside(root: Path) -> None:
-    trees.write(root / "share/data", "x")
-    trees.link(root / "bin/tool", "../../share/data")  # <parent of the prefix>/share/data
+    write(root / "share/data", "x")
+    link(root / "bin/tool", "../../share/data")  # <parent of the prefix>/share/data
     assert read_prefix(root).host.links["bin/tool"].kind == "dangling"
 
 
 def test_a_link_through_two_directory_links(root: Path) -> None:
-    trees.write(root / "lib/llvm/bin/clang-19", "program")
-    trees.link(root / "llvm", "opt")
-    trees.link(root / "opt", "lib/llvm")
-    trees.link(root / "clang", "llvm/bin/clang-19")
+    write(root / "lib/llvm/bin/clang-19", "program")
+    link(root / "llvm", "opt")
+    link(root / "opt", "lib/llvm")
+    link(root / "clang", "llvm/bin/clang-19")
     assert read_prefix(root).host.links["clang"].target == "lib/llvm/bin/clang-19"
 
 
 def test_dots_behind_a_directory_link(root: Path) -> None:
-    trees.write(root / "lib/llvm/bin/clang-19", "program")
-    trees.link(root / "llvm", "lib/llvm")
-    trees.link(root / "bin/hip", "../llvm/../libamdhip64.so.6")
+    write(root / "lib/llvm/bin/clang-19", "program")
+    link(root / "llvm", "lib/llvm")
+    link(root / "bin/hip", "../llvm/../libamdhip64.so.6")
     assert read_prefix(root).host.links["bin/hip"].target == "lib/libamdhip64.so.6"
 
 
 @pytest.mark.parametrize("text", ["none/../x", "x/../x"], ids=["nothing", "a-file"])
 def test_dots_behind_what_is_no_directory(root: Path, text: str) -> None:
-    trees.write(root / "x", "x")
-    assert not trees.link(root / "link", text).exists()
+    write(root / "x", "x")
+    assert not link(root / "link", text).exists()
     assert read_prefix(root).host.links["link"].kind == "dangling"
 
 
@@ -178,9 +179,9 @@ def test_links_lead_where_the_kernel_says(
     tmp_path_factory: pytest.TempPathFactory, links: dict[str, str]
 ) -> None:
     root = tmp_path_factory.mktemp("tree") / "deep" / "rocm"
-    trees.write(root / "lib/libamdhip64.so.6", "x")
+    write(root / "lib/libamdhip64.so.6", "x")
     for path in ("x", "d/file", "e/f/file"):
-        trees.write(root / path, "x")
+        write(root / path, "x")
     for path, text in links.items():
         (root / path).symlink_to(text)
     found = read_prefix(root, version="1").host.links
@@ -218,7 +219,7 @@ def become_root_again() -> None:
 
 def test_an_unreadable_file_is_named(root: Path) -> None:
     with unprivileged(root) as copy:
-        trees.write(copy / "lib/secret", "x").chmod(0)
+        write(copy / "lib/secret", "x").chmod(0)
         become_nobody()
         with pytest.raises(InvalidPrefix, match="lib/secret cannot be read"):
             read_prefix(copy)
@@ -226,7 +227,7 @@ def test_an_unreadable_file_is_named(root: Path) -> None:
 
 def test_an_unreadable_directory_is_named(root: Path) -> None:
     with unprivileged(root) as copy:
-        trees.write(copy / "lib/secret/file", "x")
+        write(copy / "lib/secret/file", "x")
         (copy / "lib/secret").chmod(0)
         become_nobody()
         try:
@@ -244,7 +245,7 @@ def test_a_pipe_is_no_part_of_a_rocm(root: Path) -> None:
 
 
 def test_a_name_that_is_no_text_is_refused_by_name(root: Path) -> None:
-    trees.write(Path(os.fsdecode(os.fsencode(root) + b"/share/latin-\xe9")), "x")
+    write(Path(os.fsdecode(os.fsencode(root) + b"/share/latin-\xe9")), "x")
     with pytest.raises(InvalidPrefix, match="latin-"):
         read_prefix(root)
 
@@ -253,7 +254,7 @@ def test_targets_come_from_the_code_objects(root: Path) -> None:
     trees.library(root / "lib/librocfft.so.0", targets=["gfx1030", "gfx906:xnack-", "gfx90a:xnack+"])
     trees.library(root / "lib/librocrand.so.1", targets=["gfx90a:xnack-"])
     trees.library(root / "lib/libplain_gfx942.so")
-    trees.write(root / "lib/rocblas/library/Kernels_gfx1100.hsaco", trees.bundle(["gfx1100"]))
+    write(root / "lib/rocblas/library/Kernels_gfx1100.hsaco", trees.bundle(["gfx1100"]))
     prefix = read_prefix(root)
     assert prefix.code == {
         "lib/librocfft.so.0": {"gfx1030", "gfx906:xnack-", "gfx90a:xnack+"},
@@ -264,15 +265,15 @@ def test_targets_come_from_the_code_objects(root: Path) -> None:
 
 
 def test_object_files_and_foreign_elf_files_are_data(root: Path) -> None:
-    source = trees.write(root / "a.c", "int a;\n")
+    source = write(root / "a.c", "int a;\n")
     trees.gcc("-c", "-o", root / "lib/a.o", source)
-    trees.write(root / "lib/32bit.so", b"\x7fELF\x01\x01" + b"\0" * 58)
-    trees.write(root / "lib/short.so", b"\x7fELF")
+    write(root / "lib/32bit.so", b"\x7fELF\x01\x01" + b"\0" * 58)
+    write(root / "lib/short.so", b"\x7fELF")
     assert read_prefix(root).host.elves == {}
 
 
 def test_executable(root: Path) -> None:
-    trees.script(root / "bin/hipcc", "#!/bin/sh\n")
+    script(root / "bin/hipcc", "#!/bin/sh\n")
     files = read_prefix(root).host.files
     assert files["bin/hipcc"].executable
     assert not files[".info/version"].executable

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import artifact_trees as artifacts
 import pytest
-import sdk_trees as trees
 
 from needs import needs
 from rocwright.errors import InvalidInput
@@ -17,6 +16,7 @@ from rocwright.sdk.intake.artifacts import read_artifacts
 from rocwright.sdk.intake.forms import read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.table import package_table
+from trees import write
 from windows_tree import COMPILER, FAMILY, TARGETS, windows_artifacts, windows_prefix
 
 pytestmark = needs(COMPILER)
@@ -184,7 +184,7 @@ def changed(form: str, root: Path, to: Path, name: str) -> Path:
         place = copy / f"blas_lib_{FAMILY}/math-libs/BLAS/rocBLAS/stage"
     else:
         place = copy / "blas_lib_gfx1100/math-libs/BLAS/rocBLAS/stage"
-    trees.write(place / name, name)
+    write(place / name, name)
     return copy
 
 
@@ -209,7 +209,7 @@ LONG = "bin/rocblas/library/" + "x" * 125
 def test_a_name_that_windows_cannot_have_is_refused(
     form: str, root: Path, tmp_path: Path, name: str, match: str
 ) -> None:
-    trees.write(tmp_path / "dist/rocm_sdk_core-1-py3-none-win_amd64.whl", "an earlier run's")
+    write(tmp_path / "dist/rocm_sdk_core-1-py3-none-win_amd64.whl", "an earlier run's")
     with pytest.raises(InvalidInput, match=match) as caught:
         package(form, changed(form, root, tmp_path / "rocm", name), tmp_path / "dist")
     assert caught.value.exit_code == 3
@@ -229,7 +229,7 @@ def test_a_name_that_windows_cannot_have_is_refused(
 )
 def test_the_devel_tree_must_be_possible_on_windows(tmp_path: Path, name: str, match: str) -> None:
     windows_prefix(tmp_path / "rocm")
-    trees.write(tmp_path / "rocm" / name, "x")
+    write(tmp_path / "rocm" / name, "x")
     with pytest.raises(InvalidInput, match=match):
         package("prefix", tmp_path / "rocm", tmp_path / "dist")
     assert not list((tmp_path / "dist").glob("*"))
@@ -240,7 +240,7 @@ def test_names_that_differ_by_case_between_packages_are_refused(tmp_path: Path) 
     windows_artifacts(tmp_path / "rocm", split=True)
     stage = "math-libs/BLAS/rocBLAS/stage"
     for target, name in (("gfx1100", "Common.dat"), ("gfx1101", "common.dat")):
-        trees.write(tmp_path / "rocm" / f"blas_lib_{target}" / stage / "bin/rocblas/library" / name, target)
+        write(tmp_path / "rocm" / f"blas_lib_{target}" / stage / "bin/rocblas/library" / name, target)
     with pytest.raises(InvalidInput, match=r"(?i)common\.dat"):
         package("kpack", tmp_path / "rocm", tmp_path / "dist")
     assert not list((tmp_path / "dist").glob("*"))
@@ -258,6 +258,6 @@ def test_on_linux_such_names_are_fine(tmp_path_factory: pytest.TempPathFactory, 
         "lib/rocblas/library/a.dat",
     }
     for name in names:
-        trees.write(stage / name, name)
+        write(stage / name, name)
     found = artifacts.packages(build_packages(artifacts.read(root), tmp_path / "dist"))
     assert names <= found["rocm-sdk-libraries-gfx94x-dcgpu"].tree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from git_repos import Family, git
-
 from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import Family, commit, git
 
+from git_repos import Family, commit, git
 from rocwright.errors import IntegrityError, UsageError
 from rocwright.sources.changes import (
     commits_between,

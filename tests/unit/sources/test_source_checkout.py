@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import Family, commit, git
 
+from git_repos import Family, commit, git
 from rocwright.errors import RocwrightError, Unreachable, UnsavedWork, UsageError
 from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout

@@ -8,9 +8,9 @@ from pathlib import Path, PureWindowsPath
 
 import msgspec
 import pytest
-from git_repos import Family, commit, git
 from test_source_checkout import HIPIFY, REPOSITORIES, UPSTREAM, heads, listing
 
+from git_repos import Family, commit, git
 from rocwright.errors import InvalidData, Unreachable, UnsavedWork, UsageError
 from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout, checkout

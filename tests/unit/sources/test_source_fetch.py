@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from git_repos import commit
 from git_repos import git as plain
-
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, NotOffered, Unreachable
 from rocwright.sources.checkout import checkout

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from git_repos import SCRIPT, Family, commit, git
 from test_source_checkout import HIPIFY, REPOSITORIES, UPSTREAM, heads, listing
 
+from git_repos import SCRIPT, Family, commit, git
 from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify

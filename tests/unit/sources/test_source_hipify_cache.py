@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import Family, commit, git
 from test_source_checkout import DEADLY_GIT, HIPIFY, REPOSITORIES, UPSTREAM, heads
 
+from git_repos import Family, commit, git
 from git_server import serving
 from rocwright.sources import script
 from rocwright.sources.checkout import Checkout

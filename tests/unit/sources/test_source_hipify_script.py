@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from git_repos import SCRIPT, Family, commit, git
 
+from git_repos import SCRIPT, Family, commit, git
 from rocwright.errors import CommandFailed, RocwrightError
 from rocwright.sources.checkout import Checkout
 from rocwright.sources.hipify import hipify

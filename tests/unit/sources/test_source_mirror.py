@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
 import pytest
-from git_repos import commit
-from git_repos import git as plain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from git_repos import commit
+from git_repos import git as plain
 from git_server import GitServer, serving
 from rocwright.errors import InvalidInput, Unreachable
 from rocwright.sources.fetch import read_files

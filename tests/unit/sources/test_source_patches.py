@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import Family, commit, git
 
+from git_repos import Family, commit, git
 from rocwright.errors import InvalidPatch, RocwrightError, UnsavedWork, UsageError
 from rocwright.sources.aside import Work
 from rocwright.sources.lock import LockedSource

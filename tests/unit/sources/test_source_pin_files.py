@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from git_repos import commit, git
 
+from git_repos import commit, git
 from rocwright.errors import InvalidPin
 from rocwright.sources.pins import CommitPins, TreePins, read_checkout
 from rocwright.sources.tree import state as states

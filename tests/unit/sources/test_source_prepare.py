@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import SCRIPT, Family, commit, git
 
+from git_repos import SCRIPT, Family, commit, git
 from rocwright.errors import (
     CommandFailed,
     IntegrityError,

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from git_repos import PROJECTS, commit, git
 
+from git_repos import PROJECTS, commit, git
 from rocwright.errors import InvalidPin, RocwrightError, Unreachable, UsageError
 from rocwright.model.project import Line, ProjectTable
 from rocwright.sources.lock import LockedSource, SourceLock

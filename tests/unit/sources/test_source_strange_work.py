@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_repos import Family, commit, git
 from test_source_checkout import UPSTREAM, heads
 
+from git_repos import Family, commit, git
 from rocwright.errors import RocwrightError, UnsavedWork
 from rocwright.sources.aside import Work
 from rocwright.sources.checkout import Checkout

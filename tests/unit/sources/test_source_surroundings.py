@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from git_repos import PROJECTS, Family, git
 
+from git_repos import PROJECTS, Family, git
 from rocwright.errors import MissingTool, UnsavedWork, UsageError
 from rocwright.sources.checkout import Checkout, found
 from rocwright.sources.hipify import hipify

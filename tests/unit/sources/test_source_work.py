@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from git_repos import Family, commit, git
 
+from git_repos import Family, commit, git
 from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
 from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
 from rocwright.sources.checkout import Checkout, checkout

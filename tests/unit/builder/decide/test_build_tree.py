@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 from plans_by_hand import one, trees
 
+import git_repos
 from rocwright.builder.decide.project import build_requirements
 from rocwright.builder.decide.recipe import recipes
 from rocwright.builder.decide.tree import SourceFacts, absent_tree, read_tree
@@ -32,16 +31,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def git(folder: Path, *words: str, when: str = "2025-10-16T12:00:00Z") -> str:
-    who = {f"GIT_{role}_{what}": "a@b" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-    done = subprocess.run(
-        ["git", "-C", str(folder), *words],
-        env=os.environ | who | dates,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+    return git_repos.git(folder, *words, GIT_AUTHOR_DATE=when, GIT_COMMITTER_DATE=when)
 
 
 def test_a_tree_without_git(tmp_path: Path) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from git_repos import git
 from rocwright.builder.run.tree import clean_up, held_tree, source_tree
-
-
-def git(directory: Path, *words: str) -> str:
-    identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "protocol.file.allow=always"]
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=directory, check=True, capture_output=True, text=True
-    )
-    return done.stdout
+from trees import write
 
 
 def repository(root: Path, **files: str) -> Path:
@@ -95,11 +88,6 @@ def test_a_second_edit_of_the_same_file_is_one_too(tree: Path) -> None:
     second = digest(tree)
     (tree / "third_party" / "setup.py").write_text("setup(2)\n")
     assert len({first, second, digest(tree)}) == 3
-
-
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 def test_what_builds_make_and_git_ignores_is_no_content(tree: Path) -> None:
@@ -238,7 +226,7 @@ def test_what_build_systems_leave_unignored_goes_and_anything_else_is_named(tmp_
         (root / name).write_text("x")
     said: list[str] = []
     assert clean_up(tree, root / "dist", before, said.append) == ("work.py",)
-    assert git(root, "status", "--porcelain") == "?? notes.txt\n?? work.py\n"
+    assert git(root, "status", "--porcelain") == "?? notes.txt\n?? work.py"
     assert said == [f"new in {root}, not ignored by git, and left there: work.py"]
 
 

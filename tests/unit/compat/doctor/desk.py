@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.run import diagnose
+from trees import write
 from wheels import record_row
 
 # gfx_target_version of the kernel's topology, and what LLVM calls it.
@@ -25,12 +26,6 @@ cuda: Optional[str] = {cuda!r}
 git_version = 'abc'
 hip: Optional[str] = {hip!r}
 """
-
-
-def write(path: Path, text: str = "") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 @dataclass

@@ -19,18 +19,8 @@ from rocwright.compat.doctor.observations import EXAMINATIONS, Observation
 from rocwright.compat.doctor.run import judge, make_case
 from rocwright.data import load_table
 from rocwright.errors import MissingTool, UsageError
-from unit.compat.doctor.desk import (
-    INDEX,
-    MI210,
-    Room,
-    Tree,
-    bad,
-    of,
-    one,
-    pip,
-    visit,
-    write,
-)
+from trees import write
+from unit.compat.doctor.desk import INDEX, MI210, Room, Tree, bad, of, one, pip, visit
 
 HERE = f"3.{sys.version_info[1]}"
 

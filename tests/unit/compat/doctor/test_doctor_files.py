@@ -12,19 +12,8 @@ from rocwright.compat.doctor.environment import gather_environment
 from rocwright.compat.doctor.facts import DoctorTable, Machine, TorchImport
 from rocwright.compat.doctor.run import judge, make_case
 from rocwright.data import load_table
-from unit.compat.doctor.desk import (
-    INDEX,
-    MI210,
-    RADEON_6900,
-    RADEON_7900,
-    Room,
-    Tree,
-    of,
-    one,
-    pip,
-    visit,
-    write,
-)
+from trees import write
+from unit.compat.doctor.desk import INDEX, MI210, RADEON_6900, RADEON_7900, Room, Tree, of, one, pip, visit
 
 # --- device code
 

@@ -7,14 +7,8 @@ import sys
 import pytest
 
 from rocwright.compat.doctor.observations import Diagnosis
-from unit.compat.doctor.desk import (
-    Room,
-    Tree,
-    of,
-    one,
-    visit,
-    write,
-)
+from trees import write
+from unit.compat.doctor.desk import Room, Tree, of, one, visit
 
 HERE = f"3.{sys.version_info[1]}"
 

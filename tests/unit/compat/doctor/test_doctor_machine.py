@@ -15,7 +15,8 @@ from rocwright.compat.doctor.observations import Diagnosis, Observation
 from rocwright.compat.doctor.rules import machine as rules
 from rocwright.compat.doctor.run import diagnose, make_case
 from rocwright.data import load_table
-from unit.compat.doctor.desk import RADEON_6900, Tree, bad, of, one, write
+from trees import write
+from unit.compat.doctor.desk import RADEON_6900, Tree, bad, of, one
 
 TABLE = load_table("doctor", DoctorTable)
 

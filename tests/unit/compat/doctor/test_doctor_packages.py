@@ -8,16 +8,8 @@ import shutil
 import pytest
 
 from rocwright.model.sets import FileEntry, SetManifest, new_set
-from unit.compat.doctor.desk import (
-    INDEX,
-    Room,
-    bad,
-    of,
-    one,
-    pip,
-    visit,
-    write,
-)
+from trees import write
+from unit.compat.doctor.desk import INDEX, Room, bad, of, one, pip, visit
 
 # --- distributions among each other
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from git_repos import git
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.pipeline.setup.event import (
     Event,
@@ -125,11 +126,7 @@ class Repository:
         self.git("init", "-q", "-b", "main")
 
     def git(self, *words: str) -> str:
-        who = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(
-            ["git", *who, *words], cwd=self.root, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        return git(self.root, *words)
 
     def commit(self, **files: str) -> str:
         for name, text in files.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from git_repos import git
 from rocwright.builder.decide.plan import BuiltWheel
 from rocwright.builder.rocm.rocm import Rocm
 from rocwright.builder.run.environments import build_environment
@@ -43,13 +43,6 @@ with zipfile.ZipFile(f"dist/{name}-py3-none-any.whl", "w") as wheel:
 TOOLS = ("build-1.3.0", "setuptools-80.9.0", "wheel-0.45.1")
 
 Run = Callable[[], str]
-
-
-def git(directory: Path, *words: str) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    return subprocess.run(
-        ["git", *who, *words], cwd=directory, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def torch_wheel(directory: Path) -> BuiltWheel:
