@@ -72,7 +72,8 @@ window.met = [];
 const group = one => one.type === "radio" ? one.name : one;
 document.addEventListener("focusin", event => {
   const around = [event.target, event.target.closest("label")].filter(Boolean);
-  const seen = around.some(one => getComputedStyle(one).outlineStyle !== "none");
+  const seen = around.some(one =>
+    one.checkVisibility({ opacityProperty: true }) && getComputedStyle(one).outlineStyle !== "none");
   window.met.push([group(event.target), seen]);
 });
 window.unmet = () => {

@@ -17,6 +17,7 @@ a.bare:focus { outline: none }
 <details><summary>more</summary><img src="data:,"></details>
 <input id="nameless">
 <a class="bare" href="#one">unseen</a>
+<p><label><input type="radio" name="a" style="opacity:0">drawn by its label</label></p>
 <div tabindex="0" onkeydown="if (event.key === 'Tab') event.preventDefault()"><p>a trap</p></div>
 <a href="#two">never met</a>
 </main></body></html>
@@ -38,6 +39,7 @@ def test_each_fault_of_a_page_is_found_and_named(tmp_path: Path) -> None:
         *("light: image-alt", "dark: image-alt"),
         *("light: label", "dark: label"),
         'keyboard: focus is not seen on <a class="bare" href="#one">unseen</a>',
+        'keyboard: focus is not seen on <input type="radio" name="a" style="opacity:0">',
         'keyboard: Tab does not come to <a href="#two">never met</a>',
     }
     assert any(line.startswith("dark: color-contrast: .deep") for line in found)
