@@ -13,8 +13,8 @@ from itertools import pairwise
 import msgspec
 
 from blocks.text import code, table
-from rocwright.cli import COMMANDS, Group
-from rocwright.cli.help import Page, examples
+from rocwright.cli import COMMANDS, CommandGroup
+from rocwright.cli.help import HelpPage, examples
 from rocwright.cli.parse import app
 
 HELP = "src/rocwright/cli/help.json"
@@ -58,23 +58,31 @@ _EVERY = (
 )
 
 
-def _group_pages(group: Group, words: tuple[str, ...], pages: dict[str, Page]) -> Iterator[tuple[str, Page]]:
+def _group_pages(
+    group: CommandGroup, words: tuple[str, ...], pages: dict[str, HelpPage]
+) -> Iterator[tuple[str, HelpPage]]:
     """The page of a group and of those in it: its commands by heading, each with its first sentence."""
     rows = {}
     for heading, named in group.commands.items():
         rows[heading] = tuple(
-            (name, below.help if isinstance(below, Group) else pages[" ".join((*words, name))].about[0])
+            (
+                name,
+                below.help if isinstance(below, CommandGroup) else pages[" ".join((*words, name))].about[0],
+            )
             for name, below in named.items()
         )
     for name, below in group.named():
-        if isinstance(below, Group):
+        if isinstance(below, CommandGroup):
             yield from _group_pages(below, (*words, name), pages)
     own = () if words else (("--version", "Say the version."),)
     usage = " ".join(("rocwright", *words, "COMMAND"))
-    yield " ".join(words), Page(usage, (group.help,), {**rows, "Options of every command": (*_EVERY, *own)})
+    yield (
+        " ".join(words),
+        HelpPage(usage, (group.help,), {**rows, "Options of every command": (*_EVERY, *own)}),
+    )
 
 
-def _page(words: tuple[str, ...], command: typing.Any) -> Page:
+def _page(words: tuple[str, ...], command: typing.Any) -> HelpPage:
     description, helps, placed, options = _parts(command)
     rows: dict[str, list[tuple[str, str]]] = {}
     for item in placed:
@@ -88,7 +96,7 @@ def _page(words: tuple[str, ...], command: typing.Any) -> Page:
     about = [" ".join(paragraph.split()) for paragraph in description.split("\n\n")]
     lines = examples().get(" ".join(words[1:]), ())
     below = {heading: tuple(told) for heading, told in rows.items()}
-    return Page(_usage(words, placed, options), tuple(about), below, lines)
+    return HelpPage(_usage(words, placed, options), tuple(about), below, lines)
 
 
 def _heading(argument: typing.Any) -> tuple[int, str]:

@@ -20,13 +20,13 @@ from rocwright.system import console
 
 
 @dataclass(frozen=True)
-class Group:
+class CommandGroup:
     """Commands under a word: by heading of its help and by name, the function in a module of this room."""
 
     help: str
-    commands: Mapping[str, Mapping[str, str | Group]]
+    commands: Mapping[str, Mapping[str, str | CommandGroup]]
 
-    def named(self) -> Iterator[tuple[str, str | Group]]:
+    def named(self) -> Iterator[tuple[str, str | CommandGroup]]:
         """Every command and group in it, whatever heading it stands below."""
         for commands in self.commands.values():
             yield from commands.items()
@@ -34,7 +34,7 @@ class Group:
 
 # Below these stands what jobs and scripts call, not people.
 _CI, _SCRIPTS = "For jobs of CI", "For documented scripts"
-_WHEEL = Group(
+_WHEEL = CommandGroup(
     "Look into finished wheels, and take them apart.",
     {
         "Commands": {
@@ -51,7 +51,7 @@ _WHEEL = Group(
         },
     },
 )
-_KPACK = Group(
+_KPACK = CommandGroup(
     "Split device code out of libraries and wheels, list, extract, merge and verify it.",
     {
         "Commands": {
@@ -64,7 +64,7 @@ _KPACK = Group(
         }
     },
 )
-_SOURCES = Group(
+_SOURCES = CommandGroup(
     "Lock the commits of the PyTorch family, compare locks, save patches.",
     {
         "Commands": {
@@ -75,7 +75,7 @@ _SOURCES = Group(
         }
     },
 )
-_SDK = Group(
+_SDK = CommandGroup(
     "Make Python packages of ROCm.",
     {
         "Commands": {
@@ -87,7 +87,7 @@ _SDK = Group(
         _CI: {"compute-version": "sdk:compute_version"},
     },
 )
-_SKIPS = Group(
+_SKIPS = CommandGroup(
     "Skip entries: show, judge, rerun, carry over, import, export.",
     {
         "Commands": {
@@ -100,7 +100,7 @@ _SKIPS = Group(
         }
     },
 )
-_TEST = Group(
+_TEST = CommandGroup(
     "Test wheels on GPUs: smoke tests, PyTorch's tests, skip entries, reports.",
     {
         "Commands": {
@@ -119,7 +119,7 @@ _TEST = Group(
         },
     },
 )
-_COMPAT = Group(
+_COMPAT = CommandGroup(
     "Show and ask what PyTorch on ROCm supports, and measure what an installed torch can do.",
     {
         "Commands": {
@@ -129,7 +129,7 @@ _COMPAT = Group(
         }
     },
 )
-_SET = Group(
+_SET = CommandGroup(
     "Record, compare, verify, promote, withdraw and search sets of wheels.",
     {
         "Sets": {
@@ -153,7 +153,7 @@ _SET = Group(
         "What is kept": {"pin": "set.channel:set_pin", "gc": "set.channel:set_gc"},
     },
 )
-_STORE = Group(
+_STORE = CommandGroup(
     "Probe and serve a store, upload and fetch the packages of runs.",
     {
         "Stores and their pages": {
@@ -166,14 +166,14 @@ _STORE = Group(
         "Runs": {"fetch": "store.fetch:store_fetch", "upload": "store.upload:store_upload"},
         _CI: {"policy": "store.upload:store_policy"},
         _SCRIPTS: {
-            "artifacts": Group(
+            "artifacts": CommandGroup(
                 "Fetch the artifacts of a run as artifact_manager.py does.",
                 {"Commands": {"fetch": "store.fetch:artifacts_fetch"}},
             )
         },
     },
 )
-_PIPELINE = Group(
+_PIPELINE = CommandGroup(
     "Plan, run and render the pipeline from ROCm to released wheels.",
     {
         "Commands": {
@@ -194,12 +194,12 @@ _PIPELINE = Group(
         },
     },
 )
-_DATA = Group(
+_DATA = CommandGroup(
     "List the tables of facts, and explain where a fact comes from.",
     {"Commands": {"list": "data:data_list", "explain": "data:data_explain"}},
 )
 # By name of a function, so that a command imports what it needs and nothing of the others.
-COMMANDS = Group(
+COMMANDS = CommandGroup(
     "Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
     {
         "Wheels that are there": {"check": "check:check", "wheel": _WHEEL, "kpack": _KPACK},
@@ -235,11 +235,11 @@ _REFUSALS = (
 _QUIET, _VERBOSE = ("-q", "--quiet"), ("-v", "--verbose")
 
 
-def called(words: Sequence[str]) -> tuple[tuple[str, ...], str | Group]:
+def called(words: Sequence[str]) -> tuple[tuple[str, ...], str | CommandGroup]:
     """The command or group that words begin with: the words that name it, and what it is."""
-    found: str | Group = COMMANDS
+    found: str | CommandGroup = COMMANDS
     for number, word in enumerate(words):
-        below = dict(found.named()).get(word) if isinstance(found, Group) else None
+        below = dict(found.named()).get(word) if isinstance(found, CommandGroup) else None
         if below is None:
             return tuple(words[:number]), found
         found = below
@@ -297,7 +297,7 @@ def _asked(words: Sequence[str]) -> tuple[str, ...] | None:
     if rest == ["help"] and not os.path.lexists("help"):
         return command
     asks = len(plain) < len(own)
-    if isinstance(found, Group):
+    if isinstance(found, CommandGroup):
         # A word that is no command is a mistake, whatever else is asked.
         return command if not rest or (asks and rest[0].startswith("-")) else None
     return command if asks else None

@@ -35,7 +35,7 @@ def examples() -> dict[str, tuple[str, ...]]:
 # -- help as it is shown: ready in a file, since nobody waits for a hundred commands to be imported
 
 
-class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HelpPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The help of a command or group: how it is called, what it does, rows of name and meaning by heading."""
 
     usage: str
@@ -44,10 +44,10 @@ class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     examples: tuple[str, ...] = ()
 
 
-def help_pages() -> dict[str, Page]:
+def help_pages() -> dict[str, HelpPage]:
     """Every page by the words that call its command; `docs/generate.py` writes them from the commands."""
     text = resources.files("rocwright.cli").joinpath("help.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, Page])
+    return msgspec.json.decode(text, type=dict[str, HelpPage])
 
 
 def show_help(command: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from cyclopts.exceptions import RepeatArgumentError, UnknownCommandError, Unused
 from cyclopts.help import HelpPanel
 
 from rocwright import __version__
-from rocwright.cli import COMMANDS, Group
+from rocwright.cli import COMMANDS, CommandGroup
 from rocwright.cli.help import help_pages, show_rows, show_text
 from rocwright.errors import UsageError
 from rocwright.system import console
@@ -27,7 +27,7 @@ from rocwright.system import console
 _KINDS: Mapping[type, str] = {int: "no whole number", float: "no number"}
 
 
-def _application(name: str, group: Group) -> App:
+def _application(name: str, group: CommandGroup) -> App:
     """A group for the parser; a command is imported when it is called."""
     made = App(
         name=name,
@@ -37,7 +37,7 @@ def _application(name: str, group: Group) -> App:
         suppress_keyboard_interrupt=False,
     )
     for word, command in group.named():
-        if isinstance(command, Group):
+        if isinstance(command, CommandGroup):
             made.command(_application(word, command))
         else:
             made.command(f"rocwright.cli.{command}", name=word)
@@ -119,12 +119,12 @@ def _no_command(problem: CycloptsError, command: str) -> UsageError:
     return UsageError(f"`{command}` has no command {word!r}", next_step=f"{near}{helped}")
 
 
-def _ending_with(word: str, group: Group = COMMANDS, words: tuple[str, ...] = ()) -> Iterator[str]:
+def _ending_with(word: str, group: CommandGroup = COMMANDS, words: tuple[str, ...] = ()) -> Iterator[str]:
     """Every command, and every group, whose last word this is."""
     for name, below in group.named():
         if name == word:
             yield " ".join((*words, name))
-        if isinstance(below, Group):
+        if isinstance(below, CommandGroup):
             yield from _ending_with(word, below, (*words, name))
 
 

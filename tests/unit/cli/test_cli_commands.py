@@ -46,7 +46,7 @@ def test_the_help_of_a_group_says_what_each_command_does(group: str, ask: list[s
     assert done.returncode == 0
     rows = re.findall(r"^  ([a-z][a-z-]*)  +(.*)$", done.stdout, re.MULTILINE)
     found = cli.called(group.split())[1]
-    assert isinstance(found, cli.Group)
+    assert isinstance(found, cli.CommandGroup)
     assert [name for name, told in rows if told] == [name for name, _ in found.named()]
 
 

@@ -9,7 +9,7 @@ import typing
 
 import pytest
 
-from rocwright.cli import COMMANDS, Group, main, parse
+from rocwright.cli import COMMANDS, CommandGroup, main, parse
 
 APP = parse.app
 
@@ -18,12 +18,12 @@ def below(group, words=()):
     """Every command and group with the words that call it."""
     for name, found in group.named():
         yield " ".join((*words, name)), found
-        if isinstance(found, Group):
+        if isinstance(found, CommandGroup):
             yield from below(found, (*words, name))
 
 
-COMMAND = [words for words, found in below(COMMANDS) if not isinstance(found, Group)]
-GROUP = [words for words, found in below(COMMANDS) if isinstance(found, Group)]
+COMMAND = [words for words, found in below(COMMANDS) if not isinstance(found, CommandGroup)]
+GROUP = [words for words, found in below(COMMANDS) if isinstance(found, CommandGroup)]
 
 
 @pytest.fixture
