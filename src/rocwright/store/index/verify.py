@@ -159,7 +159,9 @@ class _Visit:
             if one.size is None or one.sha256 is None:
                 self.fault(where, f"says no size or sha256 of {one.name}")
             if _of_html(one) != by_name.pop(one.name, None):
-                self.fault(where, f"says something else of {one.name} than the HTML page, or that has it not")
+                self.fault(
+                    where, f"says something else of {one.name} than the HTML page, or only one of them has it"
+                )
         for name in by_name:
             self.fault(where, f"lacks {name}, which the HTML page has")
         return [*json, *by_name.values()]
