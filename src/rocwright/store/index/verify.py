@@ -176,14 +176,14 @@ class _Visit:
     def file(self, one: Link) -> None:
         """Ask for a file's size and its METADATA."""
         try:
-            size = self.web.size(one.url)
+            size: int | None = self.web.size(one.url)
         except Refused as error:
             self.fault(one.url, f"is linked to, but not there ({error.status})")
             return
         except NoRanges:
             # It is there; this server tells no size without sending all of it.
-            size = one.size
-        if one.size is not None and size != one.size:
+            size = None
+        if one.size is not None and size is not None and size != one.size:
             self.fault(one.url, f"has {size:,} bytes, the page says {one.size:,}")
         if not one.metadata:
             return
