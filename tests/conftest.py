@@ -37,7 +37,7 @@ if threading.current_thread() is threading.main_thread():
 
 @pytest.fixture(scope="session", autouse=True)
 def errors_are_told_whole() -> Iterator[None]:
-    """Set when all is collected: Hypothesis chooses its examples otherwise where it is imported in CI."""
+    """Set only when all is collected: imported in CI, Hypothesis chooses its examples otherwise."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CI", "true")
         yield

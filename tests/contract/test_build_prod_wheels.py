@@ -291,7 +291,7 @@ def test_copies_of_the_scripts_serve_in_whatever_directory(desk: Desk) -> None:
     shutil.copy(SCRIPTS / "build_prod_wheels.py", renamed)
     done = desk.run("python", renamed, "build")
     assert done.returncode == 2
-    assert "build.py is the name of no documented script" in done.stderr
+    assert "build.py is not the name of a documented script" in done.stderr
 
 
 def test_a_python_that_rocm_is_not_installed_into_is_told_with_the_rest(desk: Desk) -> None:

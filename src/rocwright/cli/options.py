@@ -77,7 +77,7 @@ def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ..
     for target in targets:
         if target.base not in known:
             raise InvalidTarget(
-                f"{target} is no known GPU target",
+                f"{target} is not a known GPU target",
                 next_step=f"{_perhaps(target.base, known)}`rocwright data explain families` shows them all",
             )
     return tuple(map(str, targets))

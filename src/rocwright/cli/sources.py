@@ -184,5 +184,5 @@ def save(
 def save_patches_of(directory: Path, output_dir: Path) -> tuple[Path, ...]:
     """`save_patches` of a directory that must be a checkout."""
     if not (directory / ".git").exists():
-        raise UsageError(f"{directory} is no git checkout", next_step="name the directory of a checkout")
+        raise UsageError(f"{directory} is not a git checkout", next_step="name the directory of a checkout")
     return save_patches(directory, output_dir)

@@ -148,7 +148,7 @@ def answer(
         raise UsageError(
             f"{from_windows} cannot be read: {error.strerror}",
             where=from_windows,
-            next_step=see_who_may_read(from_windows),
+            next_step=see_who_may_read(str(from_windows)),
         ) from error
     try:
         found = module.answer(str(root), text, list(targets), index, kind, torch, pre, python, offline)

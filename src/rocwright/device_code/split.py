@@ -140,7 +140,7 @@ def _owners(wrappers: tuple[Wrapper, ...], bundles: tuple[Bundle, ...], fat: Sec
     owners: dict[int, list[int]] = {bundle.offset: [] for bundle in bundles}
     for wrapper in wrappers:
         if wrapper.magic != FAT_MAGIC or wrapper.version != 1 or wrapper.reserved:
-            raise Unsplittable(f"wrapper {wrapper.index} is none that this tool knows")
+            raise Unsplittable(f"wrapper {wrapper.index} is of a kind that is not known")
         place = wrapper.pointer - fat.addr + fat.offset
         if place not in owners:
             raise Unsplittable(f"wrapper {wrapper.index} points to no start of a bundle")

@@ -179,7 +179,7 @@ def _require_version(text: str) -> None:
         parse_version(text)
     except InvalidVersion as error:
         raise InvalidVersion(
-            f"{text!r} is no version of PyTorch", next_step=f"write 2.9, or {ALL} for every version"
+            f"{text!r} is not a version of PyTorch", next_step=f"write 2.9, or {ALL} for every version"
         ) from error
 
 

@@ -161,7 +161,9 @@ class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not is_target(self.target) or ":" in self.target:
-            raise InvalidData(f"the chip {self.name} has the target {self.target!r}, which is none")
+            raise InvalidData(
+                f"the chip {self.name} has the target {self.target!r}, which is not a GPU target"
+            )
         for one in self.ids:
             if _ID.fullmatch(one) is None:
                 raise InvalidData(f"the chip {self.name} has the id {one!r}; write four lowercase hex digits")

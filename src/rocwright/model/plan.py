@@ -287,7 +287,7 @@ def parse_plan(data: bytes, *, where: str) -> Plan:
         plan = msgspec.json.decode(data, type=Plan)
     except msgspec.MsgspecError as error:
         raise InvalidData(
-            f"{where} is no plan of a run: {error}",
+            f"{where} is not a plan of a run: {error}",
             where=where,
             next_step="make it with: rocwright pipeline plan --json",
         ) from error
@@ -299,7 +299,7 @@ def parse_plan(data: bytes, *, where: str) -> Plan:
         )
     if wrong := _contradiction(plan):
         raise InvalidData(
-            f"{where} is no plan of a run: {wrong}",
+            f"{where} is not a plan of a run: {wrong}",
             where=where,
             next_step="make it with: rocwright pipeline plan --json",
         )

@@ -122,7 +122,7 @@ def parse_set(data: bytes, *, where: str) -> SetManifest:
         return msgspec.json.decode(data, type=SetManifest)
     except msgspec.MsgspecError as error:
         raise InvalidData(
-            f"{where} is no set manifest: {error}",
+            f"{where} is not a set manifest: {error}",
             where=where,
             next_step="give the manifest.json that lies in sets/ID/ of a store",
         ) from error

@@ -152,7 +152,7 @@ def found(directory: Path, projects: ProjectTable) -> LockedSource:
         )
     if not is_repository(place / ".git"):
         raise UsageError(
-            f"{place} is no git checkout",
+            f"{place} is not a git checkout",
             where=place,
             next_step="make one with `rocwright checkout`, or name the directory that holds its .git",
         )

@@ -183,7 +183,7 @@ def read_lock(path: Path) -> SourceLock:
         ) from error
     except (ValueError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
-        raise InvalidData(f"{path} is no source lock: {why}", where=path, next_step=_NEXT) from error
+        raise InvalidData(f"{path} is not a source lock: {why}", where=path, next_step=_NEXT) from error
     _refuse(_problems(lock), path)
     return lock
 
@@ -231,7 +231,7 @@ def _problems(lock: SourceLock) -> list[str]:
     """Everything in a lock that a checkout could not, or must not, follow."""
     found = []
     if lock.platform not in PLATFORMS:
-        found.append(f"platform {lock.platform!r} is none of {', '.join(PLATFORMS)}")
+        found.append(f"platform {lock.platform!r} is not one of {', '.join(PLATFORMS)}")
     projects: dict[str, int] = {}
     folders: dict[str, int] = {}
     for number, source in enumerate(lock.sources):

@@ -100,7 +100,8 @@ def find_interpreter(text: str = "") -> Interpreter:
     wanted = _WANTED.fullmatch(text)
     if wanted is None:
         raise UsageError(
-            f"{text!r} is no version of Python", next_step="write 3.12, 3.13t, or the path of an interpreter"
+            f"{text!r} is not a version of Python",
+            next_step="write 3.12, 3.13t, or the path of an interpreter",
         )
     bare = None
     for candidate in _candidates(wanted[1], wanted[2], wanted[3]):
@@ -147,7 +148,7 @@ def require_program(path: Path) -> None:
     if not path.is_file():
         raise MissingTool(f"there is no Python {path}", next_step=_GIVE)
     if not os.access(path, os.X_OK):
-        raise MissingTool(f"{path} is no Python interpreter: it cannot be executed", next_step=_GIVE)
+        raise MissingTool(f"{path} is not a Python interpreter: it cannot be executed", next_step=_GIVE)
 
 
 def _candidates(major: str, minor: str, threads: str) -> Iterator[Path]:

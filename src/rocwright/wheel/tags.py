@@ -35,7 +35,8 @@ def cp_version(python: str) -> str:
     match = _PYTHON.fullmatch(python.strip())
     if match is None or int(match["minor"]) < _FIRST:
         raise InvalidInput(
-            f"{python!r} is no version of Python from 3.{_FIRST} on", next_step="write it like 3.12 or 3.13t"
+            f"{python!r} is not a version of Python from 3.{_FIRST} on",
+            next_step="write it like 3.12 or 3.13t",
         )
     interpreter = f"cp{match['major']}{match['minor']}"
     return f"{interpreter}-{interpreter}{match['threads']}"

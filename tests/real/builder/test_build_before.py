@@ -108,7 +108,7 @@ def test_everything_is_said_at_once(ground: Ground) -> None:
         "Python 3.12 has no headers: /usr/include/python3.12/Python.h is missing; extensions need it",
     ]
     assert sorted(found) == sorted(expected)
-    assert "the build has not begun: 10 things stand in its way" in done.stderr
+    assert "the build has not begun: 10 things are missing or wrong" in done.stderr
 
 
 def test_a_wheel_of_another_version_is_not_taken_for_this_builds(ground: Ground) -> None:

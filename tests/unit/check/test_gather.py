@@ -88,9 +88,9 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     path.write_bytes(b"")
     assert unreadable(path) == "it is empty"
     path.write_bytes(bytes(200_000))
-    assert unreadable(path) == "it is no zip archive, or its end is missing"
+    assert unreadable(path) == "it is not a zip archive, or its end is missing"
     path.write_bytes(write(tmp_path / "good", {"demo/text": TEXT}).read_bytes()[:-10])
-    assert unreadable(path) == "it is no zip archive, or its end is missing"
+    assert unreadable(path) == "it is not a zip archive, or its end is missing"
     path.unlink()
     path.mkdir()
     assert unreadable(path) == "it is no regular file"

@@ -199,7 +199,7 @@ def test_any_clone_can_be_hipified(place: Path, call: Call, github: Github) -> N
     assert git(clone, "show", "mine:readme") == "mine"
     code, _, err = call("hipify", ".")
     assert code == 2
-    assert "is no git checkout" in err
+    assert "is not a git checkout" in err
 
 
 def test_a_script_that_misses_a_submodule_is_told_of_with_the_command(
@@ -336,8 +336,8 @@ def test_what_failed_is_told_and_what_succeeded_is_kept(place: Path, call: Call,
         (["checkout", "triton"], 2, ".ci/docker/ci_commit_pins/triton.txt"),
         (["checkout", "torch", "--config", "nowhere.toml"], 3, "nowhere.toml"),
         (["sources", "show"], 3, "sources.lock.json does not exist"),
-        (["sources", "save-patches", "."], 2, "is no git checkout"),
-        (["hipify", "nowhere"], 2, "nowhere is no git checkout"),
+        (["sources", "save-patches", "."], 2, "is not a git checkout"),
+        (["hipify", "nowhere"], 2, "nowhere is not a git checkout"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -154,7 +154,7 @@ def test_times_are_written_for_run_test(call: Run, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("plan", "--targets", "gfx94", "--torch", "2.9"), 3, "'gfx94' is no known family or target"),
-        (("plan", "--targets", "gfx942", "--torch", "new"), 3, "'new' is no version of torch"),
+        (("plan", "--targets", "gfx942", "--torch", "new"), 3, "'new' is not a version of torch"),
         (("plan", "--targets", ",", "--torch", "2.9"), 2, "no target is named"),
         (("plan", "--targets", "cpu", "--torch", "2.9", "--suites", "unit"), 2, "'unit' is no suite"),
         (("plan", "--targets", "cpu", "--torch", "2.9", "--shards", "x=2"), 2, "nothing of that name"),

@@ -70,7 +70,7 @@ def test_a_number_out_of_the_environment_is_refused_by_its_variable(refused, mon
 def test_a_target_that_no_table_has(refused, line):
     code, message = refused(*line.split(), "--targets", "gfx942,gfx1109")
     assert code == 3
-    assert message.startswith("error (InvalidTarget): gfx1109 is no known GPU target\n")
+    assert message.startswith("error (InvalidTarget): gfx1109 is not a known GPU target\n")
     assert "next: perhaps gfx1100 or gfx1101 or gfx1102 or gfx1103;" in message
 
 

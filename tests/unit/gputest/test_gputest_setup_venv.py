@@ -289,7 +289,7 @@ def test_an_environment_that_does_not_work_is_not_used(
         (["--find-links", "absent-dir", "--packages", "torch"], "absent-dir"),
         (["--install-retry-timeout-seconds", "-1"], "negative"),
         (["--install-retry-wait-between-seconds", "0"], "negative, or 0"),
-        (["--python", "three"], "'three' is no version of Python"),
+        (["--python", "three"], "'three' is not a version of Python"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_made(

@@ -187,7 +187,7 @@ def test_a_plan_for_nothing_is_refused() -> None:
 
 @pytest.mark.parametrize("fields", [{"torch": "two"}, {"torch": "2.9", "python": "py312"}])
 def test_a_version_that_is_none_is_refused(fields: dict[str, str]) -> None:
-    with pytest.raises(InvalidVersion, match="is no version of"):
+    with pytest.raises(InvalidVersion, match="is not a version of"):
         planned(ShardRequest(("gfx942",), files=FILES, **fields))
 
 

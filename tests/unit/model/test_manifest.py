@@ -89,5 +89,5 @@ def test_bad_values_are_refused() -> None:
         make([])
     with pytest.raises(InvalidData, match="sorted"):
         SetManifest("f", (), "linux", (B, A), {})
-    with pytest.raises(InvalidData, match="no set manifest"):
+    with pytest.raises(InvalidData, match="not a set manifest"):
         parse_set(b'{"family": 3}', where="manifest.json")

@@ -206,7 +206,7 @@ def test_targets_that_somebody_names(detect, machine: Machine) -> None:
         (("--index", INDEX, "--python", "2.7"), "is no Python; give one like 3.12"),
         (("--index", INDEX, "--kind", "both"), "invalid choice"),
         (("--index", "https://x.example/ a;rm"), "is no address of an index"),
-        (("--index", INDEX, "--torch", "new;rm"), "is no version of torch"),
+        (("--index", INDEX, "--torch", "new;rm"), "is not a version of torch"),
         (("--from-windows", "/no/such/file"), "No such file"),
         (("--from-windows", "-", "--target", "gfx90a"), "give one of them"),
         (("--index", ""), "is no address of an index"),

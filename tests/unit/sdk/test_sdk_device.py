@@ -364,7 +364,7 @@ def test_what_else_lies_beside_the_targets_is_reported(tmp_path: Path) -> None:
 
 def test_device_artifacts_for_a_family_are_refused(split: Path) -> None:
     with_files(split, ("blas_lib_gfx110X-all", "lib/x.dat", b"x"))
-    with pytest.raises(InvalidTarget, match="gfx110X-all is no known GPU target"):
+    with pytest.raises(InvalidTarget, match="gfx110X-all is not a known GPU target"):
         artifacts.read(split)
 
 

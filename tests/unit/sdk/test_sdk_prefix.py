@@ -43,7 +43,7 @@ def test_no_rocm(tmp_path: Path, name: str | None) -> None:
     root.mkdir()
     if name:
         write(root / name, "x")
-    with pytest.raises(InvalidPrefix, match="no ROCm installation") as caught:
+    with pytest.raises(InvalidPrefix, match="not a ROCm installation") as caught:
         read_prefix(root)
     assert "/opt/rocm" in (caught.value.next_step or "")
 

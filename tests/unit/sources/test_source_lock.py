@@ -155,18 +155,21 @@ def test_all_fields_are_named_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no source lock: "),
-        ("{", "is no source lock: .*line 1"),
+        ("", "is not a source lock: "),
+        ("{", "is not a source lock: .*line 1"),
         # Where the brace stands; Python 3.13 and newer name the comma before it.
-        ('{\n "schema": 1,\n}', "is no source lock: .*line [23]"),
-        ("[]", "is no source lock: Expected `object`"),
-        ("null", "is no source lock: Expected `object`"),
-        ("[" * 100_000, "is no source lock: it is nested too deeply"),
+        ('{\n "schema": 1,\n}', "is not a source lock: .*line [23]"),
+        ("[]", "is not a source lock: Expected `object`"),
+        ("null", "is not a source lock: Expected `object`"),
+        ("[" * 100_000, "is not a source lock: it is nested too deeply"),
         ('{"schema": 1, "platform": "linux"}', "missing required field `sources`"),
         ('{"schema": 9, "platforms": []}', "has schema 9, this version reads 1"),
         ('{"schema": "1", "platform": "linux", "sources": []}', "Expected `int`, got `str`"),
         ('{"schema": true, "platform": "linux", "sources": []}', "Expected `int`, got `bool`"),
-        ('{"schema": 1, "platform": "darwin", "sources": []}', "platform 'darwin' is none of linux, windows"),
+        (
+            '{"schema": 1, "platform": "darwin", "sources": []}',
+            "platform 'darwin' is not one of linux, windows",
+        ),
         ('{"schema": 1, "schema": 1, "platform": "linux", "sources": []}', "the field 'schema' stands twice"),
     ],
 )
@@ -191,7 +194,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="cannot be read: Is a directory"):
         read_lock(tmp_path)
     (tmp_path / "bytes.json").write_bytes(b'{"schema": "\xff"}')
-    with pytest.raises(InvalidData, match=r"bytes\.json is no source lock"):
+    with pytest.raises(InvalidData, match=r"bytes\.json is not a source lock"):
         read_lock(tmp_path / "bytes.json")
 
 

@@ -121,7 +121,7 @@ def test_metadata_that_is_another_or_missing(store: LocalStore, url: str) -> Non
 
 def test_pages_that_disagree(store: LocalStore, url: str) -> None:
     edit(store, "torch/index.html", "&gt;=3.10", "&gt;=3.11")
-    what = "says something else of {} than the HTML page, or that has it not"
+    what = "says something else of {} than the HTML page, or only one of them has it"
     assert faults(url) == [
         ("v2/fam/_json/torch/", what.format(name)) for name in ("torch-2.8.0-py3-none-any.whl", TORCH)
     ]

@@ -103,5 +103,5 @@ def test_another_implementation_is_refused_by_name(places: Path) -> None:
 
 @pytest.mark.parametrize("text", ["three", "3", "3.12.1", "cp312", "3.12.x", "3.13T", ">=3.12"])
 def test_what_is_no_version_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no version of Python"):
+    with pytest.raises(UsageError, match="is not a version of Python"):
         find_interpreter(text)

@@ -67,5 +67,5 @@ def test_a_python_is_spelled_as_in_tags() -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "3.", "3.7", "4.0", "3.12t2", "3.12.1", "cp312", "３.12"])
 def test_other_text_is_no_python(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no version of Python"):
+    with pytest.raises(InvalidInput, match="not a version of Python"):
         cp_version(text)

@@ -27,7 +27,7 @@ def checked(index, torch):
             f"{index!r} is no address of an index; give one like https://packages.example.org/rocm/"
         )
     if torch is not None and _VERSION.fullmatch(torch) is None:
-        raise ValueError(f"{torch!r} is no version of torch; give one like 2.9.0 or 2.9")
+        raise ValueError(f"{torch!r} is not a version of torch; give one like 2.9.0 or 2.9")
     return index.rstrip("/") + "/"
 
 

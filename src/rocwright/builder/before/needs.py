@@ -125,6 +125,10 @@ def require_none(problems: Sequence[Problem], *, work: str) -> None:
     """Raise `NotReady` naming every problem; `work` is what was to begin, such as "the build"."""
     if not problems:
         return
-    count = "one thing stands" if len(problems) == 1 else f"{len(problems)} things stand"
+    count = (
+        "one thing is missing or wrong"
+        if len(problems) == 1
+        else f"{len(problems)} things are missing or wrong"
+    )
     lines = "\n".join(f"  - {problem}" for problem in problems)
-    raise NotReady(f"{work} has not begun: {count} in its way\n{lines}")
+    raise NotReady(f"{work} has not begun: {count}\n{lines}")

@@ -151,7 +151,7 @@ def project_suffix(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, project:
         return suffix
     if not tree.commit:
         raise UsageError(
-            f"a {wanted.release_type} wheel carries its commit, and {tree.directory} is no git checkout",
+            f"a {wanted.release_type} wheel carries its commit, and {tree.directory} is not a git checkout",
             next_step=f"check {project} out with git, or give another --release-type",
         )
     return with_commit(suffix, tree.commit)

@@ -105,17 +105,17 @@ def running_python() -> str:
 def _require_sense(wanted: BuildRequest) -> None:
     if wanted.platform not in PLATFORMS:
         raise UsageError(
-            f"platform {wanted.platform!r} is none of {', '.join(PLATFORMS)}",
+            f"platform {wanted.platform!r} is not one of {', '.join(PLATFORMS)}",
             next_step="give --platform linux",
         )
     if wanted.release_type not in RELEASE_TYPES:
         raise UsageError(
-            f"release type {wanted.release_type!r} is none of {', '.join(RELEASE_TYPES)}",
+            f"release type {wanted.release_type!r} is not one of {', '.join(RELEASE_TYPES)}",
             next_step="give --release-type nightly",
         )
     if wanted.cache and wanted.cache not in CACHES:
         raise UsageError(
-            f"compiler cache {wanted.cache!r} is none of {', '.join(CACHES)}",
+            f"compiler cache {wanted.cache!r} is not one of {', '.join(CACHES)}",
             next_step="give --use-ccache or --use-sccache",
         )
     if wanted.build_number < 1:

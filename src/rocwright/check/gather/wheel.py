@@ -140,7 +140,7 @@ def _damage(error: Exception, size: int) -> str:
     if size == 0:
         return "it is empty"
     if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
-        return "it is no zip archive, or its end is missing"
+        return "it is not a zip archive, or its end is missing"
     return f"the archive is damaged: {error}"
 
 

@@ -119,7 +119,7 @@ def _run_own(script: Path, arguments: Sequence[str]) -> None:
             _run_project(documented.project, script, arguments)
             return
     raise UsageError(
-        f"{script.name} is the name of no documented script, so it stands for no command",
+        f"{script.name} is not the name of a documented script, so no command belongs to it",
         where=script,
         next_step=f"give it its name back: {', '.join(sorted(BY_FILE))}",
     )

@@ -165,11 +165,11 @@ def store_verify(
         own = "://" not in place
         url = stack.enter_context(serving(options.opened())) + place if own else place
         found = verify_served(url, threads=threads, own=own, note=console.say)
-    yield Reply(found, lambda: _show_verified(found))
+    yield Reply(found, lambda: _show_faults(found))
     found.require_sound(listed=0)
 
 
-def _show_verified(found: ServedView) -> None:
+def _show_faults(found: ServedView) -> None:
     for fault in found.faults:
         console.out(f"{fault.url}: {fault.what}")
     console.out(f"{found.files} files on {found.pages} pages; faults: {len(found.faults)}")

@@ -145,7 +145,7 @@ def look(
         found = DeviceFile(source.name, source.path, source.member, kind, file.size, wrappers, code)
         return found, file, []
     if source.inside.endswith(SUFFIX):
-        raise InvalidArchive(f"{source.name} is no archive of device code", where=source.path)
+        raise InvalidArchive(f"{source.name} is not an archive of device code", where=source.path)
     if not head.startswith(fmt.MAGIC):
         return None
     file = source.open()

@@ -103,7 +103,7 @@ def _stray(wheel: Wheel) -> RocwrightError:
             next_step="give the host wheel of the same split as well",
         )
     return UsageError(
-        f"{wheel.path.name} was not split: it offers no device wheels and is none",
+        f"{wheel.path.name} was not split: it neither offers device wheels nor is one",
         where=wheel.path,
         next_step="split it first with `rocwright wheel split`, or leave it out",
     )

@@ -172,7 +172,7 @@ def _require_version(name: str, text: str) -> None:
         parse_version(text or "0")
     except InvalidVersion as error:
         raise InvalidVersion(
-            f"{text!r} is no version of {name}",
+            f"{text!r} is not a version of {name}",
             next_step=f"write it like {'3.12' if name == 'Python' else '2.9'}",
         ) from error
 

@@ -198,7 +198,7 @@ def asked_place(
     for an unknown platform, `InvalidVersion`.
     """
     if platform and platform.lower() not in PLATFORMS:
-        raise UsageError(f"--platform {platform} is none that is known", next_step="write linux or windows")
+        raise UsageError(f"--platform {platform} is not known", next_step="write linux or windows")
     versions = {"torch": torch, "python": python, "rocm": rocm}
     open_ended = {name: None if not text or text == _ALL else text for name, text in versions.items()}
     for text in filter(None, open_ended.values()):

@@ -107,7 +107,9 @@ def _check(choice: Choice) -> None:
             )
     for python in choice.pythons:
         if PYTHON.fullmatch(python) is None:
-            raise UsageError(f"{python!r} is no version of Python", next_step="write it like 3.12 or 3.14t")
+            raise UsageError(
+                f"{python!r} is not a version of Python", next_step="write it like 3.12 or 3.14t"
+            )
     for ref in choice.refs:
         if _REF.fullmatch(ref) is None:
             raise UsageError(

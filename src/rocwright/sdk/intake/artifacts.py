@@ -275,7 +275,7 @@ def _device_word(item: _Named) -> str:
     known = tables().targets
     if not served(word) or not known.issuperset(served(word)):
         raise InvalidTarget(
-            f"{item.artifact.root.name}: {item.word} is no known GPU target, but the artifacts are split",
+            f"{item.artifact.root.name}: {item.word} is not a known GPU target, but the artifacts are split",
             where=item.artifact.root,
             next_step="split artifacts are for single targets, such as gfx942 or gfx942:xnack+",
         )

@@ -218,7 +218,7 @@ def _require_hip(root: Path, files: Mapping[str, object]) -> None:
     if is_windows(files) or _has_hip(files):
         return
     raise InvalidPrefix(
-        f"{root} is no ROCm installation: it has no lib/libamdhip64.so*",
+        f"{root} is not a ROCm installation: it has no lib/libamdhip64.so*",
         where=root,
         next_step="give the directory that holds bin/, include/ and lib/ of a ROCm, such as /opt/rocm",
     )

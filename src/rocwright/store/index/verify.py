@@ -159,7 +159,9 @@ class _Visit:
             if one.size is None or one.sha256 is None:
                 self.fault(where, f"says no size or sha256 of {one.name}")
             if _of_html(one) != by_name.pop(one.name, None):
-                self.fault(where, f"says something else of {one.name} than the HTML page, or that has it not")
+                self.fault(
+                    where, f"says something else of {one.name} than the HTML page, or only one of them has it"
+                )
         for name in by_name:
             self.fault(where, f"lacks {name}, which the HTML page has")
         return [*json, *by_name.values()]
@@ -175,14 +177,14 @@ class _Visit:
         """Ask for a file's size and its METADATA."""
         size: int | None
         try:
-            size = self.web.size(one.url)
+            size: int | None = self.web.size(one.url)
         except Refused as error:
             self.fault(one.url, f"is linked to, but not there ({error.status})")
             return
         except NoRanges:
             # It is there; this server tells no size without sending all of it.
-            size = one.size
-        if one.size is not None and size != one.size:
+            size = None
+        if one.size is not None and size is not None and size != one.size:
             self.fault(one.url, f"has {size:,} bytes, the page says {one.size:,}")
         if not one.metadata:
             return

@@ -550,7 +550,7 @@ def test_everything_is_said_at_once_and_once() -> None:
     text = str(caught.value)
     assert caught.value.exit_code == 12
     assert text.startswith(
-        "the build has not begun: 6 things stand in its way\n  - torch: the sources are CUDA's"
+        "the build has not begun: 6 things are missing or wrong\n  - torch: the sources are CUDA's"
     )
     assert text.count("    next: ") == 6
     assert text.endswith("  - no ROCm\n    next: give one")

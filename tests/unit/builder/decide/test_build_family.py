@@ -267,7 +267,7 @@ def test_triton_has_one_plus_sign() -> None:
 def test_a_dev_wheel_needs_a_commit() -> None:
     known = trees("/b/") | {"apex": tree("/b/apex", "1.9.0", commit="")}
     assert one("apex", trees=known).version == "1.9.0+rocm7.10.0"
-    with pytest.raises(UsageError, match="/b/apex is no git checkout"):
+    with pytest.raises(UsageError, match="/b/apex is not a git checkout"):
         family(trees=known, release_type="dev")
 
 

@@ -140,7 +140,7 @@ def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path
         (["--python", "nowhere"], 2, "there is no such file or directory"),
         (["--python", "."], 2, "there is no Python in this directory"),
         (["--python", "{room}", "--manifest", "absent.json"], 3, "absent.json cannot be read"),
-        (["--python", "{room}", "--manifest", "broken.json"], 3, "no set manifest"),
+        (["--python", "{room}", "--manifest", "broken.json"], 3, "not a set manifest"),
         (["--python", "{room}", "--manifest", "m.json", "--set", "12345678"], 2, "both name a set"),
         (["--python", "{room}", "--set", "12345678", "--store", "void"], 3, "12345678"),
         (["--set", "x", "--python", "{room}", "--store", "void"], 3, "'x' names no set"),

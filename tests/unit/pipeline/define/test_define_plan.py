@@ -162,7 +162,7 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
         ({"families": ["one-all"], "tested": ["two-all"]}, "two-all, which is not built"),
         ({"families": ["one-all", "one-all"]}, "--families gives one-all twice"),
         ({"platforms": ["macos"]}, "there is no platform 'macos'"),
-        ({"pythons": ["3"]}, "'3' is no version of Python"),
+        ({"pythons": ["3"]}, "'3' is not a version of Python"),
         ({"pythons": ["3.12", "3.12"]}, "--python-versions gives 3.12 twice"),
         ({"refs": ["-x"]}, "'-x' is no branch"),
         ({"refs": ["a/../b"]}, "is no branch"),
@@ -258,10 +258,10 @@ def test_a_plan_survives_its_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "p.json is no plan of a run"),
+        (b"", "p.json is not a plan of a run"),
         (b"[]", "Expected `object`"),
         (b'{"schema": "1"}', r"\$\.schema"),
-        (b"\xff", "p.json is no plan of a run"),
+        (b"\xff", "p.json is not a plan of a run"),
     ],
 )
 def test_a_damaged_plan_is_refused_by_field(data: bytes, said: str) -> None:

@@ -76,7 +76,7 @@ def test_json_is_the_plan_and_can_be_planned_from(tmp_path: Path) -> None:
     assert again.stdout == first.stdout
     told(run(tmp_path, "--plan", "plan.json", "--split"), 2, "plan.json says what the run has")
     (tmp_path / "plan.json").write_text(first.stdout.replace('"kind"', '"kin"', 1))
-    told(run(tmp_path, "--plan", "plan.json"), 3, "plan.json is no plan of a run", "`kin`")
+    told(run(tmp_path, "--plan", "plan.json"), 3, "plan.json is not a plan of a run", "`kin`")
 
 
 def test_ids_are_lines_that_can_be_chosen_from(tmp_path: Path) -> None:
