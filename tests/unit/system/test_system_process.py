@@ -59,7 +59,9 @@ def test_a_secret_that_a_command_prints_is_not_in_its_log(
     monkeypatch.setenv("INDEX_PASSWORD", "hunter2hunter2")
     monkeypatch.setenv("EIGHT_TOKEN", "sesame-8")
     monkeypatch.setenv("SHORT_TOKEN", "on")
-    code = "import os, sys; print(os.environ['INDEX_PASSWORD'], os.environ['EIGHT_TOKEN'], 'is on'); sys.exit(1)"
+    code = (
+        "import os, sys; print(os.environ['INDEX_PASSWORD'], os.environ['EIGHT_TOKEN'], 'is on'); sys.exit(1)"
+    )
     with pytest.raises(CommandFailed) as caught:
         python(code, log=tmp_path / "log")
     assert caught.value.tail == "*** *** is on"
