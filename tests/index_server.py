@@ -64,6 +64,7 @@ class Manner:
     digests: bool = True
     ranges: bool = True
     gzip: bool = False
+    gzip_lacks: int = 0
     redirects: int = 0
     login: str | None = None
     hangs: str = ""
@@ -189,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = (text + index.manner.more + " " * index.manner.padding).encode()
         headers = {"Content-Type": index.manner.content_type or content_type}
         if index.manner.gzip and "gzip" in (self.headers.get("Accept-Encoding") or ""):
-            body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
+            packed = gzip.compress(body)
+            body, headers["Content-Encoding"] = packed[: len(packed) - index.manner.gzip_lacks], "gzip"
         self._send(200, body, headers)
 
     def _html(self, index: IndexServer, names: list[str], base: str) -> str:

@@ -86,6 +86,13 @@ def test_a_target_list_in_host_code_is_shown_where_it_begins_to_differ(library, 
     assert "bytes, here 'gfx90a' and" in error.what and "here 'gfx942 gfx1100'" in error.what
 
 
+def test_of_a_long_text_so_much_is_shown_as_fits_a_line(library, tmp_path: Path) -> None:
+    one = part(tmp_path / "one", library("gfx90a", text="a" * 97))
+    two = part(tmp_path / "two", library("gfx942", text="b" * 96 + "."))
+    error = refused([one, two], tmp_path / "out")
+    assert f"'{'a' * 96}…' and '{'b' * 96}…'" in error.what
+
+
 def test_names_hashed_out_of_a_units_id_matter_only_where_a_program_sees_them(
     library, tmp_path: Path
 ) -> None:

@@ -250,6 +250,7 @@ def test_a_changed_signature_is_not_merely_none(run: Run) -> None:
     path.write_text(path.read_text().replace('"sig":"', '"sig":"AAAA'))
     done = run("promote", digest)
     assert (done.code, "error (IntegrityError)" in done.err) == (6, True)
+    assert "  next: find out who changed it; do not install from this set before\n" in done.err
     assert not Path("store/v2").exists()
 
 

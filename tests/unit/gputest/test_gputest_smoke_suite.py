@@ -164,6 +164,7 @@ def test_one_run_for_each_architecture(door: Door, tmp_path: Path) -> None:
         ("smoke-gpu-default-gfx942-1of1", "0"),
         ("smoke-gpu-default-gfx1100-1of1", "1"),
     ]
+    assert seen_by(door.plan("--device-query", "unique")) == seen_by(door.plan())
     assert not (tmp_path / "test-reports").exists()
 
 

@@ -110,3 +110,9 @@ def pristine(_standing: Path, place: Path) -> Path:
 def hipified(_standing: Path, place: Path) -> Path:
     """A hipified checkout of `published` at `place`."""
     return Path(shutil.copytree(_standing / "hipified", place, symlinks=True))
+
+
+@pytest.fixture
+def patches(tmp_path: Path) -> Path:
+    """Where the patches of a test lie."""
+    return tmp_path / "patches"

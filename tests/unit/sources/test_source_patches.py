@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import msgspec
 import pytest
+from test_source_patch_files import README, write
 
 from git_repos import Family, commit, git
 from rocwright.errors import InvalidPatch, RocwrightError, UnsavedWork, UsageError
 from rocwright.sources.aside import Work
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.patch_files import read_patches, save_patches
+from rocwright.sources.patch_files import save_patches
 from rocwright.sources.prepare import Prepared, prepare
 
 # Every test has a hipified checkout at `place`.
@@ -20,21 +20,7 @@ from rocwright.sources.prepare import Prepared, prepare
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("hipified")]
 FMT, NEST, INNER = "third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner"
 
-# Plain mails, as somebody may write them by hand.
-README = """\
-From: Bob <bob@example.org>
-Date: Wed, 15 Nov 2023 12:00:00 +0100
-Subject: [PATCH 1/2] [docs] Say two
-
-Because one is not enough.
----
-diff --git a/readme b/readme
---- a/readme
-+++ b/readme
-@@ -1 +1 @@
--one
-+two
-"""
+# A plain mail, as somebody may write it by hand.
 HIPIFIED = """\
 From: Bob <bob@example.org>
 Date: Wed, 15 Nov 2023 12:01:00 +0100
@@ -48,18 +34,6 @@ diff --git a/hip/a.hip b/hip/a.hip
 -hip a hipLaunch(1
 +hip a launch(1
 """
-
-
-@pytest.fixture
-def patches(tmp_path: Path) -> Path:
-    return tmp_path / "patches"
-
-
-def write(patches: Path, name: str, text: str | bytes) -> Path:
-    path = patches / "pytorch" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
 
 
 def state(place: Path) -> tuple[str, ...]:
@@ -199,28 +173,6 @@ def test_a_patch_that_does_not_fit_changes_nothing(
     assert not (place / ".git/rebase-apply").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "is empty"),
-        (" \n", "is empty"),
-        (README[README.index("diff") :], "not a patch that git made"),
-        (README.replace("Date:", "X-Date:"), "lacks Date"),
-        (README[: README.index("diff")], "changes nothing"),
-        (README + "From 1234 Mon Sep 17 00:00:00 2001\nFrom: B <b@x>\n\nbody\n", "lacks Date"),
-    ],
-    ids=["empty", "blank", "plain diff", "no date", "no diff", "second of two"],
-)
-def test_a_file_that_is_no_patch_stops_before_anything(
-    published: LockedSource, tmp_path: Path, patches: Path, text: str, said: str
-) -> None:
-    wrong = write(patches, "wrong.patch", text)
-    with pytest.raises(InvalidPatch, match=said) as caught:
-        prepare(published, tmp_path / "none", patches=patches)
-    assert str(wrong) in str(caught.value)
-    assert not (tmp_path / "none").exists()
-
-
 def test_a_patch_for_a_submodule_that_is_not_there(
     published: LockedSource, place: Path, patches: Path
 ) -> None:
@@ -228,29 +180,6 @@ def test_a_patch_for_a_submodule_that_is_not_there(
     with pytest.raises(InvalidPatch, match=r"for third_party/none, and .* no such submodule") as caught:
         prepare(published, place, patches=patches)
     assert FMT in str(caught.value)
-
-
-def test_patches_beside_the_folders_are_refused(patches: Path) -> None:
-    write(patches, "../1.patch", README)
-    with pytest.raises(UsageError, match="patches of no folder"):
-        read_patches(patches, "pytorch")
-    with pytest.raises(UsageError, match="no directory"):
-        read_patches(patches / "none", "pytorch")
-    (patches / "1.patch").unlink()
-    assert read_patches(patches, "pytorch") == ()
-
-
-def test_a_patch_that_cannot_be_read_is_named(patches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = write(patches, "closed.patch", README)
-
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    # A missing permission would not stop root.
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(InvalidPatch, match=r"cannot read closed\.patch: Permission denied") as caught:
-        read_patches(patches, "pytorch")
-    assert caught.value.where == str(closed)
 
 
 # --- saving, and the way back ---

@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from test_source_aside import aside
 
 from git_repos import Family, commit, git
 from rocwright.errors import CommandFailed, RocwrightError, UnsavedWork, UsageError
-from rocwright.sources.aside import REFUSE, KeptWork, Work, set_aside
+from rocwright.sources.aside import REFUSE, KeptWork, Work
 from rocwright.sources.checkout import Checkout, checkout
 from rocwright.sources.hipify import hipify
 from rocwright.sources.lock import LockedSource
-from rocwright.sources.tree import whole
-from rocwright.sources.tree.repos import Node
 from rocwright.sources.tree.state import Head
-from rocwright.system.git import Git
 
 # Many processes, or many megabytes: `make real` and CI run them.
 pytestmark = pytest.mark.slow
@@ -26,10 +24,6 @@ Lock = Callable[..., LockedSource]
 Bring = Callable[..., Checkout]
 FMT, NEST, INNER = "third_party/fmt lib", "third_party/nest", "third_party/nest/deep/inner"
 KEPT = "Work in progress, kept by rocwright"
-
-
-def aside(place: Path, work: Work) -> tuple[KeptWork, ...]:
-    return set_aside(whole.survey_tree(Node(Git(place / ".git", place), "", "", ""), jobs=1), work, place)
 
 
 def facts(place: Path) -> tuple[str, ...]:
@@ -45,11 +39,6 @@ def facts(place: Path) -> tuple[str, ...]:
     )
     listed = [*words]
     return tuple(git(repository, *each) for repository in repositories for each in listed)
-
-
-def test_both_ways_contradict() -> None:
-    with pytest.raises(UsageError, match="either kept on a branch or discarded"):
-        Work(keep_branch="mine", discard=True)
 
 
 def test_nothing_in_the_way_is_nothing_to_do(hipified: Path) -> None:
@@ -174,17 +163,6 @@ def test_a_file_that_cannot_be_read_stops_everything(pristine: Path) -> None:
     assert (pristine / "readme").read_text() == "mine\n"
 
 
-@pytest.mark.parametrize("work", [REFUSE, Work(discard=True), Work(keep_branch="mine")], ids=str)
-def test_another_repository_inside_is_never_touched(pristine: Path, work: Work) -> None:
-    commit(pristine / "experiments/clone", {"thesis": "x\n"})
-    (pristine / "experiments/notes").write_text("n\n")
-    before = facts(pristine)
-    with pytest.raises(UnsavedWork, match="experiments/clone"):
-        aside(pristine, work)
-    assert facts(pristine) == before
-    assert (pristine / "experiments/clone/thesis").read_text() == "x\n"
-
-
 def conflict(place: Path, kind: str) -> None:
     """Leave a merge, rebase or cherry-pick unfinished."""
     base = git(place, "rev-parse", "HEAD")
@@ -270,17 +248,6 @@ def test_a_foreign_clone_goes_back_to_what_was_published_below_its_commits(
     assert lost.commit == own
     assert git(place, "rev-parse", "HEAD") == public
     assert not (place / "one").exists()
-
-
-def test_commits_with_nothing_published_below_them_stay(place: Path) -> None:
-    own = commit(place, {"thesis": "x\n"})
-    git(place, "checkout", "-q", "--detach")
-    git(place, "branch", "-q", "-D", "main")
-    with pytest.raises(UnsavedWork, match="no published one below them") as caught:
-        aside(place, Work(discard=True))
-    assert "another directory" in str(caught.value.next_step)
-    assert git(place, "rev-parse", "HEAD") == own
-    assert (place / "thesis").read_text() == "x\n"
 
 
 def test_a_stash_is_nobody_s_business(pristine: Path) -> None:

@@ -330,6 +330,11 @@ def test_digests_come_from_the_record_or_from_sidecars(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="no artifacts of run 7") as caught:
         find_artifacts(store, Run("7", "linux"), ArtifactChoice(), FAMILIES)
     assert caught.value.next_step == "runs it has: 6 5"
+    for number in range(1, 5):
+        store.put_bytes(f"{number}-linux/{path.name}", b"")
+    with pytest.raises(InvalidInput, match="no artifacts of run 7") as caught:
+        find_artifacts(store, Run("7", "linux"), ArtifactChoice(), FAMILIES)
+    assert caught.value.next_step == "runs it has: 6 5 4 3 2"
 
 
 def test_artifacts_of_a_run_are_not_replaced(tmp_path: Path) -> None:

@@ -73,6 +73,10 @@ def test_pages_may_be_packed_and_never_unpack_to_more_than_is_right(index: Index
     packed = web.get(index.url("simple/"), limit=1 << 20, packed=True)
     assert plain.body == packed.body
     assert packed.headers["content-encoding"] == "gzip"
+    index.manner.gzip_lacks = 9
+    with pytest.raises(Unreachable, match=r": what it sent packed ends early(\n|$)"):
+        web.get(index.url("simple/"), limit=1 << 20, packed=True)
+    index.manner.gzip_lacks = 0
     index.manner.padding = 50_000_000
     with pytest.raises(InvalidInput, match="more than 1,048,576 bytes"):
         web.get(index.url("simple/"), limit=1 << 20, packed=True)

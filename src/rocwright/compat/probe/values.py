@@ -169,7 +169,7 @@ class ProbedDevice(msgspec.Struct, frozen=True):
     index: int
     name: str
     target: str
-    memory: int = 0
+    memory: int
 
 
 class TorchAbout(msgspec.Struct, frozen=True):

@@ -175,7 +175,6 @@ class _Visit:
 
     def file(self, one: Link) -> None:
         """Ask for a file's size and its METADATA."""
-        size: int | None
         try:
             size: int | None = self.web.size(one.url)
         except Refused as error:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from one_build import run_build
+from oracle.fat_library import build_library, bundle, code_object
 from rocwright.builder.decide.plan import BuildPlan
 from rocwright.errors import CommandFailed, InvalidWheel
 from rocwright.system import venv
@@ -41,6 +44,8 @@ for version in versions:
     with zipfile.ZipFile(f"dist/toy-{version}-{tag}.whl", "w") as wheel:
         wheel.writestr("toy/__init__.py", f"version = {version!r}\\n")
         wheel.writestr("toy/_generated.py", Path("toy/_generated.py").read_text())
+        for library in Path().glob("*.so"):
+            wheel.write(library, f"toy/{library}")
         wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\\nName: toy\\nVersion: {version}\\n")
         wheel.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: {tag}\\n")
         names = [*wheel.namelist(), f"{info}/RECORD"]
@@ -102,6 +107,21 @@ def test_one_wheel_in_the_output_and_a_tree_as_it_was(
     assert names(source) == ["setup.py", "toy"]
     assert names(source / "toy") == []
     assert "compiling for gfx90a" in log.read_text()
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_device_code_leaves_the_wheel_where_that_is_asked_for(
+    source: Path, environment: Environment, tmp_path: Path, split: bool
+) -> None:
+    code = [("gfx90a", code_object(0x3F, b"code " * 900)), ("gfx942", code_object(0x4C, b"code " * 900))]
+    fat = build_library(tmp_path / "fat", bundles=[bundle(code), bundle(code[1:])], name="libfat.so")
+    shutil.copy(fat, source)
+    run_build(plan(source, split=split), environment, tmp_path / "out", log=tmp_path / "log")
+    wheel = "toy-1.0+rocm7-py3-none-any.whl"
+    device = [f"amd_toy_device_{target}-1.0+rocm7-py3-none-any.whl" for target in ("gfx90a", "gfx942")]
+    assert names(tmp_path / "out") == [*(device if split else []), wheel]
+    with zipfile.ZipFile(tmp_path / "out" / wheel) as archive:
+        assert (archive.read("toy/libfat.so") == fat.read_bytes()) == (not split)
 
 
 def test_building_again_gives_the_same_output_and_no_leftovers(

@@ -92,6 +92,7 @@ def test_a_journal_that_cannot_be_read_is_no_reason_to_guess(tmp_path: Path) -> 
     with pytest.raises(InvalidData, match="cannot be read") as caught:
         restore(tmp_path)
     assert str(tmp_path / "journal.json") in str(caught.value)
+    assert str(caught.value.next_step).endswith("`git status`, then delete this directory")
 
 
 @pytest.mark.parametrize("path", ["../outside.py", "/etc/outside.py", "torch/../../outside.py"])

@@ -87,6 +87,7 @@ def test_ids_are_lines_that_can_be_chosen_from(tmp_path: Path) -> None:
     assert some.stdout.splitlines() == chosen
     view = run(tmp_path, "--only", "build-torch/*")
     assert "note: taken from the records of the run, not done: rocm-packages/linux/debian12" in view.stdout
+    assert "what it does, in order " in view.stdout
     told(run(tmp_path, "--only", "biuld-*"), 3, "no step 'biuld-*'", "build-")
 
 
