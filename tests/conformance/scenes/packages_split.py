@@ -1,4 +1,4 @@
-"""Packages by target: of a run whose device code is split, and those that rocm chooses where it is installed."""
+"""Packages by target: of a run with split device code, and those that rocm chooses where it is installed."""
 
 from __future__ import annotations
 
