@@ -1,42 +1,112 @@
-"""A miniature PyTorch: a source tree with a few tests, and a stand-in for torch. Test doubles, no PyTorch."""
+"""A miniature PyTorch: a source tree with a few tests, and a stand-in for torch, with GPUs nobody has."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from git_repos import git
 
-# What the miniature torch says of itself; GPUs are those that HIP_VISIBLE_DEVICES leaves.
-_TORCH = """
-import os, types
-__version__ = {version!r}
-version = types.SimpleNamespace(git_version={git!r}, hip={hip!r}, cuda=None)
-_TARGETS = {targets!r}
-_C = types.SimpleNamespace(_cuda_getArchFlags=lambda: " ".join(dict.fromkeys(_TARGETS)))
+# A GPU is (gcnArchName or (major, minor), name, uuid); visible ones are chosen as HIP or CUDA does.
+_CUDA = """
+import os
+
+VARIABLES = {variables!r}
+
+
+class Properties:
+    total_memory = 1 << 30
+    multi_processor_count = 1
+
+    def __init__(self, target, name, uuid):
+        self.name, self.uuid = name, uuid
+        if isinstance(target, str):
+            self.gcnArchName, self.major, self.minor = target, 9, 0
+        else:
+            self.gcnArchName, (self.major, self.minor) = name, target
 
 
 def _visible():
-    text = os.environ.get("HIP_VISIBLE_DEVICES")
-    return list(range(len(_TARGETS))) if text is None else [int(word) for word in text.split(",") if word]
+    gpus = [Properties(*gpu) for gpu in {gpus!r}]
+    value = next((os.environ[name] for name in VARIABLES if name in os.environ), None)
+    if value is None:
+        return gpus
+    found = []
+    for word in value.split(","):
+        fitting = [g for i, g in enumerate(gpus) if word in (str(i), f"GPU-{{g.uuid}}") and g not in found]
+        if not fitting:
+            break
+        found += fitting
+    return found
 
 
-def _properties(index):
-    target = _TARGETS[_visible()[index]]
-    return types.SimpleNamespace(
-        gcnArchName=target + ":sramecc+:xnack-", name="miniature " + target, uuid=None, total_memory=1 << 30
-    )
+def init():
+{init}
 
 
-cuda = types.SimpleNamespace(
-    init=lambda: None,
-    device_count=lambda: len(_visible()),
-    get_device_properties=_properties,
-    get_arch_list=lambda: list(dict.fromkeys(_TARGETS)),
-    is_available=lambda: bool(_visible()),
-    is_initialized=lambda: False,
-)
+def is_available():
+    return bool(_visible())
+
+
+def device_count():
+    return len(_visible())
+
+
+def get_device_properties(index):
+{properties}
+    return _visible()[index]
+
+
+def is_initialized():
+    return False
+
+
+def get_arch_list():
+    return {archs!r} if is_available() else []
 """
+
+
+def write_torch(
+    folder: Path,
+    gpus: list[tuple[object, str, str]],
+    archs: list[str],
+    *,
+    hip: str | None = "7.1.0",
+    version: str = "2.9.1+rocm7.1.0",
+    git: str = "a" * 40,
+    on_import: str = "",
+    on_init: str = "pass",
+    on_properties: str = "pass",
+) -> Path:
+    """Write the package below `folder`, which belongs on PYTHONPATH; the `on_…` are statements it runs."""
+    package = folder / "torch"
+    package.mkdir(parents=True)
+    cuda = None if hip else "13.0"
+    (package / "__init__.py").write_text(
+        f"{on_import}\n__version__ = {version!r}\nfrom torch import _C, cuda, version\n"
+    )
+    (package / "version.py").write_text(f"git_version = {git!r}\nhip = {hip!r}\ncuda = {cuda!r}\n")
+    (package / "_C.py").write_text(f"def _cuda_getArchFlags():\n    return {' '.join(archs)!r}\n")
+    variables = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"] if hip else ["CUDA_VISIBLE_DEVICES"]
+    (package / "cuda.py").write_text(
+        _CUDA.format(
+            variables=variables,
+            gpus=gpus,
+            archs=archs,
+            init=textwrap.indent(on_init, "    "),
+            properties=textwrap.indent(on_properties, "    "),
+        )
+    )
+    return folder
+
+
+# Three of two targets, as a workstation with an older card beside two of one kind.
+HIP_GPUS: list[tuple[object, str, str]] = [
+    ("gfx942:sramecc+:xnack-", "AMD Instinct MI300X", "30313233-3435-3637-3839-616263646566"),
+    ("gfx1100", "AMD Radeon RX 7900 XTX", ""),
+    ("gfx942:sramecc+:xnack-", "AMD Instinct MI300X", ""),
+]
 
 
 def make_torch(
@@ -47,12 +117,11 @@ def make_torch(
     hip: str | None = "7.10.60850",
     targets: Sequence[str] = (),
 ) -> Path:
-    """Write the stand-in below `directory`, which goes on PYTHONPATH; returns `directory`."""
-    package = directory / "torch"
-    package.mkdir(parents=True)
-    text = _TORCH.format(version=version, git=git, hip=hip, targets=tuple(targets))
-    (package / "__init__.py").write_text(text)
-    return directory
+    """The stand-in with a GPU of each of these targets, which goes on PYTHONPATH; returns `directory`."""
+    gpus: list[tuple[object, str, str]] = [
+        (f"{target}:sramecc+:xnack-", f"miniature {target}", "") for target in targets
+    ]
+    return write_torch(directory, gpus, list(dict.fromkeys(targets)), hip=hip, version=version, git=git)
 
 
 def make_checkout(directory: Path, tests: dict[str, str], *, version: str = "2.9.0a0") -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.gputest.torch_double import HIP_GPUS, write_torch
+from miniature_pytorch import HIP_GPUS, write_torch
 
 PYTORCH = Path(__file__).parents[2] / "external-builds/pytorch"
 SCRIPT = PYTORCH / "run_pytorch_smoke_tests.py"

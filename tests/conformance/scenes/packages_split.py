@@ -1,4 +1,4 @@
-"""Packages by target: of a run whose device code is split, and those that rocm chooses when installed."""
+"""Packages by target: of a run with split device code, and those that rocm chooses when installed."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright.errors import InvalidInput, MissingTool
 from rocwright.gputest.devices import probe
 from rocwright.model.testing import TorchFacts
-from unit.gputest.torch_double import HIP_GPUS, write_torch
 
 PYTHON = Path(sys.executable)
 BUILT = ["gfx942", "gfx1100"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import run
+from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright.data import load_table
 from rocwright.errors import InvalidInput
 from rocwright.gputest.devices import DeviceGroup
@@ -18,7 +19,6 @@ from rocwright.gputest.isolate.run import Teller, run_recorded
 from rocwright.gputest.smoke import SmokeSetting, chosen, plan_smoke, smoke_tests
 from rocwright.model.suites import SuiteTable
 from rocwright.model.testing import CaseResult, Device, Ran, RunRecord, TorchFacts
-from unit.gputest.torch_double import HIP_GPUS, write_torch
 
 TABLE = load_table("tests", SuiteTable)
 MI300X = Device(0, "2", "gfx942", "MI300X")

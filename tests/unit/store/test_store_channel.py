@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from watched_store import WatchedStore
 
 from rocwright.errors import (
     ChannelBusy,
@@ -35,22 +36,6 @@ AT = "2026-11-21T00:00:00Z"
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
 
-class CountingStore(LocalStore):
-    """A folder that remembers what was asked of it."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.asked: list[tuple[str, str]] = []
-
-    def read(self, key: str) -> bytes:
-        self.asked.append(("read", key))
-        return super().read(key)
-
-    def list(self, prefix: str) -> tuple:
-        self.asked.append(("list", prefix))
-        return super().list(prefix)
-
-
 @dataclass
 class Clock:
     """A clock that only sleeping moves."""
@@ -67,8 +52,8 @@ class Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> CountingStore:
-    return CountingStore(tmp_path / "store")
+def store(tmp_path: Path) -> WatchedStore:
+    return WatchedStore(tmp_path / "store")
 
 
 @pytest.fixture
@@ -220,7 +205,7 @@ def test_pages_that_somebody_changed_are_repaired(
     assert {one.key: store.digest(one.key) for one in store.list(PREFIX)} == before
 
 
-def test_a_log_is_read_with_one_listing_one_mark_and_what_is_newer(store: CountingStore) -> None:
+def test_a_log_is_read_with_one_listing_one_mark_and_what_is_newer(store: WatchedStore) -> None:
     for number in range(20):
         append(store, PREFIX, Event("list", (f"{number:064x}",), at=AT), after=number)
     store.asked.clear()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from watched_store import PowerCut, WatchedStore
 
 from rocwright.errors import IntegrityError
 from rocwright.model.sets import FileEntry, new_set, set_id
@@ -17,42 +18,6 @@ from rocwright.store.sets.records import read_listed
 from rocwright.store.sets.stage import record_set
 
 PREFIX = "v2/fam/"
-
-
-class Stopped(Exception):
-    """The writer was killed."""
-
-
-class CountingStore(LocalStore):
-    """A local store that writes down what changes and what is read, and stops after some changes."""
-
-    def __init__(self, root: Path, *, after: int | None = None) -> None:
-        super().__init__(root)
-        self.changed: list[str] = []
-        self.reads = 0
-        self.lists = 0
-        self.after = after
-
-    def _change(self, key: str) -> None:
-        if self.after is not None and len(self.changed) >= self.after:
-            raise Stopped
-        self.changed.append(key)
-
-    def put_bytes(self, key: str, data: bytes, *, overwrite: bool = False) -> None:
-        self._change(key)
-        super().put_bytes(key, data, overwrite=overwrite)
-
-    def delete(self, key: str) -> None:
-        self._change(f"-{key}")
-        super().delete(key)
-
-    def read(self, key: str) -> bytes:
-        self.reads += 1
-        return super().read(key)
-
-    def list(self, prefix: str):
-        self.lists += 1
-        return super().list(prefix)
 
 
 def entry(project: str, version: str, *depends: str) -> FileEntry:
@@ -74,7 +39,7 @@ def pages_in(store: LocalStore) -> dict[str, bytes]:
 
 
 def test_only_what_differs_is_written_in_order(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     first = view(ROCM, TORCH)
     assert write_pages(store, PREFIX, first) == tuple(first)
     assert store.changed == list(first)
@@ -90,19 +55,20 @@ def test_only_what_differs_is_written_in_order(tmp_path: Path) -> None:
 
 
 def test_requests_do_not_grow_with_files(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     many = [entry("torch", f"1.{number}") for number in range(300)]
     write_pages(store, PREFIX, view(*many))
-    store.reads = store.lists = 0
+    store.asked.clear()
     store.changed.clear()
     write_pages(store, PREFIX, view(*many, entry("torch", "2")))
-    assert store.lists == 1
-    assert store.reads <= 5
+    kinds = [kind for kind, _ in store.asked]
+    assert kinds.count("list") == 1
+    assert kinds.count("read") <= 5
     assert len(store.changed) == 3
 
 
 def test_a_page_that_somebody_else_changed_is_mended(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     wanted = view(ROCM, TORCH)
     write_pages(store, PREFIX, wanted)
     page = "v2/fam/torch/index.html"
@@ -116,13 +82,13 @@ def test_after_a_kill_at_any_point_the_next_run_completes_the_view(tmp_path: Pat
     keys = page_keys([ROCM, TORCH, AUDIO, *NEXT], PREFIX)
     steps = 0
     while True:
-        store = CountingStore(tmp_path / str(steps))
+        store = WatchedStore(tmp_path / str(steps))
         write_pages(store, PREFIX, before)
         store.changed.clear()
         store.after = steps
         try:
             write_pages(store, PREFIX, after, order=keys, reverse=True)
-        except Stopped:
+        except PowerCut:
             store.after = None
             write_pages(store, PREFIX, after)
             assert pages_in(store) == after
@@ -133,7 +99,7 @@ def test_after_a_kill_at_any_point_the_next_run_completes_the_view(tmp_path: Pat
 
 
 def test_what_is_withdrawn_goes_in_front_of_what_it_needs(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     old, new = [ROCM, TORCH, AUDIO], [ROCM]
     write_pages(store, PREFIX, view(*old))
     store.changed.clear()
@@ -151,7 +117,7 @@ def test_what_is_withdrawn_goes_in_front_of_what_it_needs(tmp_path: Path) -> Non
 
 
 def test_pages_that_nobody_ordered_go_behind_the_root(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     write_pages(store, PREFIX, view(ROCM, TORCH))
     assert write_pages(store, PREFIX, view(ROCM))[-2:] == (
         "v2/fam/_json/torch/index.html",
@@ -160,7 +126,7 @@ def test_pages_that_nobody_ordered_go_behind_the_root(tmp_path: Path) -> None:
 
 
 def test_what_is_no_page_of_the_view_stays(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     others = ["_log/00000001-aaaaaaaaaaaaaaaa.json", "_other/index.html", "torch/notes/index.html", "a.html"]
     for name in others:
         store.put_bytes(f"{PREFIX}{name}", b"kept")

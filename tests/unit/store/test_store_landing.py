@@ -9,6 +9,7 @@ import re
 from base64 import b64encode
 
 import pytest
+from watched_store import WatchedStore
 
 from command_line import status
 from rocwright.cli import main
@@ -241,17 +242,6 @@ def test_a_channel_without_tests_says_so() -> None:
     assert "Nothing is listed" in page_of({})
 
 
-class CountingStore(LocalStore):
-    """A test double: a folder that remembers what was read."""
-
-    def read(self, key: str) -> bytes:
-        reads.append(key)
-        return super().read(key)
-
-
-reads: list[str] = []
-
-
 def record(store: LocalStore, family: str, version: str) -> SetManifest:
     """A set whose files are in the store, as bytes that nobody installs."""
     files = []
@@ -267,7 +257,7 @@ def record(store: LocalStore, family: str, version: str) -> SetManifest:
 
 
 def test_a_change_of_one_family_reads_no_set_of_the_others(tmp_path) -> None:
-    store = CountingStore(tmp_path)
+    store = WatchedStore(tmp_path)
     first, second = record(store, "a", "1"), record(store, "b", "1")
     for manifest in (first, second):
         list_set(store, f"v2/{manifest.family}/", manifest, at="2026-11-20T00:00:00Z")
@@ -275,9 +265,9 @@ def test_a_change_of_one_family_reads_no_set_of_the_others(tmp_path) -> None:
     assert write_landing(store, RELEASE, base=BASE) == ()
     third = record(store, "b", "2")
     list_set(store, "v2/b/", third, at="2026-11-21T00:00:00Z")
-    reads.clear()
+    store.asked.clear()
     assert write_landing(store, RELEASE, base=BASE) == ("v2/_landing.json", "v2/index.html")
-    assert not any(f"sets/{set_id(first)}" in key for key in reads)
+    assert not any(f"sets/{set_id(first)}" in key for _, key in store.asked)
     data = json.loads(store.read("v2/_landing.json"))
     assert {name: [one["version"] for one in row["offers"]] for name, row in data["families"].items()} == {
         "a": ["1"],

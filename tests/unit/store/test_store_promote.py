@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
-from power_cut import FailingStore, PowerCut
+from watched_store import PowerCut, WatchedStore
 
 from rocwright.data import load_table
 from rocwright.errors import GateClosed, IntegrityError
@@ -177,7 +177,7 @@ def test_interrupted_anywhere_nothing_dangles_and_a_second_run_completes(
     while True:
         shutil.rmtree(root)
         shutil.copytree(prepared, root)
-        store = FailingStore(root, cuts)
+        store = WatchedStore(root, after=cuts)
         try:
             promote(store, RELEASE, manifest, decision, statements, NOW)
         except PowerCut:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from watched_store import PowerCut
 
 from command_line import run
 from rocwright.data import load_table
@@ -64,10 +65,6 @@ class Aged(LocalStore):
         super().put_bytes(key, data, overwrite=overwrite)
         if overwrite:
             self.days.pop(key, None)
-
-
-class PowerCut(Exception):
-    """The machine stops."""
 
 
 class Dying(Aged):

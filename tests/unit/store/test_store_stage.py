@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from power_cut import FailingStore, PowerCut
+from watched_store import PowerCut, WatchedStore
 
 from rocwright.data import load_table
 from rocwright.errors import ContractBroken, IntegrityError, InvalidInput
@@ -139,7 +139,7 @@ def test_recording_interrupted_anywhere_is_completed_by_the_next_run(
     for cut in range(100):
         shutil.rmtree(root)
         try:
-            record_set(FailingStore(root, cut), manifest, files, passed(manifest), NOW)
+            record_set(WatchedStore(root, after=cut), manifest, files, passed(manifest), NOW)
         except PowerCut:
             store = LocalStore(root)
             if store.exists(f"sets/{set_id(manifest)}/manifest.json"):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import command_line
+from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright import cli
-from unit.gputest.torch_double import HIP_GPUS, write_torch
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,52 @@ from rocwright.model.plan import Plan
 from rocwright.model.workflows import SlurmTable
 from rocwright.pipeline.render.scripts import render_slurm
 from unit.pipeline.render.rendered_plans import any_plan, cell, plan_of, waits_for, written
-from unit.pipeline.render.slurm_stand_in import StandIn
+
+_SBATCH = """\
+echo "sbatch $*" >>"$STAND_IN/calls"
+number=$((100 + $(grep -c ^sbatch "$STAND_IN/calls")))
+if [ "$number" = "$(cat "$STAND_IN/refuse" 2>/dev/null)" ]; then
+  echo "sbatch: error: no such partition" >&2
+  exit 1
+fi
+[ "$number" != "$(cat "$STAND_IN/stall" 2>/dev/null)" ] || { touch "$STAND_IN/stalled"; exec sleep 60; }
+echo "$number;cluster"
+"""
+_SQUEUE = """\
+[ ! -e "$STAND_IN/down" ] || { echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; }
+cat "$STAND_IN/queue" 2>/dev/null || true
+"""
+_SCANCEL = """\
+echo "scancel $*" >>"$STAND_IN/calls"
+"""
+
+
+class StandIn:
+    """A stand-in for the commands of Slurm, in a directory, and the environment that finds them first.
+
+    It runs nothing. `calls` has a line for each call, `queue` the jobs that `squeue` shows. `sbatch` counts
+    its jobs from 101; it refuses the job whose number is in a file `refuse`, and hangs at that in a file
+    `stall`.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "bin").mkdir(parents=True)
+        for name, text in (("sbatch", _SBATCH), ("squeue", _SQUEUE), ("scancel", _SCANCEL)):
+            (root / "bin" / name).write_text("#!/usr/bin/env bash\n" + text)
+            (root / "bin" / name).chmod(0o755)
+        self.env = {**os.environ, "PATH": f"{root / 'bin'}:{os.environ['PATH']}", "STAND_IN": str(root)}
+
+    def calls(self) -> list[str]:
+        """Since the last time that this was asked."""
+        path = self.root / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
+    def say(self, name: str, text: str = "") -> None:
+        (self.root / name).write_text(text)
+
 
 BUILT_IN = load_table("slurm", SlurmTable)
 CHAIN = plan_of(

@@ -8,12 +8,53 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from setup_samples import BASE, CI, DOCS, FAMILIES, PYTORCH_ONLY, ROCM, RUNNERS, TABLES, decide
 
+from rocwright.data import load_table
 from rocwright.errors import RocwrightError, UsageError
-from rocwright.model.plan import Rocm
-from rocwright.pipeline.setup.choose import choose
-from rocwright.pipeline.setup.event import TRIGGERS, Event
+from rocwright.model.gpu import Families
+from rocwright.model.plan import Choice, Profile, Rocm
+from rocwright.model.runners import Runners
+from rocwright.pipeline.setup.choose import Chosen, Tables, choose
+from rocwright.pipeline.setup.event import TRIGGERS, Event, Triggers
+
+FAMILIES = load_table("families", Families)
+RUNNERS = Runners(FAMILIES.family)
+TABLES = Tables(
+    load_table("triggers", Triggers),
+    FAMILIES.families,
+    RUNNERS,
+    ("apex", "torch", "torchaudio", "torchvision", "triton"),
+    "debian12",
+)
+CI = Profile(
+    name="ci",
+    release_type="ci",
+    platforms=("linux", "windows"),
+    pythons=("3.12",),
+    refs=("release/2.12",),
+    tier="presubmit",
+    stage="staging",
+    publish="embedded",
+)
+BASE = Choice("ci", "100")
+PYTORCH_ONLY = ("external-builds/pytorch/build_prod_wheels.py",)
+ROCM = ("src/rocwright/sdk/build.py",)
+DOCS = ("docs/index.md",)
+
+
+def run_99(groups: Mapping[str, Sequence[str]]) -> str:
+    """A store whose run 99 has everything."""
+    return "99"
+
+
+def no_run(groups: Mapping[str, Sequence[str]]) -> str:
+    """An empty store."""
+    return ""
+
+
+def decide(event: Event, *, there: bool = True, base: Choice = BASE, profile: Profile = CI) -> Chosen:
+    """The decision where an earlier run can be had, or not."""
+    return choose(event, profile, base, TABLES, run_99 if there else no_run)
 
 
 def pull(*labels: str, changed: Sequence[str] | None = ROCM) -> Event:

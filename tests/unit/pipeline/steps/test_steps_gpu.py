@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from miniature_pytorch import HIP_GPUS, write_torch
 from rocwright.errors import NoGpu
 from rocwright.gputest.smoke import Verdicts
 from rocwright.pipeline.steps.gpu import SuiteRun, run_smoke
-from unit.gputest.torch_double import HIP_GPUS, write_torch
 
 
 @pytest.fixture
