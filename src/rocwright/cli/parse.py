@@ -66,7 +66,7 @@ class ScriptHelp:
         """What it does."""
         show_text(_plain(description))
 
-    def __call__(self, _terminal: object, _options: object, panel: HelpPanel) -> None:
+    def __call__(self, console: object, options: object, panel: HelpPanel) -> None:
         """Its commands, or options that belong together."""
         rows = []
         for entry in panel.entries:
