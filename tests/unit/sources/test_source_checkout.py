@@ -232,6 +232,14 @@ def test_a_server_that_hands_out_only_tips(
     assert git(place, "for-each-ref", "refs/rocwright/found") == ""
     with pytest.raises(Unreachable, match=r"commit 1{40} is in no branch or tag"):
         bring(lock("1" * 40))
+    # A commit of a pull request is below no branch: the ref of the lock leads to it.
+    git(family.torch, "checkout", "-q", "--detach")
+    pulled = commit(family.torch, {"pulled": "1\n"})
+    commit(family.torch, {"pulled": "2\n"})
+    git(family.torch, "update-ref", "refs/pull/7/head", "HEAD")
+    git(family.torch, "checkout", "-q", "main")
+    ref = msgspec.structs.replace(lock(pulled), ref="refs/pull/7/head")
+    assert bring(ref, place.parent / "pulled").commit == pulled
 
 
 def test_a_commit_that_does_not_exist_leaves_the_checkout_as_it_was(
