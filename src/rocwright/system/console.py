@@ -1,7 +1,7 @@
 """The door to the terminal: stdout carries data, stderr carries talk.
 
-Readable without colour (NO_COLOR, a pipe, a CI log) and with a screen reader: progress is one line a
-step where no terminal is attached.
+Readable without colour (NO_COLOR, a pipe, a CI log) and with a screen reader. `system.progress` draws at its
+foot how far long work is.
 """
 
 from __future__ import annotations
@@ -11,18 +11,74 @@ import os
 import re
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import msgspec
 from rich.console import Console as _RichConsole
-from rich.live import Live as _Live
 from rich.table import Table as _Table
 from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
+
+# Set by `-q`: nothing is said of how far work is.
+quiet = False
+
+
+def redraws() -> bool:
+    """Whether lines on stderr can be drawn again: a terminal that obeys, outside of CI, and not `quiet`."""
+    return (
+        not quiet
+        and sys.stderr is not None
+        and sys.stderr.isatty()
+        and "CI" not in os.environ
+        and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+        # The older terminal of Windows shows the codes as text.
+        and (os.name != "nt" or "WT_SESSION" in os.environ)
+    )
+
+
+class _Foot:
+    """Lines below all others on the terminal, which are drawn again and gone in the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.drawn = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these instead of those that are there, each cut to the width: one that wraps stays behind."""
+        width = _width() - 1
+        with self._lock:
+            text = self._erased() + "\n".join(_visible(line)[:width] for line in lines)
+            self.drawn = len(lines)
+            if text:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While the block prints something that stays, nothing is drawn."""
+        with self._lock:
+            if self.drawn:
+                self.draw(())
+            yield
+
+    def _erased(self) -> str:
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * (self.drawn - 1) if self.drawn else ""
+
+
+FOOT = _Foot()
+
+
+def _width() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "")) or 80
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _err() -> _RichConsole:
@@ -39,7 +95,8 @@ def _visible(text: str) -> str:
 
 def say(text: str = "") -> None:
     """One line of talk, on stderr."""
-    _err().print(_Text(_visible(text)))
+    with FOOT.aside():
+        _err().print(_Text(_visible(text)))
 
 
 def out(text: str) -> None:
@@ -48,8 +105,9 @@ def out(text: str) -> None:
         # Closed by the caller (`>&-`), who does not want it.
         return
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    sys.stdout.flush()
+    with FOOT.aside():
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
 
 
 def out_json(value: object) -> None:
@@ -79,7 +137,8 @@ def error(problem: RocwrightError) -> None:
     text = _Text()
     text.append(f"error ({kind}): ", style="bold red")
     text.append(_visible(str(problem)))
-    console.print(text)
+    with FOOT.aside():
+        console.print(text)
 
 
 def table(
@@ -93,7 +152,8 @@ def table(
     for row in rows:
         grid.add_row(*(_Text(_visible(cell)) for cell in row))
     if console.is_terminal:
-        console.print(grid)
+        with FOOT.aside():
+            console.print(grid)
         return
     # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
     wide = _RichConsole(highlight=False, width=500, file=io.StringIO(), color_system=None)
@@ -113,132 +173,3 @@ def human_bytes(count: int) -> str:
         if round(value, 1) < 1000 or unit == "GB":
             break
     return f"{value:.1f} {unit}"
-
-
-_NAME_WIDTH = 40
-
-
-def _short(name: str) -> str:
-    """A name of at most 40 characters, its middle left out: what tells submodules apart stands at the end."""
-    if len(name) <= _NAME_WIDTH:
-        return name
-    return name[:12] + "…" + name[13 - _NAME_WIDTH :]
-
-
-@dataclass
-class Progress:
-    """Shows which steps run and for how long.
-
-    On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
-    ones), and what it is doing every `every_s` seconds, so that a log of a long step is not silent. On both
-    a line when one ends (unless `ends` is false, where the result tells of all of them; with `cached` false
-    not for one whose earlier result holds). With `beats` a step that says nothing new is told of, too.
-    Safe to call from several threads.
-    """
-
-    total: int
-    quiet: bool = False
-    starts: bool = True
-    ends: bool = True
-    cached: bool = True
-    beats: bool = False
-    every_s: float = 30.0
-    _active: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _told: dict[str, float] = field(default_factory=dict)
-    _done: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _live: _Live | None = None
-    _console: _RichConsole = field(default_factory=_err)
-
-    @contextmanager
-    def shown(self) -> Iterator[Progress]:
-        """Keep the display up while the block runs."""
-        live_wanted = self._console.is_terminal and not self.quiet and "CI" not in os.environ
-        if not live_wanted:
-            with self._beating():
-                yield self
-            return
-        with _Live(
-            get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
-        ) as live:
-            self._live = live
-            yield self
-        self._live = None
-
-    @contextmanager
-    def _beating(self) -> Iterator[None]:
-        """Tell of long steps while the block runs, whether or not they say anything."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(min(self.every_s, 1.0)):
-                with self._lock:
-                    names = list(self._active)
-                for name in names:
-                    self._heard_of(name)
-
-        if self.beats and not self.quiet:
-            threading.Thread(target=beat, daemon=True).start()
-        try:
-            yield
-        finally:
-            over.set()
-
-    def _render(self) -> _Text:
-        now = time.monotonic()
-        with self._lock:
-            names = {name: _short(_visible(name)) for name in self._active}
-            width = max([24, *map(len, names.values())])
-            lines = [f"[{self._done}/{self.total}]"]
-            lines += [
-                f"  {names[name]:<{width}} {now - began:6.1f} s  {_visible(note)}"
-                for name, (began, note) in self._active.items()
-            ]
-        return _Text("\n".join(lines))
-
-    def expect(self, count: int) -> None:
-        """So many more steps are to come than `total` counts."""
-        with self._lock:
-            self.total += count
-
-    def start(self, name: str) -> None:
-        """A step begins."""
-        now = time.monotonic()
-        with self._lock:
-            self._active[name] = (now, "")
-            self._told[name] = now
-        if self._live is None and not self.quiet and self.starts:
-            self._console.print(_Text(f"  start  {_visible(name)}"))
-
-    def note(self, name: str, text: str) -> None:
-        """What a running step is doing now."""
-        with self._lock:
-            if name not in self._active:
-                return
-            self._active[name] = (self._active[name][0], text)
-        self._heard_of(name)
-
-    def _heard_of(self, name: str) -> None:
-        """A line of a log on a running step, if it was not heard of for long enough."""
-        now = time.monotonic()
-        with self._lock:
-            if name not in self._active or now - self._told[name] < self.every_s:
-                return
-            began, text = self._active[name]
-            self._told[name] = now
-        if self._live is None and not self.quiet:
-            line = f"    ...  {_visible(name)}  {now - began:.0f} s  {_visible(text)}"
-            self._console.print(_Text(line.rstrip()))
-
-    def end(self, name: str, state: str, text: str = "") -> None:
-        """A step ended: `state` is done, cached, skipped or failed."""
-        with self._lock:
-            began, _ = self._active.pop(name, (time.monotonic(), ""))
-            self._told.pop(name, None)
-            self._done += 1
-            count = self._done
-        if not self.quiet and self.ends and (self.cached or state != "cached"):
-            seconds = time.monotonic() - began
-            position = f"[{count}/{self.total}]"
-            line = f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}"
-            self._console.print(_Text(line.rstrip()))

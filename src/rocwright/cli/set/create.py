@@ -135,8 +135,7 @@ def set_create(
     if dry_run:
         yield _plan_reply(store, planned)
         return
-    progress = console.Progress(total=len(planned.files), starts=False)
-    create_set(store, planned, now, progress=progress)
+    create_set(store, planned, now)
     yield for_people(lambda: _show(planned))
     first = channels.named(channels.channel[0].name)
     staged = served = None

@@ -24,6 +24,7 @@ from rocwright.errors import InvalidElf, InvalidWheel
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
 from rocwright.model.gpu import Families
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 from rocwright.wheel.metadata import RecordRow
 from rocwright.wheel.read import Wheel, WheelMember
 from rocwright.wheel.stream import WheelStream
@@ -66,8 +67,13 @@ def scan_wheel(source: WheelStream, directory: Path, *, threads: int = 2) -> Sca
     rows = _rows(source.wheel)
     reader = _Reader(source, rows, directory, scan)
     jobs = ((member, min(member.size, _WINDOW // 2)) for member in source.wheel.members)
-    with closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done:
+    total = sum(member.size for member in source.wheel.members)
+    with (
+        counted("verifying", total) as count,
+        closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done,
+    ):
         for read in done:
+            count.add(read.member.size)
             _sort_in(read, scan, reader)
     return scan
 
