@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -240,7 +239,7 @@ class SourceRequest:
                 next_step="name a checkout of torch with --torch-dir, or leave the option out",
             )
         # What was resolved is told afterwards, with its reasons.
-        with Progress(total=0, quiet=not sys.stderr.isatty(), ends=False).shown() as progress:
+        with Progress(total=0, starts=False, ends=False).shown() as progress:
             return resolve(
                 requests,
                 projects=table,

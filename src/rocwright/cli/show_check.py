@@ -94,9 +94,9 @@ def show_report(
         head = [_state(findings, weighed), plain(name)]
         if name in about:
             head += [console.human_bytes(about[name].size), targets_text(about[name].targets)]
-        console.out("  ".join(filter(None, head)))
+        console.out("  ".join(filter(None, head)), hang=8)
         for line in _lines(findings, weighed):
-            console.out(f"  {plain(line)}")
+            console.out(f"  {plain(line)}", hang=4)
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")

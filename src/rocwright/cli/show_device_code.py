@@ -98,8 +98,8 @@ def show_wheel(done: WheelSplit, seconds: float) -> None:
 
 def show_parts(parts: Mapping[str, Part]) -> None:
     """Print directories with their sizes."""
-    rows = [(name, str(part.files), console.human_bytes(part.bytes)) for name, part in parts.items()]
-    console.table("", ("directory", "files", "size"), rows, right=(1, 2))
+    rows = [(str(part.files), console.human_bytes(part.bytes), name) for name, part in parts.items()]
+    console.table("", ("files", "size", "directory"), rows, right=(0, 1))
 
 
 def show_merged(done: WheelMerge, output_dir: Path) -> None:
@@ -136,5 +136,5 @@ def _tree(name: str, done: TreeSplit, seconds: float) -> None:
 
 
 def _sizes(what: str, rows: Iterable[tuple[str, int]]) -> None:
-    cells = [(name, console.human_bytes(size)) for name, size in rows]
-    console.table("", (what, "size"), cells, right=(1,))
+    cells = [(console.human_bytes(size), name) for name, size in rows]
+    console.table("", ("size", what), cells, right=(0,))

@@ -6,21 +6,25 @@ foot how far long work is.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 import msgspec
 from rich.console import Console as _RichConsole
-from rich.table import Table as _Table
 from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
 
+_WIDTH = 80
+_GAP = "  "
+# A column is narrower than its words only down to the one, and the last one only from the other on.
+_LEAST, _MOST = 16, 40
 # Set by `-q`: nothing is said of how far work is.
 quiet = False
 
@@ -47,7 +51,7 @@ class _Foot:
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show these instead of those that are there, each cut to the width: one that wraps stays behind."""
-        width = _width() - 1
+        width = _width(sys.stderr) - 1
         with self._lock:
             text = self._erased() + "\n".join(_visible(line)[:width] for line in lines)
             self.drawn = len(lines)
@@ -70,15 +74,18 @@ class _Foot:
 FOOT = _Foot()
 
 
-def _width() -> int:
+def _styled(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty() and _RichConsole(file=stream).color_system is not None
+
+
+def _width(stream: TextIO | None) -> int:
+    """Columns of the terminal that a stream goes to, `COLUMNS` where that is set; else 80."""
+    with suppress(ValueError):
+        return int(os.environ.get("COLUMNS", "")) or _WIDTH
     try:
-        return int(os.environ.get("COLUMNS", "")) or 80
-    except ValueError:
-        pass
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno()).columns or _WIDTH if stream else _WIDTH
     except (OSError, ValueError):
-        return 80
+        return _WIDTH
 
 
 def _err() -> _RichConsole:
@@ -99,11 +106,16 @@ def say(text: str = "") -> None:
         _err().print(_Text(_visible(text)))
 
 
-def out(text: str) -> None:
-    """One line of data, on stdout, unstyled; characters that it cannot show are spelled out."""
+def out(text: str, *, hang: int | None = None) -> None:
+    """A line of data, on stdout, unstyled; characters that it cannot show are spelled out.
+
+    With `hang` it is prose: beyond the width it goes on in further lines that are indented so far.
+    """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
         return
+    if hang is not None:
+        text = "\n".join(_wrapped(text, _width(sys.stdout), hang))
     encoding = sys.stdout.encoding or "utf-8"
     with FOOT.aside():
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
@@ -144,22 +156,70 @@ def error(problem: RocwrightError) -> None:
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> None:
-    """A table for people, on stdout; `right` lists the columns to align right."""
-    console = _RichConsole(highlight=False)
-    grid = _Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(_Text(_visible(cell)) for cell in row))
-    if console.is_terminal:
-        with FOOT.aside():
-            console.print(grid)
-        return
-    # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
-    wide = _RichConsole(highlight=False, width=500, file=io.StringIO(), color_system=None)
-    with wide.capture() as captured:
-        wide.print(grid)
-    out("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    """A table for people, on stdout, as wide as the terminal, or 80 columns; `right` aligns to the right.
+
+    Cells go on in further lines between words. No word is ever cut, since somebody may want to copy a path:
+    where one is too long for its column, the rest of its row follows below; so it stands best in the last.
+    """
+    width = _width(sys.stdout)
+    head, *body = [[_visible(cell) for cell in row] for row in (columns, *rows)]
+    widths = _column_widths(head, body, right, width)
+    for line in [*(_wrapped(title, width, 2) if title else ()), *_row(head, widths, right)]:
+        out(f"\x1b[1m{line}\x1b[0m" if _styled(sys.stdout) else line)
+    for line in (line for row in body for line in _row(row, widths, right)):
+        out(line)
+
+
+def _column_widths(
+    head: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[int], width: int
+) -> list[int]:
+    """Columns as wide as their cells; where that is too much, the widest give way, first between words."""
+    room = width - len(_GAP) * (len(head) - 1)
+    by_column = list(zip(head, *body, strict=True))
+    widths = [max(map(len, cells)) for cells in by_column]
+    # What is aligned to the right is a number, perhaps with its unit.
+    words = [
+        widths[number] if number in right else max(len(word) for cell in cells for word in cell.split(" "))
+        for number, cells in enumerate(by_column)
+    ]
+    # What is too long in the last one hides nothing behind it.
+    words[-1] = min(words[-1], max(_MOST, len(head[-1])))
+    narrowest = [max(_LEAST, *map(len, name.split(" "))) for name in head[:-1]]
+    for least in (words, [*narrowest, words[-1]]):
+        while sum(widths) > room and any(have > few for have, few in zip(widths, least, strict=True)):
+            wide = [have if have > few else 0 for have, few in zip(widths, least, strict=True)]
+            widths[wide.index(max(wide))] -= 1
+    return widths
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
+    lines: list[str] = []
+    place = begun = 0
+    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        pieces = _wrapped(cell, width, 0)
+        lines += [""] * (begun + len(pieces) - len(lines))
+        for offset, piece in enumerate(pieces, begun):
+            lines[offset] = lines[offset].ljust(place) + (piece.rjust(width) if number in right else piece)
+        if max(map(len, pieces)) > width:
+            begun = len(lines)
+        place += width + len(_GAP)
+    return [line.rstrip() for line in lines if line.strip()] or [""]
+
+
+def _wrapped(text: str, width: int, hang: int) -> list[str]:
+    """Lines of at most `width` characters, the further ones indented; spaces within stay as they are."""
+    lines = []
+    for line in text.split("\n"):
+        lines += textwrap.wrap(
+            line,
+            max(width, hang + 1),
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+            expand_tabs=False,
+            replace_whitespace=False,
+        ) or [""]
+    return lines
 
 
 def human_bytes(count: int) -> str:

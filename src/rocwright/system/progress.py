@@ -75,10 +75,20 @@ class Count:
         with self._lock:
             self.done += count
 
+    def expect(self, count: int) -> None:
+        """So much more is to be done."""
+        with self._lock:
+            self.total = (self.total or 0) + count
+
+    def reach(self, done: int, total: int) -> None:
+        """So much of so much is done by now, as a tool that counts by itself says."""
+        with self._lock:
+            self.done, self.total = done, total
+
     def lines(self, now: float) -> list[str]:
         """One line, unless it has only just begun."""
         rate = self._rate(now)
-        return [self._line(rate)] if now - self._began >= _AFTER_S else []
+        return [self._line(rate, now)] if now - self._began >= _AFTER_S else []
 
     def beat(self, now: float) -> list[str]:
         """A line a minute."""
@@ -86,7 +96,7 @@ class Count:
         if now - self._told < EVERY_S:
             return []
         self._told = now
-        return [self._line(rate)]
+        return [self._line(rate, now)]
 
     def _rate(self, now: float) -> float:
         """How much a second: of late, or since the beginning where nothing was done of late."""
@@ -98,10 +108,12 @@ class Count:
             began, before = self._began, 0
         return (self.done - before) / (now - began) if now > began else 0.0
 
-    def _line(self, rate: float) -> str:
+    def _line(self, rate: float, now: float) -> str:
+        if not (self.done or self.total):
+            return f"{self.what}: {_duration(now - self._began)} so far"
         shown = console.human_bytes if self.unit == BYTES else "{:,}".format
         amount = shown(self.done)
-        if self.total is not None:
+        if self.total:
             amount += f" of {shown(self.total)}"
         if self.unit != BYTES:
             amount += f" {self.unit}"
@@ -114,7 +126,7 @@ def _pace(done: int, total: int | None, rate: float, shown: str) -> list[str]:
     said = [] if not total else [f"{100 * done // total} %"]
     if rate > 0:
         said.append(shown)
-        if total is not None and done < total:
+        if total and done < total:
             said.append(f"{_duration((total - done) / rate)} left")
     return said
 

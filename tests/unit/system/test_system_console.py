@@ -52,7 +52,10 @@ def test_a_path_in_a_table_to_a_pipe_can_be_copied(length: int, env: dict[str, s
     assert path in done.stdout
     assert "\x1b" not in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines == [["T"], ["what", "path", "n"], ["a", path, "1"]]
+    # What follows it stands below, so that only this line is longer than others.
+    assert lines == [["T"], ["what", "path", "n"], ["a", path], ["1"]]
+    head, _, rest = done.stdout.splitlines()[1:]
+    assert head.rindex("n") == rest.index("1")
 
 
 def test_a_table_takes_text_as_it_is() -> None:
@@ -107,3 +110,38 @@ def test_colour_on_a_terminal_unless_the_user_wants_none() -> None:
     assert "[31m" not in plain
     assert ";31m" not in plain
     assert "error (UsageError): no" in plain.replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+ROWS = (
+    "('channels', '24', 'no', 'where sets are listed, what it takes to get there, and for how long they "
+    "stay'),"
+    "('licences', '1,413', 'yes', 'under which licences the parts of ROCm, and what it bundles, come')"
+)
+NARROW = """\
+table     facts  added  about
+channels     24  no     where sets are listed,
+                        what it takes to get
+                        there, and for how
+                        long they stay
+licences  1,413  yes    under which licences
+                        the parts of ROCm, and
+                        what it bundles, come
+"""
+
+
+def test_a_table_goes_on_in_further_lines_of_the_same_column() -> None:
+    code = f"console.table('', ('table', 'facts', 'added', 'about'), [{ROWS}], right=(1,))"
+    assert piped(code, {"COLUMNS": "46"}).stdout == NARROW
+    # Without a terminal, and no word of its width, it is 80 columns wide.
+    assert max(map(len, piped(code).stdout.splitlines())) in range(70, 81)
+
+
+def test_only_the_head_of_a_table_is_bold_and_only_on_a_terminal() -> None:
+    code = "from rocwright.system import console; console.table('T', ('a', 'b'), [('x', 'y')])"
+    assert on_terminal({}, code) == "\x1b[1mT\x1b[0m\r\n\x1b[1ma  b\x1b[0m\r\nx  y\r\n"
+
+
+def test_prose_is_wrapped_below_its_beginning_and_words_stay_whole() -> None:
+    code = "console.out('said   ' + 'word ' * 5 + '/' + 'x' * 40 + ' end', hang=7)"
+    lines = piped(code, {"COLUMNS": "30"}).stdout.splitlines()
+    assert lines == ["said   word word word word", "       word", "       /" + "x" * 40, "       end"]

@@ -273,3 +273,13 @@ def test_quiet_progress_says_nothing() -> None:
         "p = progress.Progress(total=1, quiet=True)\nwith p.shown():\n    p.start('x'); p.end('x', 'done')"
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_tool_that_counts_by_itself_is_followed() -> None:
+    clock = Clock()
+    count = Count("building torch", None, "steps", clock=clock)
+    clock.now += 90
+    assert count.beat(clock.now) == ["building torch: 2 min so far"]
+    count.reach(600, 6000)
+    clock.now += 60
+    assert count.beat(clock.now) == ["building torch: 600 of 6,000 steps, 10 %, 10.0/s, 9 min left"]

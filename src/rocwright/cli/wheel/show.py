@@ -51,9 +51,9 @@ def show_about(wheel: WheelAbout) -> None:
     console.out(plain(wheel.file))
     for label, values in _metadata(wheel):
         for number, value in enumerate(values):
-            console.out(f"  {'' if number else label:<10}  {plain(value)}")
+            console.out(f"  {'' if number else label:<10}  {plain(value)}", hang=14)
     for problem in wheel.problems:
-        console.out(f"  problem     {plain(problem)}")
+        console.out(f"  problem     {plain(problem)}", hang=14)
     if wheel.compiled:
         console.out("\nCompiled files")
         for one in wheel.compiled:
@@ -63,14 +63,14 @@ def show_about(wheel: WheelAbout) -> None:
         for archive in wheel.archives:
             libraries = f"{archive.libraries} libraries" if archive.libraries != 1 else "1 library"
             console.out(f"  {plain(archive.member)}  {human_bytes(archive.size)}  code of {libraries}")
-            console.out(f"    code     {_code(archive.code)}")
+            console.out(f"    code     {_code(archive.code)}", hang=13)
     if wheel.code:
         rows = [(name, str(code.objects), human_bytes(code.bytes)) for name, code in wheel.code.items()]
         console.out("")
         console.table("", ("Target", "Code objects and files", "Unpacked"), rows, right=(1, 2))
-    large = [(plain(one.member), human_bytes(one.size), human_bytes(one.packed)) for one in wheel.largest]
+    large = [(human_bytes(one.size), human_bytes(one.packed), plain(one.member)) for one in wheel.largest]
     console.out("")
-    console.table("", ("Largest members", "Unpacked", "In the wheel"), large, right=(1, 2))
+    console.table("", ("Unpacked", "In the wheel", "Largest members"), large, right=(0, 1))
 
 
 def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
@@ -106,7 +106,7 @@ def _compiled(one: Compiled) -> None:
     )
     for label, value in told:
         if value:
-            console.out(f"    {label:<8} {plain(value)}")
+            console.out(f"    {label:<8} {plain(value)}", hang=13)
 
 
 def _code(code: Mapping[str, Code]) -> str:
