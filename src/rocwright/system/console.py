@@ -22,9 +22,8 @@ from rich.text import Text as _Text
 from rocwright.errors import RocwrightError
 
 _WIDTH = 80
-_GAP = "  "
 # A column is narrower than its words only down to the one, and the last one only from the other on.
-_LEAST, _MOST = 16, 40
+_LEAST, _MOST = 12, 40
 # Set by `-q`: nothing is said of how far work is.
 quiet = False
 
@@ -163,18 +162,21 @@ def table(
     """
     width = _width(sys.stdout)
     head, *body = [[_visible(cell) for cell in row] for row in (columns, *rows)]
-    widths = _column_widths(head, body, right, width)
-    for line in [*(_wrapped(title, width, 2) if title else ()), *_row(head, widths, right)]:
+    gap = 2
+    widths = _column_widths(head, body, right, width - gap * (len(head) - 1))
+    if sum(widths) > width - gap * (len(head) - 1):
+        gap = 1
+        widths = _column_widths(head, body, right, width - gap * (len(head) - 1))
+    for line in [*(_wrapped(title, width, 2) if title else ()), *_row(head, widths, right, gap)]:
         out(f"\x1b[1m{line}\x1b[0m" if _styled(sys.stdout) else line)
-    for line in (line for row in body for line in _row(row, widths, right)):
+    for line in (line for row in body for line in _row(row, widths, right, gap)):
         out(line)
 
 
 def _column_widths(
-    head: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[int], width: int
+    head: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[int], room: int
 ) -> list[int]:
     """Columns as wide as their cells; where that is too much, the widest give way, first between words."""
-    room = width - len(_GAP) * (len(head) - 1)
     by_column = list(zip(head, *body, strict=True))
     widths = [max(map(len, cells)) for cells in by_column]
     # What is aligned to the right is a number, perhaps with its unit.
@@ -192,7 +194,7 @@ def _column_widths(
     return widths
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> list[str]:
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], gap: int) -> list[str]:
     lines: list[str] = []
     place = begun = 0
     for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -202,7 +204,7 @@ def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> l
             lines[offset] = lines[offset].ljust(place) + (piece.rjust(width) if number in right else piece)
         if max(map(len, pieces)) > width:
             begun = len(lines)
-        place += width + len(_GAP)
+        place += width + gap
     return [line.rstrip() for line in lines if line.strip()] or [""]
 
 

@@ -7,12 +7,13 @@ ends within a moment. One thread shows all that is under way; whoever works only
 
 from __future__ import annotations
 
+import atexit
 import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -168,16 +169,24 @@ class _Shown:
 
     def _run(self, over: threading.Event) -> None:
         while not over.wait(_REDRAW_S):
-            with self._lock:
+            # Where nobody hears it any more, the work goes on.
+            with self._lock, suppress(OSError, ValueError):
                 if over.is_set():
                     return
                 if console.redraws():
                     console.FOOT.draw(self._lines())
                     continue
                 now = time.monotonic()
-                told = [line for one in self._all for line in one.beat(now)]
-            for line in () if console.quiet else told:
-                console.say(line)
+                for line in [line for one in self._all for line in one.beat(now)]:
+                    if not console.quiet:
+                        console.say(line)
+
+    def stop(self) -> None:
+        """Say no more: a thread that writes while the interpreter ends takes it down."""
+        with self._lock:
+            self._over.set()
+            if console.FOOT.drawn:
+                console.FOOT.draw(())
 
     def _lines(self) -> list[str]:
         now = time.monotonic()
@@ -185,6 +194,7 @@ class _Shown:
 
 
 _ALL = _Shown()
+atexit.register(_ALL.stop)
 
 
 @contextmanager

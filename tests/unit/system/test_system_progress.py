@@ -283,3 +283,14 @@ def test_a_tool_that_counts_by_itself_is_followed() -> None:
     count.reach(600, 6000)
     clock.now += 60
     assert count.beat(clock.now) == ["building torch: 600 of 6,000 steps, 10 %, 10.0/s, 9 min left"]
+
+
+def test_a_display_that_was_never_ended_goes_with_its_process() -> None:
+    code = (
+        "import time; from rocwright.system import progress\n"
+        "progress._AFTER_S, progress._REDRAW_S = 0.0, 0.001\n"
+        "left = progress.each('storing', range(10)); next(left); time.sleep(0.2)\n"
+    )
+    seen = on_terminal({}, code)
+    assert "storing: 0 of 10 files, 0 %" in seen
+    assert seen.endswith(ERASED)

@@ -277,7 +277,7 @@ def promoted_next(
 
 def show_diff(found: SetDiff) -> None:
     """The sentence, then tables of what moved."""
-    console.out(found.summary)
+    console.out(found.summary, hang=2)
     for title, moved in (("Project", found.projects), ("Source", found.sources)):
         if moved:
             console.out("")
@@ -296,9 +296,9 @@ def _row(one: Moved) -> tuple[str, str, str]:
 def show_verified(found: Verified) -> None:
     """Every problem on a line, then what was looked at."""
     for problem in found.problems:
-        console.out(f"wrong  {problem.key}: {problem.what}")
+        console.out(f"wrong  {problem.key}: {problem.what}", hang=7)
     how = "read and digested" if found.read else "compared by size"
-    console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
+    console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements", hang=2)
     if found.elsewhere:
         console.out(f"{len(found.elsewhere)} files lie outside of the store and were not read")
     for key in found.signers:
