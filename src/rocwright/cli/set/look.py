@@ -296,9 +296,9 @@ def _row(one: Moved) -> tuple[str, str, str]:
 def show_verified(found: Verified) -> None:
     """Every problem on a line, then what was looked at."""
     for problem in found.problems:
-        console.out(f"wrong  {problem.key}: {problem.what}", hang=7)
+        console.out(f"wrong  {problem.key}: {problem.what}")
     how = "read and digested" if found.read else "compared by size"
-    console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements", hang=2)
+    console.out(f"set {found.set_id}: {found.files} files {how}, {found.statements} statements")
     if found.elsewhere:
         console.out(f"{len(found.elsewhere)} files lie outside of the store and were not read")
     for key in found.signers:
