@@ -43,9 +43,7 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
         path, batch = job
         if batch is None:
             return path, gather_sdist(path)
-        seen = read(wheels[path], batch, look, several=threads > 1)
-        count.add(batch.size)
-        return path, seen
+        return path, read(wheels[path], batch, look, count.add, several=threads > 1)
 
     items = ((job, job[1].weight if job[1] else _SDIST) for job in jobs)
     window = threads * _WINDOW
