@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.options import Text
-from rocwright.cli.reply import Reply, replies
+from rocwright.cli.reply import Reply, plain, replies
 from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
@@ -128,7 +128,7 @@ def show_diagnosis(found: Diagnosis) -> None:
             # Not in the table: a command is copied as a whole.
             for item in items:
                 if item.next_step:
-                    console.out(f"next for {item.id}: {item.next_step}")
+                    console.out(plain(f"next for {item.id}: {item.next_step}"))
     if any(f" {INDEX} " in item.next_step for item in found.observations):
         console.say(
             f"{INDEX} stands for the index that has packages for your GPUs: name it with --index-url."
