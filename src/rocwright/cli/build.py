@@ -299,7 +299,7 @@ def _build(build: BuildPlan, shared: Mapping[str, str]) -> Iterator[str]:
 def show_result(result: FamilyResult, order: Order) -> None:
     """Wheels with their sizes and times, what compilers cost, and what to do next."""
     rows = [_row(wheel, set(result.resumed)) for wheel in result.wheels]
-    console.table("Wheels", ("project", "wheel", "size", "seconds", "CPU s"), rows, right=(2, 3, 4))
+    console.table("Wheels", ("project", "size", "seconds", "CPU s", "wheel"), rows, right=(1, 2, 3))
     devices = [Path(name).name for wheel in result.wheels for name in wheel.device]
     if devices:
         console.out("\nDevice wheels")
@@ -319,24 +319,24 @@ def show_result(result: FamilyResult, order: Order) -> None:
 
 def _row(wheel: BuiltWheel, resumed: set[str]) -> tuple[str, ...]:
     if not wheel.sha256:
-        return (wheel.project, f"{wheel.path} (in place)", "-", f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
+        return (wheel.project, "-", f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}", f"{wheel.path} (in place)")
     spent = (f"{wheel.wall_s:.1f}", f"{wheel.cpu_s:.1f}")
     if f"cp{wheel.python.replace('.', '')}-{wheel.project}" in resumed:
         # What it once cost was not spent now.
         spent = ("-", "-")
-    return (wheel.project, Path(wheel.path).name, console.human_bytes(wheel.size), *spent)
+    return (wheel.project, console.human_bytes(wheel.size), *spent, Path(wheel.path).name)
 
 
 def show_report(report: BuildReport, *, most: int = 10) -> None:
     """The slowest translation units, seconds by kind and target, and what a compiler cache answered."""
     if report.slowest:
         slow = [
-            (unit.project, unit.source, unit.kind, f"{unit.wall_s:.1f}", _memory(unit.peak_rss))
+            (unit.project, unit.kind, f"{unit.wall_s:.1f}", _memory(unit.peak_rss), unit.source)
             for unit in report.slowest[:most]
         ]
         console.out("")
-        columns = ("project", "translation unit", "kind", "seconds", "memory")
-        console.table("Slowest translation units", columns, slow, right=(3, 4))
+        columns = ("project", "kind", "seconds", "memory", "translation unit")
+        console.table("Slowest translation units", columns, slow, right=(2, 3))
         kinds = [
             f"{name} {total.cpu_s:.1f} s in {total.calls} calls"
             for name, total in report.kinds.items()

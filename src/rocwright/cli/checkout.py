@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +33,7 @@ from rocwright.sources.plan import plan_checkout
 from rocwright.sources.prepare import FamilyFailed, prepare_family
 from rocwright.sources.resolve import Request, requests_for, resolve
 from rocwright.system import console
+from rocwright.system.progress import Progress
 
 _WHAT, _HOW, _HEAD, _LEAVE, _CACHE = What(), How(), Head(), Leave(), Cache()
 
@@ -239,7 +239,7 @@ class SourceRequest:
                 next_step="name a checkout of torch with --torch-dir, or leave the option out",
             )
         # What was resolved is told afterwards, with its reasons.
-        with console.Progress(total=0, quiet=not sys.stderr.isatty(), ends=False).shown() as progress:
+        with Progress(total=0, starts=False, ends=False).shown() as progress:
             return resolve(
                 requests,
                 projects=table,
@@ -294,7 +294,7 @@ class Run:
             # Before anything happens: whatever becomes of the run, what was meant is written down.
             record_lock(lock, path)
         try:
-            with console.Progress(total=0).shown() as progress:
+            with Progress(total=0).shown() as progress:
                 done, prepared = prepare_family(
                     lock,
                     self.directories(lock),
@@ -325,7 +325,7 @@ def hipified(
     """Hipify what lies in a directory; nothing is fetched but submodules that are missing."""
     work, mirrors = leave.work(), cache.mirrors()
     locked = found(directory, project_table())
-    with console.Progress(total=0).shown() as progress:
+    with Progress(total=0).shown() as progress:
         tree = checked_out(locked, directory, jobs=jobs, mirrors=mirrors, work=work, watch=progress)
         done = hipify_tree(
             tree.checkout,

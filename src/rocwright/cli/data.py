@@ -63,9 +63,10 @@ def data_explain(
     found = explain(key, read_overlay(config))
 
     def show() -> None:
-        console.out(f"{found.key} = {found.shown}")
+        console.out(f"{found.key} = {found.shown}", hang=4)
         console.out(
-            f"from      {found.origin}: {found.where}" + (f", line {found.line}" if found.line else "")
+            f"from      {found.origin}: {found.where}" + (f", line {found.line}" if found.line else ""),
+            hang=10,
         )
         for word, text in (
             ("source", found.source),
@@ -73,6 +74,6 @@ def data_explain(
             ("replaces", found.replaces),
         ):
             if text:
-                console.out(f"{word:<9} {text}")
+                console.out(f"{word:<9} {text}", hang=10)
 
     return Reply(found, show)

@@ -24,6 +24,7 @@ from rocwright.pipeline.steps.publish import StagedSet
 from rocwright.pipeline.steps.testing import WANT_OF_GPU, Tested
 from rocwright.system import console
 from rocwright.system.limits import available_cores
+from rocwright.system.progress import Progress
 from rocwright.system.venv import uv_command
 
 
@@ -94,7 +95,7 @@ def demo(
         return None
     preflight(options)
     say_beginning(options, len(graph.steps))
-    progress = console.Progress(total=len(graph.steps), cached=False, beats=True, every_s=10)
+    progress = Progress(total=len(graph.steps), cached=False)
     report = run(graph, options.workspace.state, jobs=options.jobs, progress=progress)
     ended = finished(report, options, record_demo(graph, report, options))
     yield Reply(ended, lambda: show(ended, options))

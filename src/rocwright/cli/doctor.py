@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rocwright.cli.options import Text
-from rocwright.cli.reply import Reply, replies
+from rocwright.cli.reply import Reply, plain, replies
 from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
 from rocwright.compat.doctor.mend import INDEX
@@ -119,21 +119,21 @@ def chosen_set(text: str, manifest: Path | None, options: StoreOptions) -> SetMa
 # -- how the doctor's observations look
 
 
-_HEAD = ("what", "verdict", "detail", "next")
+_HEAD = ("what", "verdict", "detail")
 
 
 def show_diagnosis(found: Diagnosis) -> None:
     """A table of the machine, and one of the environment where there was one."""
     for section, title in (("machine", "This machine"), ("environment", "The environment")):
-        rows = [
-            (item.id, item.verdict, item.detail, item.next_step)
-            for item in found.observations
-            if item.section == section
-        ]
-        if rows:
+        items = [item for item in found.observations if item.section == section]
+        if items:
             if section == "environment" and found.environment is not None:
                 title = f"{title} {found.environment.python}"
-            console.table(title, _HEAD, rows)
+            console.table(title, _HEAD, [(item.id, item.verdict, item.detail) for item in items])
+            # Not in the table: a command is copied as a whole.
+            for item in items:
+                if item.next_step:
+                    console.out(plain(f"next for {item.id}: {item.next_step}"))
     if any(f" {INDEX} " in item.next_step for item in found.observations):
         console.say(
             f"{INDEX} stands for the index that has packages for your GPUs: name it with --index-url."

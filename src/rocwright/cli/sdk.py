@@ -316,14 +316,14 @@ def _show(made: Made) -> None:
     built = made.built
     rows = [
         (
-            file.name,
             console.human_bytes(file.size),
             console.human_bytes(file.installed) if file.installed else "-",
+            file.name,
         )
         for file in built.files
     ]
     title = f"ROCm {built.version} for {built.family}" + (", unchanged" if made.unchanged else "")
-    console.table(title, ("package", "size", "installed"), rows, right=(1, 2))
+    console.table(title, ("size", "installed", "package"), rows, right=(0, 1))
     for note in built.notes:
         console.out(f"left out: {note}")
     extras = "libraries,devel" if built.mode == "legacy" else f"libraries,device-{built.targets[0]}"

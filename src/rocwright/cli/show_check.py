@@ -93,22 +93,28 @@ def show_report(
     *,
     seconds: float | None = None,
 ) -> None:
-    """Print every file with what was found in it, in the order of the report; the counts where it passed.
+    """Print files with what was found in them, in the order of the report; of many without findings some.
 
-    Where it did not, `verdict` says them.
+    The counts follow where it passed; where it did not, `verdict` says them.
     """
     by_file: dict[str, list[Finding]] = {name: [] for name in report.files}
     for finding in report.findings:
         by_file.setdefault(finding.file, []).append(finding)
     about = {looked.name: looked for looked in report.looked}
     weighed = report.weighed(waivers, today)
+    sound = 0
     for name, findings in by_file.items():
+        sound += not findings
+        if not findings and sound > _LISTED:
+            continue
         head = [_state(findings, weighed), plain(name)]
         if name in about:
             head += [console.human_bytes(about[name].size), targets_text(about[name].targets)]
-        console.out("  ".join(filter(None, head)), _STYLES.get(head[0].strip(), ""))
+        console.out("  ".join(filter(None, head)), _STYLES.get(head[0].strip(), ""), hang=8)
         for line in _lines(findings, weighed):
-            console.out(f"  {plain(line)}", _STYLES.get(line.split()[0], ""))
+            console.out(f"  {plain(line)}", _STYLES.get(line.split()[0], ""), hang=4)
+    if sound > _LISTED:
+        console.out(f"ok      {_count(sound - _LISTED, 'more file')}; --json lists all")
     _show_changes(report)
     if report.stand_ins:
         console.out(f"empty stand-ins while installing: {' '.join(map(plain, report.stand_ins))}")

@@ -43,7 +43,7 @@ def show_code(file: DeviceFile) -> None:
             f"  {code.kernel}#{index} {code.target} {code.size} bytes at {code.place:#x}, {code.form}"
         )
     for line in lines:
-        console.out(plain(line))
+        console.out(plain(line), hang=2)
 
 
 def code_summary(file: DeviceFile) -> dict[str, object]:
@@ -80,26 +80,27 @@ def show_wheel(done: WheelSplit, seconds: float) -> None:
     fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
     if done.changed:
         device = console.human_bytes(sum(one.size for one in done.device))
-        console.out(
-            f"{name}: {fat} -> host {host} + {len(done.device)} device wheels {device}, {seconds:.1f} s"
-        )
+        parts = f"host {host} + {len(done.device)} device wheels {device}"
+        console.out(f"{name}: {fat} -> {parts}, {seconds:.1f} s", hang=2)
         _sizes("device wheel", ((Path(one.path).name, one.size) for one in done.device))
         console.out(f"{done.identical}/{done.objects} code objects identical, {done.libraries} libraries")
     else:
         state = "is split already" if done.already_split else "has no device code to split"
-        console.out(f"{name}: {fat}, {state}; copied as it is, {seconds:.1f} s")
+        console.out(f"{name}: {fat}, {state}; copied as it is, {seconds:.1f} s", hang=2)
     for left in done.kept:
-        console.out(f"kept whole: {left.member}: {left.reason}")
+        console.out(f"kept whole: {left.member}: {left.reason}", hang=2)
     for left in done.unplaced:
-        console.out(f"left in the host: {left.member}: {left.reason}")
+        console.out(f"left in the host: {left.member}: {left.reason}", hang=2)
     if done.undigested:
-        console.out(f"without a digest in the wheel's RECORD: {done.undigested} files; their CRC is right")
+        console.out(
+            f"without a digest in the wheel's RECORD: {done.undigested} files; their CRC is right", hang=2
+        )
 
 
 def show_parts(parts: Mapping[str, Part]) -> None:
     """Print directories with their sizes."""
-    rows = [(name, str(part.files), console.human_bytes(part.bytes)) for name, part in parts.items()]
-    console.table("", ("directory", "files", "size"), rows, right=(1, 2))
+    rows = [(str(part.files), console.human_bytes(part.bytes), name) for name, part in parts.items()]
+    console.table("", ("files", "size", "directory"), rows, right=(0, 1))
 
 
 def show_merged(done: WheelMerge, output_dir: Path) -> None:
@@ -112,12 +113,12 @@ def show_merged(done: WheelMerge, output_dir: Path) -> None:
 def _library(done: LibrarySplit, seconds: float) -> None:
     fat, host = console.human_bytes(done.fat_size), console.human_bytes(done.host_size)
     if done.kept:
-        console.out(f"{done.name}: {fat}, copied as it is: {done.kept}")
+        console.out(f"{done.name}: {fat}, copied as it is: {done.kept}", hang=2)
         return
     packed = console.human_bytes(sum(done.archives.values()))
     proven = f"{done.identical}/{done.objects} code objects identical" if done.identical else "not proven"
     parts = f"host {host} + {len(done.archives)} archives {packed}, {seconds:.1f} s"
-    console.out(f"{done.name}: {fat} -> {parts}, {proven}")
+    console.out(f"{done.name}: {fat} -> {parts}, {proven}", hang=2)
     _sizes("target", done.archives.items())
 
 
@@ -126,15 +127,15 @@ def _tree(name: str, done: TreeSplit, seconds: float) -> None:
     show_parts(done.parts)
     for group in done.groups:
         for remark in group.kept:
-            console.out(f"kept whole: {remark.path}: {remark.reason}")
+            console.out(f"kept whole: {remark.path}: {remark.reason}", hang=2)
         for remark in group.unplaced:
-            console.out(f"left in the generic part: {remark.path}: {remark.reason}")
+            console.out(f"left in the generic part: {remark.path}: {remark.reason}", hang=2)
         for target, count in group.dropped.items():
-            console.out(f"not wanted: {count} code objects and files for {target}")
+            console.out(f"not wanted: {count} code objects and files for {target}", hang=2)
     for entry in done.ignored:
         console.out(f"ignored, no artifact directory: {entry}")
 
 
 def _sizes(what: str, rows: Iterable[tuple[str, int]]) -> None:
-    cells = [(name, console.human_bytes(size)) for name, size in rows]
-    console.table("", (what, "size"), cells, right=(1,))
+    cells = [(console.human_bytes(size), name) for name, size in rows]
+    console.table("", ("size", what), cells, right=(0,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from rocwright.errors import IntegrityError, InvalidInput, UsageError
 from rocwright.model.gpu import is_target, less_specific, parse_target
 from rocwright.system.files import CHUNK, atomic_write
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 
 DEFAULT_LEVEL = 3
 # What waits for a thread, in bytes. Code that lies in a file takes no memory, but its frame will: it counts
@@ -89,8 +90,13 @@ def store(
     with ExitStack() as open_files:
         archives: dict[str, ArchiveWriter] = {}
         work = _Packer(level, prove)
-        with closing(in_order(work, _items(plans, threads), threads=threads, window=_WINDOW)) as outcomes:
+        total = sum(map(_code_size, plans)) if isinstance(plans, Sequence) else None
+        with (
+            counted("compressing device code", total) as count,
+            closing(in_order(work, _items(plans, threads), threads=threads, window=_WINDOW)) as outcomes,
+        ):
             for frame in filter(None, outcomes):
+                count.add(frame.code.size)
                 target = frame.code.target
                 if target not in archives:
                     stream = open_files.enter_context(atomic_write(path_of(target)))
@@ -102,6 +108,10 @@ def store(
             archive.close()
             stored.packed[target] = _length(archive.stream)
     return stored
+
+
+def _code_size(plan: LibraryPlan) -> int:
+    return sum(code.size for bundle, _ in plan.bundles for code in bundle.entries if code.target)
 
 
 def _complete(archives: dict[str, ArchiveWriter]) -> int:

@@ -19,10 +19,10 @@ from rocwright.engine.graph import Graph, Inputs, Note, Step
 from rocwright.engine.hold import held
 from rocwright.errors import Interrupted, UsageError
 from rocwright.system import console, process
-from rocwright.system.console import Progress
 from rocwright.system.files import make_directory
 from rocwright.system.limits import used
 from rocwright.system.parallel import ready_for_threads
+from rocwright.system.progress import Progress
 
 NONE_NEEDED: Mapping[str, msgspec.Struct] = MappingProxyType({})
 

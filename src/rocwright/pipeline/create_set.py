@@ -37,7 +37,6 @@ from rocwright.store.pool import describe_files, read_metadata, wanted_objects
 from rocwright.store.sets.records import read_set, recorded_sets, save_set, save_statement
 from rocwright.store.sets.stage import record_set
 from rocwright.store.statements import verdict_on
-from rocwright.system.console import Progress, human_bytes
 from rocwright.wheel.tags import platform_of
 
 
@@ -174,29 +173,13 @@ def create_set(
     store: ObjectStore,
     planned: Planned,
     now: datetime,
-    *,
-    progress: Progress | None = None,
 ) -> None:
     """Put the files into the store and record the set with its statements and its own pages.
 
     Again after an interruption completes it; files that are there are not sent again.
     """
     planned.require_passed()
-    shown = progress or Progress(total=len(planned.files), quiet=True)
-    begun: list[FileEntry] = []
-
-    def end() -> None:
-        if begun:
-            shown.end(begun[-1].name, "done", human_bytes(begun[-1].size))
-
-    def note(entry: FileEntry) -> None:
-        end()
-        begun.append(entry)
-        shown.start(entry.name)
-
-    with shown.shown():
-        record_set(store, planned.manifest, planned.files, planned.statements, now, note=note)
-        end()
+    record_set(store, planned.manifest, planned.files, planned.statements, now)
 
 
 # -- a check as statements about its set

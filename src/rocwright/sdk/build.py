@@ -38,6 +38,7 @@ from rocwright.system.files import (
     shipped_directory,
 )
 from rocwright.system.locks import alone_in
+from rocwright.system.progress import counted
 from rocwright.wheel.deflate import COMPRESSOR
 from rocwright.wheel.source import BytesSource, FileSource, Source
 from rocwright.wheel.write import write_wheels
@@ -210,9 +211,13 @@ def _devel_archive(archive: TarSource, directory: Path, *, xz: bool) -> Iterator
         yield "_devel.tar", archive
         return
     with tempfile.TemporaryFile(dir=directory) as stream:
-        with lzma.open(stream, "wb", preset=_XZ_PRESET) as packed:
+        with (
+            lzma.open(stream, "wb", preset=_XZ_PRESET) as packed,
+            counted("packing _devel.tar.xz", archive.size) as count,
+        ):
             for offset in range(0, archive.size, CHUNK):
                 packed.write(archive.read_at(offset, CHUNK))
+                count.add(CHUNK)
         stream.flush()
         yield "_devel.tar.xz", _Opened(stream)
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Watch(Protocol):
-    """Told about pieces of work that may run at the same time; `system.console.Progress` is one."""
+    """Told about pieces of work that may run at the same time; `system.progress.Progress` is one."""
 
     def expect(self, count: int) -> None:
         """So many more pieces are to come."""

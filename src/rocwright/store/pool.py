@@ -35,6 +35,7 @@ from rocwright.model.sets import FileEntry
 from rocwright.store.layout import file_key, metadata_key
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.system.files import sha256_file, verify_sha256
+from rocwright.system.progress import each
 from rocwright.wheel.read import DAMAGED
 
 WHEEL, SDIST = ".whl", ".tar.gz"
@@ -55,7 +56,7 @@ def describe_files(paths: Iterable[Path]) -> tuple[FileEntry, ...]:
     """
     entries: list[FileEntry] = []
     problems: list[InvalidInput] = []
-    for path in sorted(paths):
+    for path in each("reading", sorted(paths)):
         try:
             entries.append(describe_file(path))
         except InvalidInput as problem:

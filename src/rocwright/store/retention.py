@@ -34,6 +34,7 @@ from rocwright.store.pool import wanted_objects
 from rocwright.store.publish import require_files, withdraw, write_view
 from rocwright.store.sets.find import current_of
 from rocwright.store.sets.records import read_listed, read_set
+from rocwright.system.progress import counted
 
 PINS = "pins/"
 PIN_SCHEMA = "rocwright.pin/1"
@@ -271,27 +272,28 @@ def collect(
         state = _withdraw(store, one, channels.max_age, at, by)
         sets = set(state.yanked) if one.action == "yank" else {*one.sets} - {*state.sets}
         (done if sets.intersection(one.sets) else waiting).append(one)
-    objects, size = 0, 0
+    size = 0
     names: set[str] = set()
-    for _ in range(_TRIES):
-        try:
-            while True:
-                began = pace.clock()
-                with leased(store, WHOLE_STORE, by=by) as lease:
-                    held = HeldStore(lease)
-                    plan = plan_gc(held, channels, lease.now, runs=runs)
-                    for key in plan.objects[:_BATCH]:
-                        held.delete(key)
-                        deleted(key)
-                        objects += 1
-                names.update(plan.sets)
-                size = size or plan.bytes
-                if len(plan.objects) <= _BATCH:
-                    return GcDone(tuple(done), tuple(waiting), tuple(sorted(names)), objects, size)
-                # Whoever waits looks again after a while; taken back at once, the lease would never be free.
-                pace.sleep(min(pace.clock() - began, _TURN_S))
-        except LeaseLost:
-            continue
+    with counted("deleting", len(first.objects), "objects") as count:
+        for _ in range(_TRIES):
+            try:
+                while True:
+                    began = pace.clock()
+                    with leased(store, WHOLE_STORE, by=by) as lease:
+                        held = HeldStore(lease)
+                        plan = plan_gc(held, channels, lease.now, runs=runs)
+                        for key in plan.objects[:_BATCH]:
+                            held.delete(key)
+                            deleted(key)
+                            count.add(1)
+                    names.update(plan.sets)
+                    size = size or plan.bytes
+                    if len(plan.objects) <= _BATCH:
+                        return GcDone(tuple(done), tuple(waiting), tuple(sorted(names)), count.done, size)
+                    # Whoever waits looks again after a while; taken back at once, it would never be free.
+                    pace.sleep(min(pace.clock() - began, _TURN_S))
+            except LeaseLost:
+                continue
     raise ChannelBusy(
         "deleting took so long that the lease expired", next_step="run again; what is deleted stays deleted"
     )

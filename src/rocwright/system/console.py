@@ -1,31 +1,103 @@
 """The door to the terminal: stdout carries data, stderr carries talk.
 
-Readable without colour (NO_COLOR, a pipe, a CI log) and with a screen reader: progress is one line a
-step where no terminal is attached.
+Readable without colour (NO_COLOR, a pipe, a CI log) and with a screen reader. `system.progress` draws at its
+foot how far long work is.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
+import textwrap
 import threading
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from typing import TextIO
 
 import msgspec
 from rich.console import Console as _RichConsole
-from rich.live import Live as _Live
-from rich.table import Table as _Table
 from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
 
+_WIDTH = 80
+# A column is narrower than its words only down to the one, and the last one only from the other on.
+_LEAST, _MOST = 12, 40
 # So many lines has an error that is not told whole.
 _ERROR_LINES = 6
+# How much is said beside results and errors: -1 nothing, 0 what people need, 1 details and errors whole.
+_level = 0
+
+
+def talk(level: int) -> None:
+    """Say nothing but results and errors (-1), what people need (0), or details, too (1)."""
+    global _level
+    _level = level
+
+
+def quiet() -> bool:
+    """Whether nothing is said but results and errors, as `-q` asks."""
+    return _level < 0
+
+
+def redraws() -> bool:
+    """Whether lines on stderr can be drawn again: a terminal that obeys, outside of CI, and not `quiet`."""
+    return (
+        not quiet()
+        and sys.stderr is not None
+        and sys.stderr.isatty()
+        and "CI" not in os.environ
+        and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+        # The older terminal of Windows shows the codes as text.
+        and (os.name != "nt" or "WT_SESSION" in os.environ)
+    )
+
+
+class _Foot:
+    """Lines below all others on the terminal, which are drawn again and gone in the end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.drawn = 0
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these instead of those that are there, each cut to the width: one that wraps stays behind."""
+        width = _width(sys.stderr) - 1
+        with self._lock:
+            text = self._erased() + "\n".join(_visible(line)[:width] for line in lines)
+            self.drawn = len(lines)
+            if text:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """While the block prints something that stays, nothing is drawn."""
+        with self._lock:
+            if self.drawn:
+                self.draw(())
+            yield
+
+    def _erased(self) -> str:
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * (self.drawn - 1) if self.drawn else ""
+
+
+FOOT = _Foot()
+
+
+def _styled(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty() and _RichConsole(file=stream).color_system is not None
+
+
+def _width(stream: TextIO | None) -> int:
+    """Columns of the terminal that a stream goes to, `COLUMNS` where that is set; else 80."""
+    with suppress(ValueError):
+        return int(os.environ.get("COLUMNS", "")) or _WIDTH
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _WIDTH if stream else _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
 
 
 def _err() -> _RichConsole:
@@ -40,58 +112,55 @@ def _visible(text: str) -> str:
     return _CONTROLS.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
-# How much is said beside results and errors: -1 nothing, 0 what people need, 1 details and errors whole.
-_level = 0
-
-
-def talk(level: int) -> None:
-    """Say nothing but results and errors (-1), what people need (0), or details, too (1)."""
-    global _level
-    _level = level
-
-
 def say(text: str = "") -> None:
     """One line of talk, on stderr."""
-    if _level >= 0:
-        _err().print(_Text(_visible(text)))
+    if not quiet():
+        with FOOT.aside():
+            _err().print(_Text(_visible(text)))
 
 
 def detail(text: str) -> None:
     """One line that only -v shows, on stderr."""
     if _level > 0:
-        _err().print(_Text(_visible(text), style="dim"))
+        with FOOT.aside():
+            _err().print(_Text(_visible(text), style="dim"))
 
 
-def out(text: str, style: str = "") -> None:
-    """One line of data, on stdout; characters that it cannot show are spelled out.
+def out(text: str, style: str = "", *, hang: int | None = None) -> None:
+    """A line of data, on stdout; characters that it cannot show are spelled out.
 
-    With a `style` its first word has that colour, on a terminal only and not with NO_COLOR.
+    With a `style` its first word has that colour, on a terminal only and not with NO_COLOR. With `hang` it is
+    prose: beyond the width it goes on in further lines that are indented so far.
     """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
         return
-    if style and (terminal := _RichConsole(highlight=False, soft_wrap=True)).is_terminal:
-        styled = _Text(_visible(text))
-        indent = len(text) - len(text.lstrip())
-        styled.stylize(style, indent, indent + len(text.split()[0]))
-        terminal.print(styled)
-        return
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    sys.stdout.flush()
+    if hang is not None:
+        text = "\n".join(_wrapped(text, width(), hang))
+    with FOOT.aside():
+        if style and _styled(sys.stdout):
+            _RichConsole(highlight=False, soft_wrap=True).print(_first_word(_visible(text), style))
+            return
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
+
+
+def _first_word(text: str, style: str) -> _Text:
+    styled = _Text(text)
+    indent = len(text) - len(text.lstrip())
+    styled.stylize(style, indent, indent + len(text.split()[0]))
+    return styled
 
 
 def heading(text: str) -> None:
     """A heading among lines of data: bold on a terminal."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        _RichConsole(highlight=False).print(_Text(text, style="bold"))
-    else:
-        out(text)
+    out(f"\x1b[1m{text}\x1b[0m" if _styled(sys.stdout) else text)
 
 
 def width() -> int:
     """Columns for text on stdout: the terminal's, or $COLUMNS, else 80."""
-    return _RichConsole().width
+    return _width(sys.stdout)
 
 
 def out_json(value: object) -> None:
@@ -119,13 +188,13 @@ def error(problem: RocwrightError) -> None:
     """
     if problem.next_step is None:
         problem.next_step = problem.usual_step
-    console = _err()
     kind = type(problem).__name__
     text = _Text()
     text.append(f"error ({kind}): ", style="bold red")
     whole = _level > 0 or "CI" in os.environ
     text.append(_visible(problem.told(None if whole else _ERROR_LINES)))
-    console.print(text)
+    with FOOT.aside():
+        _err().print(text)
     cause = problem.__cause__
     while cause is not None:
         detail(f"  because: {type(cause).__name__}: {cause}")
@@ -135,21 +204,73 @@ def error(problem: RocwrightError) -> None:
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> None:
-    """A table for people, on stdout; `right` lists the columns to align right."""
-    console = _RichConsole(highlight=False)
-    grid = _Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        grid.add_column(column, justify="right" if number in right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(_Text(_visible(cell)) for cell in row))
-    if console.is_terminal:
-        console.print(grid)
-        return
-    # Without a terminal there is no width to respect; never cut a path that someone wants to copy.
-    wide = _RichConsole(highlight=False, width=500, file=io.StringIO(), color_system=None)
-    with wide.capture() as captured:
-        wide.print(grid)
-    out("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    """A table for people, on stdout, as wide as the terminal, or 80 columns; `right` aligns to the right.
+
+    Cells go on in further lines between words. No word is ever cut, since somebody may want to copy a path:
+    where one is too long for its column, the rest of its row follows below; so it stands best in the last.
+    """
+    width = _width(sys.stdout)
+    head, *body = [[_visible(cell) for cell in row] for row in (columns, *rows)]
+    gap = 2
+    widths = _column_widths(head, body, right, width - gap * (len(head) - 1))
+    if sum(widths) > width - gap * (len(head) - 1):
+        gap = 1
+        widths = _column_widths(head, body, right, width - gap * (len(head) - 1))
+    for line in [*([_visible(title)] if title else ()), *_row(head, widths, right, gap)]:
+        out(f"\x1b[1m{line}\x1b[0m" if _styled(sys.stdout) else line)
+    for line in (line for row in body for line in _row(row, widths, right, gap)):
+        out(line)
+
+
+def _column_widths(
+    head: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[int], room: int
+) -> list[int]:
+    """Columns as wide as their cells; where that is too much, the widest give way, first between words."""
+    by_column = list(zip(head, *body, strict=True))
+    widths = [max(map(len, cells)) for cells in by_column]
+    # What is aligned to the right is a number, perhaps with its unit.
+    words = [
+        widths[number] if number in right else max(len(word) for cell in cells for word in cell.split(" "))
+        for number, cells in enumerate(by_column)
+    ]
+    # What is too long in the last one hides nothing behind it.
+    words[-1] = min(words[-1], max(_MOST, len(head[-1])))
+    narrowest = [max(_LEAST, *map(len, name.split(" "))) for name in head[:-1]]
+    for least in (words, [*narrowest, words[-1]]):
+        while sum(widths) > room and any(have > few for have, few in zip(widths, least, strict=True)):
+            wide = [have if have > few else 0 for have, few in zip(widths, least, strict=True)]
+            widths[wide.index(max(wide))] -= 1
+    return widths
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], right: Sequence[int], gap: int) -> list[str]:
+    lines: list[str] = []
+    place = begun = 0
+    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        pieces = _wrapped(cell, width, 0)
+        lines += [""] * (begun + len(pieces) - len(lines))
+        for offset, piece in enumerate(pieces, begun):
+            lines[offset] = lines[offset].ljust(place) + (piece.rjust(width) if number in right else piece)
+        if max(map(len, pieces)) > width:
+            begun = len(lines)
+        place += width + gap
+    return [line.rstrip() for line in lines if line.strip()] or [""]
+
+
+def _wrapped(text: str, width: int, hang: int) -> list[str]:
+    """Lines of at most `width` characters, the further ones indented; spaces within stay as they are."""
+    lines = []
+    for line in text.split("\n"):
+        lines += textwrap.wrap(
+            line,
+            max(width, hang + 1),
+            subsequent_indent=" " * hang,
+            break_long_words=False,
+            break_on_hyphens=False,
+            expand_tabs=False,
+            replace_whitespace=False,
+        ) or [""]
+    return lines
 
 
 def human_bytes(count: int) -> str:
@@ -163,135 +284,3 @@ def human_bytes(count: int) -> str:
         if round(value, 1) < 1000 or unit == "GB":
             break
     return f"{value:.1f} {unit}"
-
-
-_NAME_WIDTH = 40
-
-
-def _short(name: str) -> str:
-    """A name of at most 40 characters, its middle left out: what tells submodules apart stands at the end."""
-    if len(name) <= _NAME_WIDTH:
-        return name
-    return name[:12] + "…" + name[13 - _NAME_WIDTH :]
-
-
-@dataclass
-class Progress:
-    """Shows which steps run and for how long.
-
-    On a terminal a live block; elsewhere a line when a step starts (unless `starts` is false, for many short
-    ones), and what it is doing every `every_s` seconds, so that a log of a long step is not silent. On both
-    a line when one ends (unless `ends` is false, where the result tells of all of them; with `cached` false
-    not for a step whose earlier result holds). With `beats` a step that says nothing new is told of, too.
-    Safe to call from several threads.
-    """
-
-    total: int
-    quiet: bool = False
-    starts: bool = True
-    ends: bool = True
-    cached: bool = True
-    beats: bool = False
-    every_s: float = 30.0
-    _active: dict[str, tuple[float, str]] = field(default_factory=dict)
-    _told: dict[str, float] = field(default_factory=dict)
-    _done: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _live: _Live | None = None
-    _console: _RichConsole = field(default_factory=_err)
-
-    def __post_init__(self) -> None:
-        self.quiet |= _level < 0
-
-    @contextmanager
-    def shown(self) -> Iterator[Progress]:
-        """Keep the display up while the block runs."""
-        live_wanted = self._console.is_terminal and not self.quiet and "CI" not in os.environ
-        if not live_wanted:
-            with self._beating():
-                yield self
-            return
-        with _Live(
-            get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True
-        ) as live:
-            self._live = live
-            yield self
-        self._live = None
-
-    @contextmanager
-    def _beating(self) -> Iterator[None]:
-        """Tell of long steps while the block runs, whether or not they say anything."""
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.wait(min(self.every_s, 1.0)):
-                with self._lock:
-                    names = list(self._active)
-                for name in names:
-                    self._heard_of(name)
-
-        if self.beats and not self.quiet:
-            threading.Thread(target=beat, daemon=True).start()
-        try:
-            yield
-        finally:
-            over.set()
-
-    def _render(self) -> _Text:
-        now = time.monotonic()
-        with self._lock:
-            names = {name: _short(_visible(name)) for name in self._active}
-            width = max([24, *map(len, names.values())])
-            lines = [f"[{self._done}/{self.total}]"]
-            lines += [
-                f"  {names[name]:<{width}} {now - began:6.1f} s  {_visible(note)}"
-                for name, (began, note) in self._active.items()
-            ]
-        return _Text("\n".join(lines))
-
-    def expect(self, count: int) -> None:
-        """So many more steps are to come than `total` counts."""
-        with self._lock:
-            self.total += count
-
-    def start(self, name: str) -> None:
-        """A step begins."""
-        now = time.monotonic()
-        with self._lock:
-            self._active[name] = (now, "")
-            self._told[name] = now
-        if self._live is None and not self.quiet and self.starts:
-            self._console.print(_Text(f"  start  {_visible(name)}"))
-
-    def note(self, name: str, text: str) -> None:
-        """What a running step is doing now."""
-        with self._lock:
-            if name not in self._active:
-                return
-            self._active[name] = (self._active[name][0], text)
-        self._heard_of(name)
-
-    def _heard_of(self, name: str) -> None:
-        """A line of a log on a running step, if it was not heard of for long enough."""
-        now = time.monotonic()
-        with self._lock:
-            if name not in self._active or now - self._told[name] < self.every_s:
-                return
-            began, text = self._active[name]
-            self._told[name] = now
-        if self._live is None and not self.quiet:
-            line = f"    ...  {_visible(name)}  {now - began:.0f} s  {_visible(text)}"
-            self._console.print(_Text(line.rstrip()))
-
-    def end(self, name: str, state: str, text: str = "") -> None:
-        """A step ended: `state` is done, cached, skipped or failed."""
-        with self._lock:
-            began, _ = self._active.pop(name, (time.monotonic(), ""))
-            self._told.pop(name, None)
-            self._done += 1
-            count = self._done
-        if not self.quiet and self.ends and (self.cached or state != "cached"):
-            seconds = time.monotonic() - began
-            position = f"[{count}/{self.total}]"
-            line = f"{state:>7}  {position:>7} {_visible(name):<24} {seconds:6.1f} s  {_visible(text)}"
-            self._console.print(_Text(line.rstrip()))

@@ -21,6 +21,7 @@ from typing import TypeVar
 from rocwright.errors import IntegrityError, InvalidInput, Unreachable
 from rocwright.system.files import atomic_write
 from rocwright.system.http_send import Passing, Refused, Sender, shown
+from rocwright.system.progress import counted
 from rocwright.system.remote import PAUSES_S
 
 __all__ = ["FileRange", "NoRanges", "Refused", "Response", "Web"]
@@ -142,10 +143,14 @@ class Web:
         def act() -> str:
             with self._sender.answered("GET", url, {"Accept-Encoding": "identity"}) as (where, response):
                 digest = hashlib.sha256()
-                with atomic_write(path) as stream:
+                with (
+                    atomic_write(path) as stream,
+                    counted(f"downloading {path.name}", response.length) as count,
+                ):
                     for piece in self._pieces(response):
                         digest.update(piece)
                         stream.write(piece)
+                        count.add(len(piece))
                     if sha256 not in (None, digest.hexdigest()):
                         raise IntegrityError(
                             f"{path.name} has sha256 {digest.hexdigest()}, its index says {sha256}",

@@ -37,8 +37,9 @@ class Output:
         log: Path | None,
         watch: Callable[[str], None] | None = None,
         secrets: Sequence[str] = (),
+        heard: Callable[[str], None] | None = None,
     ) -> None:
-        self._watch = watch
+        self._watch, self._heard = watch, heard
         self._secrets = secrets
         self.stdout: list[str] = []
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -71,6 +72,8 @@ class Output:
                 self._watch(line.strip())
                 if line.endswith("\r"):
                     continue
+            if self._heard is not None and stream == "out":
+                self._heard(line.strip())
             self._put(self._clean(line))
         if len(self._rest[stream]) > _LONGEST_LINE:
             line = self._clean(self._rest[stream])

@@ -83,6 +83,7 @@ def run(
     ok: Sequence[int] = (0,),
     next_step: str | None = None,
     watch: Callable[[str], None] | None = None,
+    heard: Callable[[str], None] | None = None,
     limit_s: float | None = None,
     until: Callable[[], str | None] | None = None,
 ) -> Completed:
@@ -91,11 +92,12 @@ def run(
     `env` overrides single variables and `drop_env` removes some; the rest is inherited unless
     `clean_env`. With `log`, everything printed is appended there, behind a line that reproduces the
     command. `Completed.stdout` holds standard output only; standard error goes to the log. `watch` is told
-    each line of standard error as it comes; those that a carriage return ends, because the next is to
-    be written over them, go nowhere else then. Logins in addresses and the values of secret-looking variables
-    are left out of log and error. What takes longer than `limit_s` seconds is ended by force, with the
-    processes that it started; its error then says so in its last line. `until` is asked every half second:
-    a text that it gives is the reason to end the command in the same way.
+    each line of standard error as it comes; those that a carriage return ends, because the next one is to
+    be written over them, go nowhere else then. `heard` is told each line of standard output. Logins in
+    addresses and the values of secret-looking variables are left out of log and error. What takes longer
+    than `limit_s` seconds is ended by force, with the processes that it started; its error then says so in
+    its last line. `until` is asked every half second: a text that it gives is the reason to end the command
+    in the same way.
 
     Raises `MissingTool` when the program does not exist, `CommandFailed` (command, directory, last
     lines, log) for an exit code not in `ok`, `Interrupted` when the run is being stopped.
@@ -114,7 +116,7 @@ def run(
         raise Interrupted("stopped before the next command", next_step="run again to resume")
 
     began = time.monotonic()
-    output = Output(log, watch, secrets_in(environment))
+    output = Output(log, watch, secrets_in(environment), heard)
     try:
         console.detail(f"$ {shown}")
         output.begin(f"$ cd {shlex.quote(str(cwd or Path.cwd()))} && {shown}\n")

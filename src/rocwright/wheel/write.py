@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from rocwright import __version__
 from rocwright.errors import InvalidInput
 from rocwright.system.files import CHUNK, atomic_write
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import Count, counted
 from rocwright.wheel.archive import TrailingDigest, ZipWriter
 from rocwright.wheel.deflate import COMPRESSOR, Block, Levels, Packed, blocks_of, crc32, levels_of, pack
 from rocwright.wheel.metadata import (
@@ -163,7 +163,8 @@ def write_wheels(
     ordered = [_ordered(plan) for plan in plans]
     directory.mkdir(parents=True, exist_ok=True)
     jobs = chain.from_iterable(_jobs(members, levels, number) for number, members in enumerate(ordered))
-    with closing(_prepared(jobs, threads)) as done:
+    total = sum(member.source.size for members in ordered for member in members)
+    with counted("writing wheels", total) as count, closing(_prepared(jobs, threads, count)) as done:
         for number, pieces in groupby(done, key=lambda piece: piece.wheel):
             plan = plans[number]
             target = directory / plan.filename
@@ -188,14 +189,26 @@ def write_members(
     have been checked by `check_names`.
     """
     levels = levels_of(compression)
-    with closing(_prepared(_jobs(members, levels), threads)) as pieces:
+    with (
+        counted("writing the wheel") as count,
+        closing(_prepared(_jobs(members, levels), threads, count)) as pieces,
+    ):
         return _write(stream, pieces, record, levels, lambda _: None)
 
 
-def _prepared(jobs: Iterable[tuple[_Piece, int]], threads: int) -> Generator[_Piece, None, None]:
+def _prepared(
+    jobs: Iterable[tuple[_Piece, int]], threads: int, count: Count
+) -> Generator[_Piece, None, None]:
     """Pieces, compressed, in their order. To be closed when writing fails, so that no thread goes on."""
     window = _WINDOW + _WINDOW_PER_THREAD * min(max(1, threads), _THREADS_THAT_COUNT)
-    prepare = partial(_prepare, Buffers(_KEPT))
+    buffers = Buffers(_KEPT)
+
+    def prepare(piece: _Piece) -> _Piece:
+        done = _prepare(buffers, piece)
+        if piece.block is not None:
+            count.add(piece.block.length)
+        return done
+
     return in_order(prepare, jobs, threads=threads, window=window, weigh=_weigh)
 
 

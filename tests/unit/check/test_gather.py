@@ -168,10 +168,10 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     batch = Batch(opened.members, 0)
     gathered = Gathered()
     flip(path, 50)
-    gathered.add(read(opened, batch, Look()))
+    gathered.add(read(opened, batch, Look(), lambda _: None))
     assert finish(opened, gathered).unreadable == "it changed while it was read"
     path.unlink()
-    assert read(opened, batch, Look()) == "No such file or directory"
+    assert read(opened, batch, Look(), lambda _: None) == "No such file or directory"
 
 
 # Damage inside.

@@ -61,10 +61,10 @@ def test_wheels_costs_and_the_next_step(capsys: pytest.CaptureFixture[str]) -> N
     show_result(FamilyResult(wheels, ("cp312-torchvision",), report=REPORT), order())
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines if line.startswith("torch")] == [
-        ["torch", TORCH, "184.0", "MB", "61.3", "110.0"],
-        ["torchvision", VISION, "12.0", "kB", "-", "-"],
-        ["torch", "aten/SortStable.hip", "hip", "94.0", "2.1", "GB"],
-        ["torch", "dynamo/guards.cpp", "host", "44.0", "-"],
+        ["torch", "184.0", "MB", "61.3", "110.0", TORCH],
+        ["torchvision", "12.0", "kB", "-", "-", VISION],
+        ["torch", "hip", "94.0", "2.1", "GB", "aten/SortStable.hip"],
+        ["torch", "host", "44.0", "-", "dynamo/guards.cpp"],
     ]
     assert device in lines
     assert "CPU time: host 4000.3 s in 1700 calls, hip 800.0 s in 255 calls; largest 2.1 GB" in lines

@@ -22,7 +22,7 @@ from rocwright.model.testing import CaseResult, Ran, RunRecord, SignatureTable, 
 from rocwright.store.objects.local import LocalStore
 from rocwright.store.pool import describe_files
 from rocwright.store.sets.stage import record_set
-from rocwright.system.markdown import LIMIT
+from rocwright.system.workflow import LIMIT
 from wheels import write_wheel
 
 __all__ = ["run"]

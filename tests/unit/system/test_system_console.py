@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import sys
-from collections.abc import Mapping
 
 import msgspec
 import pytest
 
 from rocwright.errors import InvalidPrefix
 from rocwright.system import console
-
-QUIET = {"PATH": os.environ["PATH"], "PYTHONPATH": "src", "LANG": "C.UTF-8"}
-
-
-def piped(code: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", f"from rocwright.system import console\n{code}"],
-        capture_output=True,
-        text=True,
-        env={**QUIET, **(env or {})},
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+from unit.system.terminal import QUIET, on_terminal, piped
 
 
 @pytest.mark.parametrize(
@@ -67,7 +52,10 @@ def test_a_path_in_a_table_to_a_pipe_can_be_copied(length: int, env: dict[str, s
     assert path in done.stdout
     assert "\x1b" not in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert lines == [["T"], ["what", "path", "n"], ["a", path, "1"]]
+    # What follows it stands below, so that only this line is longer than others.
+    assert lines == [["T"], ["what", "path", "n"], ["a", path], ["1"]]
+    head, _, rest = done.stdout.splitlines()[1:]
+    assert head.rindex("n") == rest.index("1")
 
 
 def test_a_table_takes_text_as_it_is() -> None:
@@ -93,99 +81,6 @@ def test_an_error_is_shown_whole_and_unstyled(capsys: pytest.CaptureFixture[str]
     assert captured.err == "error (InvalidPrefix): no [ROCm] here\n  in: /opt/rocm\n  next: give another\n"
 
 
-def test_progress_without_a_terminal_is_a_line_at_start_and_end() -> None:
-    done = piped(
-        "p = console.Progress(total=2)\n"
-        "with p.shown():\n"
-        "    p.start('build'); p.note('build', 'unseen'); p.end('build', 'done', '3 files')\n"
-        "    p.end('test', 'cached', 'x')\n"
-    )
-    assert done.stdout == ""
-    lines = [line.split() for line in done.stderr.splitlines()]
-    assert lines[0] == ["start", "build"]
-    assert lines[1][:3] == ["done", "[1/2]", "build"]
-    assert lines[1][4:] == ["s", "3", "files"]
-    assert lines[2][:3] == ["cached", "[2/2]", "test"]
-    assert len(lines) == 3
-    assert "\x1b" not in done.stderr
-
-
-def test_progress_of_many_short_steps_is_one_line_each() -> None:
-    done = piped(
-        "p = console.Progress(total=0, starts=False)\n"
-        "with p.shown():\n"
-        "    p.expect(2)\n"
-        "    p.start('torch'); p.expect(1); p.start('third_party/fmt'); p.note('torch', 'receiving 43 %')\n"
-        "    p.end('third_party/fmt', 'done'); p.end('torch', 'done'); p.end('fbgemm', 'cached')\n"
-    )
-    lines = [line.split() for line in done.stderr.splitlines()]
-    assert [line[:3] for line in lines] == [
-        ["done", "[1/3]", "third_party/fmt"],
-        ["done", "[2/3]", "torch"],
-        ["cached", "[3/3]", "fbgemm"],
-    ]
-
-
-def test_a_long_step_is_heard_of_in_a_log() -> None:
-    done = piped(
-        "p = console.Progress(total=1, starts=False, every_s=0)\n"
-        "with p.shown():\n"
-        "    p.note('nobody', 'x'); p.start('torch'); p.note('torch', 'receiving 43 %')\n"
-        "    p.end('torch', 'done')\n"
-    )
-    first, last = (line.split() for line in done.stderr.splitlines())
-    assert first == ["...", "torch", "0", "s", "receiving", "43", "%"]
-    assert last[:3] == ["done", "[1/1]", "torch"]
-
-
-def test_a_step_that_says_nothing_is_heard_of_too() -> None:
-    done = piped(
-        "import time\n"
-        "p = console.Progress(total=1, starts=False, beats=True, every_s=0.05)\n"
-        "with p.shown():\n"
-        "    p.start('torch'); time.sleep(0.5); p.end('torch', 'done')\n"
-    )
-    *heard, last = (line.split() for line in done.stderr.splitlines())
-    assert heard
-    assert all((words[:2], words[3]) == (["...", "torch"], "s") for words in heard)
-    assert last[:3] == ["done", "[1/1]", "torch"]
-
-
-def test_steps_whose_results_hold_need_no_line_each() -> None:
-    done = piped(
-        "p = console.Progress(total=2, cached=False)\n"
-        "with p.shown():\n    p.end('fetch', 'cached', 'x'); p.end('build', 'failed', 'y')\n"
-    )
-    (line,) = done.stderr.splitlines()
-    assert line.split()[:3] == ["failed", "[2/2]", "build"]
-
-
-def test_progress_spells_out_what_a_terminal_would_obey() -> None:
-    done = piped(
-        "p = console.Progress(total=1); name = 'a\\x1b[31mb'\n"
-        "with p.shown():\n    p.start(name); p.end(name, 'done')"
-    )
-    assert "\x1b" not in done.stderr
-    assert done.stderr.count("a\\x1b[31mb") == 2
-
-
-def test_a_live_display_keeps_long_names_apart() -> None:
-    names = [f"third_party/flash-attention/csrc/composable_kernel/{end}" for end in ("include", "library")]
-    code = (
-        "import time; from rocwright.system import console\n"
-        "p = console.Progress(total=2)\n"
-        "with p.shown():\n"
-        f"    [p.start(name) for name in {names!r}]\n"
-        f"    p.note({names[0]!r}, 'receiving 43 %'); time.sleep(0.6)\n"
-        f"    [p.end(name, 'done') for name in {names!r}]\n"
-    )
-    seen = on_terminal({"NO_COLOR": "1"}, code)
-    assert "third_party/…c/composable_kernel/include" in seen
-    assert "third_party/…c/composable_kernel/library" in seen
-    assert "receiving 43 %" in seen
-    assert f"[2/2] {names[1]}" in seen
-
-
 def test_what_an_output_cannot_show_is_spelled_out() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from rocwright.system import console; console.out('a\\u2026\\udcffb')"],
@@ -203,43 +98,50 @@ def test_a_terminal_obeys_no_name_of_a_file(call: str) -> None:
     assert "a\\x1b[31m\\x07\\u202eb\n  c" in done.stderr
 
 
-def test_quiet_progress_says_nothing() -> None:
-    done = piped(
-        "p = console.Progress(total=1, quiet=True)\nwith p.shown():\n    p.start('x'); p.end('x', 'done')"
-    )
-    assert (done.stdout, done.stderr) == ("", "")
-
-
 ERROR = (
     "from rocwright.system import console; from rocwright.errors import UsageError; "
     "console.error(UsageError('no'))"
 )
 
 
-def on_terminal(env: Mapping[str, str], code: str = ERROR) -> str:
-    """What `code` writes to a real terminal."""
-    try:
-        ours, theirs = pty.openpty()
-    except OSError:
-        pytest.skip("this system gives out no pseudo terminals (a container without /dev/pts)")
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stderr=theirs, stdout=theirs, env={**QUIET, "TERM": "xterm", **env}
-    )
-    os.close(theirs)
-    seen = b""
-    try:
-        while piece := os.read(ours, 4096):
-            seen += piece
-    except OSError:
-        pass  # the other end of a terminal closes with EIO
-    os.close(ours)
-    assert child.wait() == 0
-    return seen.decode()
-
-
 def test_colour_on_a_terminal_unless_the_user_wants_none() -> None:
-    assert "\x1b[1;31m" in on_terminal({})
-    plain = on_terminal({"NO_COLOR": "1"})
+    assert "\x1b[1;31m" in on_terminal({}, ERROR)
+    plain = on_terminal({"NO_COLOR": "1"}, ERROR)
     assert "[31m" not in plain
     assert ";31m" not in plain
     assert "error (UsageError): no" in plain.replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+ROWS = (
+    "('channels', '24', 'no', 'where sets are listed, what it takes to get there, and for how long they "
+    "stay'),"
+    "('licences', '1,413', 'yes', 'under which licences the parts of ROCm, and what it bundles, come')"
+)
+NARROW = """\
+table     facts  added  about
+channels     24  no     where sets are listed,
+                        what it takes to get
+                        there, and for how
+                        long they stay
+licences  1,413  yes    under which licences
+                        the parts of ROCm, and
+                        what it bundles, come
+"""
+
+
+def test_a_table_goes_on_in_further_lines_of_the_same_column() -> None:
+    code = f"console.table('', ('table', 'facts', 'added', 'about'), [{ROWS}], right=(1,))"
+    assert piped(code, {"COLUMNS": "46"}).stdout == NARROW
+    # Without a terminal, and no word of its width, it is 80 columns wide.
+    assert max(map(len, piped(code).stdout.splitlines())) in range(70, 81)
+
+
+def test_only_the_head_of_a_table_is_bold_and_only_on_a_terminal() -> None:
+    code = "from rocwright.system import console; console.table('T', ('a', 'b'), [('x', 'y')])"
+    assert on_terminal({}, code) == "\x1b[1mT\x1b[0m\r\n\x1b[1ma  b\x1b[0m\r\nx  y\r\n"
+
+
+def test_prose_is_wrapped_below_its_beginning_and_words_stay_whole() -> None:
+    code = "console.out('said   ' + 'word ' * 5 + '/' + 'x' * 40 + ' end', hang=7)"
+    lines = piped(code, {"COLUMNS": "30"}).stdout.splitlines()
+    assert lines == ["said   word word word word", "       word", "       /" + "x" * 40, "       end"]

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from rocwright.system.markdown import cell, code, cut, link, size, table
 from rocwright.system.page import facts, html_page
-from rocwright.system.workflow import captured_summary, tell_block, tell_summary
+from rocwright.system.workflow import (
+    captured_summary,
+    cell,
+    code,
+    cut,
+    link,
+    size,
+    table,
+    tell_block,
+    tell_summary,
+)
 
 
 def test_no_text_ends_its_cell_or_becomes_markup() -> None:

@@ -199,6 +199,16 @@ def test_lines_to_be_overwritten_go_to_the_watch_alone(tmp_path: Path) -> None:
     assert "100 %, done" in caught.value.tail
 
 
+def test_lines_of_standard_output_are_heard_and_logged(tmp_path: Path) -> None:
+    heard: list[str] = []
+    code = "import sys; print('[1/2] a.cpp'); print('[2/2] b.cpp'); sys.stderr.write('[9/9] no\\n')"
+    done = python(code, heard=heard.append, log=tmp_path / "log")
+    assert heard == ["[1/2] a.cpp", "[2/2] b.cpp"]
+    assert done.stdout == "[1/2] a.cpp\n[2/2] b.cpp\n"
+    logged = (tmp_path / "log").read_text().splitlines()[1:]
+    assert sorted(logged) == ["[1/2] a.cpp", "[2/2] b.cpp", "[9/9] no"]
+
+
 def test_the_watch_is_told_while_the_command_runs(tmp_path: Path) -> None:
     go = tmp_path / "go"
     code = (

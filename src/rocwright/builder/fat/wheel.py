@@ -25,6 +25,7 @@ from rocwright.device_code.wheel.outputs import publish, workspace
 from rocwright.errors import InvalidWheel
 from rocwright.system.files import require_space
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import each
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel, place_of, read_member
 from rocwright.wheel.source import BytesSource, FileSource
 from rocwright.wheel.stream import WheelStream, opened
@@ -121,7 +122,8 @@ def read_facts(path: Path, *, threads: int, work: Path | None = None) -> WheelFa
     digests = recorded_digests(wheel)
     with opened(wheel) as source:
         reader = _Reader(source, digests, work)
-        jobs = ((member, min(member.size, _WINDOW // 2)) for member in kept_members(wheel))
+        members = kept_members(wheel)
+        jobs = ((member, min(member.size, _WINDOW // 2)) for member in each(f"reading {path.name}", members))
         with closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done:
             binaries = tuple(found for found in done if found is not None)
     texts = {

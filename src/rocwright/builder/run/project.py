@@ -30,6 +30,7 @@ from rocwright.device_code.wheel.wheel import split_wheel
 from rocwright.errors import CommandFailed, InvalidInput, InvalidWheel, UsageError
 from rocwright.system import process, venv
 from rocwright.system.files import link_or_copy, make_directory, remove_tree, sha256_file, write_text
+from rocwright.system.progress import Count, counted
 from rocwright.system.venv import Environment, pip_install
 from rocwright.wheel.metadata import normalized_name
 from rocwright.wheel.read import open_wheel
@@ -44,6 +45,13 @@ _SCARCE = re.compile(
     r"|virtual memory exhausted|Cannot allocate memory|std::bad_alloc|fatal error C1060",
     re.MULTILINE,
 )
+
+_NINJA = re.compile(r"\[(\d+)/(\d+)\] ")
+
+
+def _steps_of_ninja(line: str, count: Count) -> None:
+    if (found := _NINJA.match(line)) is not None:
+        count.reach(int(found[1]), int(found[2]))
 
 
 def _requirements(path: Path) -> list[str]:
@@ -151,14 +159,16 @@ class Build:
             env["ROCWRIGHT_BUILD"] = f"{self.plan.project} {self.plan.python}".rstrip()
         self.leftovers.begin()
         try:
-            return process.run(
-                argv,
-                cwd=self.directory,
-                env=env,
-                drop_env=leaks(os.environ, env),
-                log=self.log,
-                next_step="run again to go on with what is compiled already",
-            )
+            with counted(f"building {self.plan.project}", unit="steps") as count:
+                return process.run(
+                    argv,
+                    cwd=self.directory,
+                    env=env,
+                    drop_env=leaks(os.environ, env),
+                    log=self.log,
+                    heard=lambda line: _steps_of_ninja(line, count),
+                    next_step="run again to go on with what is compiled already",
+                )
         except CommandFailed as error:
             if error.status == -9 or _SCARCE.search(error.tail):
                 error.next_step = "a compiler was killed, perhaps for memory: give fewer --jobs and run again"

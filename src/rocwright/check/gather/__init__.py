@@ -17,6 +17,7 @@ from rocwright.check.gather.members import Batch, Seen, batches
 from rocwright.check.gather.sdist import gather_sdist
 from rocwright.check.gather.wheel import Gathered, begin, finish, read
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 
 # Room for what every thread holds, twice, so that one slow member does not keep the others waiting.
 _WINDOW = 64 << 20
@@ -40,13 +41,16 @@ def gather_all(paths: Sequence[Path], *, threads: int = 2) -> list[Facts]:
 
     def work(job: _Job) -> tuple[Path, Facts | list[Seen] | str]:
         path, batch = job
-        return path, (
-            gather_sdist(path) if batch is None else read(wheels[path], batch, look, several=threads > 1)
-        )
+        if batch is None:
+            return path, gather_sdist(path)
+        return path, read(wheels[path], batch, look, count.add, several=threads > 1)
 
     items = ((job, job[1].weight if job[1] else _SDIST) for job in jobs)
     window = threads * _WINDOW
-    with closing(in_order(work, items, threads=threads, window=window, weigh=lambda _: _OUTCOME)) as outcomes:
+    with (
+        counted("checking", sum(batch.size for _, batch in jobs if batch)) as count,
+        closing(in_order(work, items, threads=threads, window=window, weigh=lambda _: _OUTCOME)) as outcomes,
+    ):
         for path, outcome in outcomes:
             if isinstance(outcome, Facts):
                 done[path] = outcome

@@ -94,13 +94,20 @@ def _end(member: WheelMember) -> int:
 class Reader:
     """Reads members of an open wheel; `wanted` says how many bytes of a member are asked for as text.
 
-    With `several` threads in the first place, very large members get a second thread.
+    `tell` is told how many bytes were read, of a large member piece by piece. With `several` threads in the
+    first place, very large members get a second one.
     """
 
     def __init__(
-        self, handle: int, look: Look, wanted: Callable[[str], int], *, several: bool = False
+        self,
+        handle: int,
+        look: Look,
+        wanted: Callable[[str], int],
+        tell: Callable[[int], None],
+        *,
+        several: bool = False,
     ) -> None:
-        self.handle, self.look, self.wanted, self.several = handle, look, wanted, several
+        self.handle, self.look, self.wanted, self.tell, self.several = handle, look, wanted, tell, several
 
     def read(self, batch: Batch) -> list[Seen]:
         """What became of each member; raises `OSError` when the file cannot be read."""
@@ -137,6 +144,7 @@ class Reader:
                 packed = _all_of(locate(self.handle, member))
         raw = bytes(packed) if member.method == STORED else _inflate(packed, member.size)
         require_same(member, len(raw), crc32(raw))
+        self.tell(len(raw))
         most = self.wanted(member.name)
         return Seen(
             member,
@@ -162,6 +170,7 @@ class Reader:
                 if skim is not None:
                     skim.see(digest.size, piece)
                 digest.add(piece)
+                self.tell(len(piece))
             cursor.require_end()
         if skim is None:
             return Seen(member, digest.sha256, found=self.look(member.name, Mapped(Path(member.name), first)))
@@ -173,6 +182,7 @@ class Reader:
         with Digest(member, apart=False) as digest:
             for piece in stored_pieces(packed, PIECE):
                 digest.add(piece)
+                self.tell(len(piece))
         found = self.look(member.name, StoredView(Path(member.name), packed), Kept())
         return Seen(member, digest.sha256, found=found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -93,13 +93,18 @@ def begin(path: Path) -> Opened:
     return Opened(facts, identity, members if facts.bomb is None else ())
 
 
-def read(wheel: Opened, batch: Batch, look: Look, *, several: bool = False) -> list[Seen] | str:
-    """What became of the members in a batch, or why the file cannot be read any more; on any thread."""
+def read(
+    wheel: Opened, batch: Batch, look: Look, tell: Callable[[int], None], *, several: bool = False
+) -> list[Seen] | str:
+    """What became of the members in a batch, or why the file cannot be read any more; on any thread.
+
+    `tell` is told of bytes as they were read.
+    """
     try:
         with opened(wheel.facts.path) as stream:
             if identity_of(stream.fileno()) != wheel.identity:
                 return CHANGED
-            seen = Reader(stream.fileno(), look, wanted, several=several).read(batch)
+            seen = Reader(stream.fileno(), look, wanted, tell, several=several).read(batch)
             return CHANGED if identity_of(stream.fileno()) != wheel.identity else seen
     except OSError as error:
         return reason(error)

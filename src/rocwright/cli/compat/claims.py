@@ -138,9 +138,9 @@ def show_section(section: Section, markup: Markup) -> None:
             console.table("", block.head, rows)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.out(f"  * {markup.plain(item)}")
+                console.out(f"  * {markup.plain(item)}", hang=4)
         else:
-            console.out(markup.plain(block.text))
+            console.out(markup.plain(block.text), hang=0)
     console.out("")
     for inside in section.inside:
         show_section(inside, markup)
@@ -149,13 +149,13 @@ def show_section(section: Section, markup: Markup) -> None:
 def show_answer(answer: Answer) -> None:
     """The verdict on the first line, then what is needed, what decides, and who says what of each part."""
     head = f"{answer.verdict}, {answer.level}" if answer.level else answer.verdict
-    console.out(f"{head}: {answer.text}")
+    console.out(f"{head}: {answer.text}", hang=2)
     if answer.needs:
-        console.out(f"needs     {answer.needs}")
+        console.out(f"needs     {answer.needs}", hang=10)
     if answer.weakest:
-        console.out(f"weakest   {answer.weakest}")
+        console.out(f"weakest   {answer.weakest}", hang=10)
     for note in answer.notes:
-        console.out(f"note      {note}")
+        console.out(f"note      {note}", hang=10)
     for part in answer.parts:
         if len(answer.parts) > 1:
             told = (
@@ -163,7 +163,7 @@ def show_answer(answer: Answer) -> None:
                 if part.text.startswith(part.what)
                 else f"{part.what}: {part.text}".removesuffix(": ")
             )
-            console.out(f"{part.verdict:<9} {told}")
+            console.out(f"{part.verdict:<9} {told}", hang=10)
         for reason in part.because:
             _show_reason(reason)
 
@@ -171,7 +171,7 @@ def show_answer(answer: Answer) -> None:
 def _show_reason(reason: Reason) -> None:
     word = f"{reason.answer}, {reason.level}" if reason.level else reason.answer
     told = f"{word} ({reason.where}): " if word and reason.where else f"{word}: " if word else ""
-    console.out(f"because   {told}{reason.text}")
+    console.out(f"because   {told}{reason.text}", hang=10)
     for source in reason.sources:
         console.out(f"          {source.address}{f' ({source.date})' if source.date else ''}")
 

@@ -130,7 +130,11 @@ def gputest_plan(
 
     def show() -> None:
         rows = [_row(job) for job in plan.jobs]
-        console.table("", ("job", "GPUs", "runs", "entries", "expected", "command"), rows, right=(3, 4))
+        console.table("", ("job", "GPUs", "runs", "entries", "expected"), rows, right=(3, 4))
+        # Not in the table: a command is copied as a whole.
+        console.out("")
+        for job in plan.jobs:
+            console.out(f"{job.id}: {shlex.join(job.command)}")
         for note in plan.notes:
             console.say(note)
 
@@ -145,7 +149,7 @@ def _row(job: ShardJob) -> tuple[str, ...]:
     runs = " ".join(job.files) if job.files else "what the suite selects"
     runs += " (in part)" if job.only is not None else ""
     seconds = "" if job.seconds is None else f"{job.seconds:.0f} s"
-    return job.id, job.gpus, runs, str(len(job.entries)), seconds, shlex.join(job.command)
+    return job.id, job.gpus, runs, str(len(job.entries)), seconds
 
 
 @replies

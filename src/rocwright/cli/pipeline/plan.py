@@ -141,7 +141,7 @@ def show_plan(plan: Plan, channels: Channels) -> None:
     head = ("job", "platform", "jobs", "steps", "what it does, in order", "after")
     console.table(title, head, rows, right=(2, 3))
     for note in plan.notes:
-        console.out(f"note: {note}")
+        console.out(f"note: {note}", hang=2)
     skipped = left_out(plan)
     if skipped:
         console.out("")
@@ -214,10 +214,10 @@ def _show(run: RunState) -> None:
         console.out(MINIATURE)
     for gate in run.gates:
         state = "open" if gate.decision.promote else "closed"
-        console.out(f"{gate.cell}: {state}, {gate.decision.rule}: {gate.decision.reason}")
+        console.out(f"{gate.cell}: {state}, {gate.decision.rule}: {gate.decision.reason}", hang=2)
     for cell in run.cells:
         for name in ("package_find_links_url", "package_index_url", "release_index_url"):
             if name in cell.outputs:
                 console.out(f"{cell.id}: {cell.outputs[name]}")
     for note in run.notes:
-        console.out(f"note: {note}")
+        console.out(f"note: {note}", hang=2)

@@ -30,6 +30,7 @@ from rocwright.pipeline.tell.workflow import judge_environment, require_good, wo
 from rocwright.store.objects.address import open_store
 from rocwright.system import console
 from rocwright.system.limits import available_cores
+from rocwright.system.progress import Progress
 from rocwright.system.workflow import tell_summary, tell_workflow
 
 
@@ -110,7 +111,7 @@ def pipeline_run(
     share_plan(plan, machine)
     for line in plan.notes:
         console.say(f"note: {line}")
-    progress = console.Progress(total=len(ids), starts=not machine.dry_run, ends=not machine.dry_run)
+    progress = Progress(total=len(ids), starts=not machine.dry_run, ends=not machine.dry_run)
     ran = run_plan(plan, machine, only=ids, progress=progress)
     yield Reply(tuple(ran.records.values()), lambda: show_run(plan, ran, machine))
     end(problems_of(plan, ran.records, ran.problems))

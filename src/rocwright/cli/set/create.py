@@ -135,8 +135,7 @@ def set_create(
     if dry_run:
         yield _plan_reply(store, planned)
         return
-    progress = console.Progress(total=len(planned.files), starts=False)
-    create_set(store, planned, now, progress=progress)
+    create_set(store, planned, now)
     yield for_people(lambda: _show(planned))
     first = channels.named(channels.channel[0].name)
     staged = served = None
@@ -238,8 +237,8 @@ def _plan_reply(store: ObjectStore, planned: Planned) -> Reply:
     wanted = wanted_by(store, planned)
 
     def show() -> None:
-        rows = [(one.key, console.human_bytes(one.size), "there" if one.present else "new") for one in wanted]
-        console.table(f"Set {planned.set_id}", ("object", "size", "in the store"), rows, right=(1,))
+        rows = [(console.human_bytes(one.size), "there" if one.present else "new", one.key) for one in wanted]
+        console.table(f"Set {planned.set_id}", ("size", "in the store", "object"), rows, right=(0,))
         new = [one for one in wanted if not one.present]
         console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")
 

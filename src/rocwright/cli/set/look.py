@@ -189,28 +189,25 @@ def show_set(report: SetReport, options: StoreOptions) -> None:
     manifest = report.manifest
     console.out(f"set        {report.set_id}")
     console.out(f"family     {manifest.family}")
-    console.out(f"targets    {' '.join(manifest.targets) or '-'}")
+    console.out(f"targets    {' '.join(manifest.targets) or '-'}", hang=11)
     console.out(f"platform   {manifest.platform}")
     for name, pin in manifest.sources.items():
         console.out(f"source     {name} {pin}")
     console.out(f"checked    {report.checked}")
     for name, why in report.channels.items():
-        console.out(f"listed     {name}" + (f", withdrawn: {why}" if why is not None else ""))
+        console.out(f"listed     {name}" + (f", withdrawn: {why}" if why is not None else ""), hang=11)
     for said in report.said:
-        console.out(f"said       {said}")
+        console.out(f"said       {said}", hang=11)
     for key in report.signed_by:
         console.out(f"signature  of key {key}, not verified here")
     for name, decision in report.decisions.items():
         word = "open" if decision.promote else "closed"
-        console.out(f"gate       {name}: {word} ({decision.rule}): {decision.reason}")
+        console.out(f"gate       {name}: {word} ({decision.rule}): {decision.reason}", hang=11)
         for line in opening_lines(decision, options):
             console.out(f"  next     {line}")
     console.out("")
-    rows = [
-        (entry.name, entry.version, console.human_bytes(entry.size), entry.sha256[:SHORT])
-        for entry in manifest.files
-    ]
-    console.table("", ("file", "version", "size", "sha256"), rows, right=(2,))
+    rows = [(console.human_bytes(entry.size), entry.sha256[:SHORT], entry.name) for entry in manifest.files]
+    console.table("", ("size", "sha256", "file"), rows, right=(0,))
 
 
 def set_line(set_id: str, manifest: SetManifest, channels: str) -> tuple[str, ...]:
@@ -232,7 +229,7 @@ def show_decision(decision: Decision, channel: str) -> None:
     rows = [("ok" if one.passed else "closed", one.rule, one.reason) for one in decision.rulings]
     console.table(f"Set {decision.set_id[:SHORT]} to {channel}", ("", "rule", "because"), rows)
     # Why it is closed is the error that the command ends with.
-    console.out(f"open ({decision.rule}): {decision.reason}" if decision.promote else "closed")
+    console.out(f"open ({decision.rule}): {decision.reason}" if decision.promote else "closed", hang=2)
 
 
 def opening_lines(decision: Decision, options: StoreOptions) -> Iterator[str]:
@@ -272,7 +269,7 @@ def promoted_next(
 
 def show_diff(found: SetDiff) -> None:
     """The sentence, then tables of what moved."""
-    console.out(found.summary)
+    console.out(found.summary, hang=2)
     for title, moved in (("Project", found.projects), ("Source", found.sources)):
         if moved:
             console.out("")

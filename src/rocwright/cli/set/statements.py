@@ -160,6 +160,6 @@ def set_verify(
     store, channels = options.opened(), options.channels()
     keys = tuple(map(read_public, key))
     digest = resolve_set(store, channels, which)
-    found = verify_set(store, digest, keys=keys, quick=quick, note=lambda entry: console.say(entry.name))
+    found = verify_set(store, digest, keys=keys, quick=quick)
     yield Reply(found, lambda: show_verified(found))
     require_sound(found)

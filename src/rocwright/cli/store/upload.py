@@ -158,8 +158,8 @@ def _artifacts_reply(
         files, where = done.files, done.url
 
     def show() -> None:
-        rows = [(file.name, console.human_bytes(file.size)) for file in files]
-        console.table(f"{'would go' if dry_run else 'in'} {where}", ("artifact", "size"), rows, right=(1,))
+        rows = [(console.human_bytes(file.size), file.name) for file in files]
+        console.table(f"{'would go' if dry_run else 'in'} {where}", ("size", "artifact"), rows, right=(0,))
 
     return Reply({"url": where, "files": files, "dry_run": dry_run}, show)
 
@@ -169,9 +169,9 @@ def _plan_reply(plan: UploadPlan) -> Reply:
     def show() -> None:
         known = {entry.name for entry in plan.known}
         rows = [
-            (entry.name, console.human_bytes(entry.size), "is there" if entry.name in known else "new")
+            (console.human_bytes(entry.size), "is there" if entry.name in known else "new", entry.name)
             for entry in plan.files
         ]
-        console.table(f"would go to {plan.prefix}", ("file", "size", ""), rows, right=(1,))
+        console.table(f"would go to {plan.prefix}", ("size", "", "file"), rows, right=(0,))
 
     return Reply({"prefix": plan.prefix, "new": plan.new, "known": plan.known, "dry_run": True}, show)

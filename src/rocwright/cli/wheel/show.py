@@ -12,6 +12,8 @@ from rocwright.pipeline.wheel_about import Code, Compiled, WheelAbout, about_whe
 from rocwright.system import console
 from rocwright.system.console import human_bytes
 
+# So many libraries, licences and the like are listed.
+_LISTED = 20
 # What the kinds of `Compiled` are called. A program that can lie anywhere is a shared object, too.
 _KINDS = {"dyn": "shared object", "exec": "program", "rel": "object file", "pe": "of Windows"}
 
@@ -50,27 +52,33 @@ def show_about(wheel: WheelAbout) -> None:
     """Print a wheel: metadata, compiled files, device code, largest members."""
     console.out(plain(wheel.file))
     for label, values in _metadata(wheel):
-        for number, value in enumerate(values):
-            console.out(f"  {'' if number else label:<10}  {plain(value)}")
+        more = len(values) - _LISTED
+        listed = [*values[:_LISTED], f"and {more} more; --json lists all"] if more > 0 else values
+        for number, value in enumerate(listed):
+            console.out(f"  {'' if number else label:<10}  {plain(value)}", hang=14)
     for problem in wheel.problems:
-        console.out(f"  problem     {plain(problem)}")
+        console.out(f"  problem     {plain(problem)}", hang=14)
     if wheel.compiled:
+        # What has code for GPUs, or is damaged, is what people look for.
+        first = sorted(wheel.compiled, key=lambda one: not (one.code or one.marker or one.problem))
         console.out("\nCompiled files")
-        for one in wheel.compiled:
+        for one in first[:_LISTED]:
             _compiled(one)
+        if len(first) > _LISTED:
+            console.out(f"  and {len(first) - _LISTED} more; --json lists all")
     if wheel.archives:
         console.out("\nArchives of device code")
         for archive in wheel.archives:
             libraries = f"{archive.libraries} libraries" if archive.libraries != 1 else "1 library"
             console.out(f"  {plain(archive.member)}  {human_bytes(archive.size)}  code of {libraries}")
-            console.out(f"    code     {_code(archive.code)}")
+            console.out(f"    code     {_code(archive.code)}", hang=13)
     if wheel.code:
         rows = [(name, str(code.objects), human_bytes(code.bytes)) for name, code in wheel.code.items()]
         console.out("")
         console.table("", ("Target", "Code objects and files", "Unpacked"), rows, right=(1, 2))
-    large = [(plain(one.member), human_bytes(one.size), human_bytes(one.packed)) for one in wheel.largest]
+    large = [(human_bytes(one.size), human_bytes(one.packed), plain(one.member)) for one in wheel.largest]
     console.out("")
-    console.table("", ("Largest members", "Unpacked", "In the wheel"), large, right=(1, 2))
+    console.table("", ("Unpacked", "In the wheel", "Largest members"), large, right=(0, 1))
 
 
 def _metadata(wheel: WheelAbout) -> Iterator[tuple[str, Sequence[str]]]:
@@ -106,7 +114,7 @@ def _compiled(one: Compiled) -> None:
     )
     for label, value in told:
         if value:
-            console.out(f"    {label:<8} {plain(value)}")
+            console.out(f"    {label:<8} {plain(value)}", hang=13)
 
 
 def _code(code: Mapping[str, Code]) -> str:

@@ -33,6 +33,7 @@ from rocwright.device_code.wrappers import Unsplittable
 from rocwright.errors import InvalidInput
 from rocwright.model.machines import Machines
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 
 # What waits for a thread, in bytes; an object that lies in a mapped file counts as little.
 _WINDOW = 24 << 20
@@ -93,9 +94,14 @@ class _Verification:
         archives = [source for source in tree.sources if source.is_archive]
         shelves = [shelf for source in archives if (shelf := read_shelf(source, self.log)) is not None]
         work = _Tree(self, tree, shelves)
-        with closing(in_order(self.unpacker, work.jobs(), threads=self.threads, window=_WINDOW)) as outcomes:
+        total = sum(len(shelf.by_ordinal) for shelf in shelves)
+        with (
+            counted("verifying", total, "code objects") as count,
+            closing(in_order(self.unpacker, work.jobs(), threads=self.threads, window=_WINDOW)) as outcomes,
+        ):
             for outcome in outcomes:
                 self._count(outcome)
+                count.add(bool(outcome.unpacked))
         check_together(work.libraries, shelves, work.index, tree, self.log)
         check_parts(tree, shelves, self.unpacker.machines, self.log)
         if self.original is not None and not self.original.single and tree.whole:

@@ -24,6 +24,7 @@ from rocwright.errors import InvalidElf, InvalidWheel
 from rocwright.model.device_files import DeviceFile, DeviceFiles, Unplaced, classify, known_targets
 from rocwright.model.gpu import Families
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import Count, counted
 from rocwright.wheel.metadata import RecordRow
 from rocwright.wheel.read import Wheel, WheelMember
 from rocwright.wheel.stream import WheelStream
@@ -64,11 +65,13 @@ def scan_wheel(source: WheelStream, directory: Path, *, threads: int = 2) -> Sca
     scan = Scan()
     _place(source.wheel, scan)
     rows = _rows(source.wheel)
-    reader = _Reader(source, rows, directory, scan)
     jobs = ((member, min(member.size, _WINDOW // 2)) for member in source.wheel.members)
-    with closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done:
-        for read in done:
-            _sort_in(read, scan, reader)
+    total = sum(member.size for member in source.wheel.members)
+    with counted("verifying", total) as count:
+        reader = _Reader(source, rows, directory, scan, count)
+        with closing(in_order(reader, jobs, threads=threads, window=_WINDOW)) as done:
+            for read in done:
+                _sort_in(read, scan, reader)
     return scan
 
 
@@ -145,13 +148,15 @@ def _sort_in(read: _Read, scan: Scan, reader: _Reader) -> None:
 class _Reader:
     """Inflates, digests and looks at one member; runs on any thread."""
 
-    def __init__(self, source: WheelStream, rows: dict[str, RecordRow], directory: Path, scan: Scan) -> None:
-        self.source, self.rows, self.directory = source, rows, directory
+    def __init__(
+        self, source: WheelStream, rows: dict[str, RecordRow], directory: Path, scan: Scan, count: Count
+    ) -> None:
+        self.source, self.rows, self.directory, self.count = source, rows, directory, count
         self.whole = scan.databases.keys() | scan.unplaced.keys()
         self.held = 0
 
     def __call__(self, member: WheelMember) -> _Read:
-        pieces = self.source.inflated(member)
+        pieces = self._counted(member)
         head = next(pieces, b"")
         library = head[: len(fmt.MAGIC)] == fmt.MAGIC and member.name not in self.whole
         code = library and int.from_bytes(head[18:20], "little") == _EM_AMDGPU
@@ -166,6 +171,11 @@ class _Reader:
         elif code:
             unplaced = "it is device code in a file of its own, of a kind that is not known"
         return _Read(member, sha256, digested, None if fat is None else file, bool(fat), kept, unplaced)
+
+    def _counted(self, member: WheelMember) -> Iterator[bytes]:
+        for piece in self.source.inflated(member):
+            self.count.add(len(piece))
+            yield piece
 
     def _take(
         self, member: WheelMember, pieces: Iterator[bytes], *, spool: bool

@@ -30,6 +30,7 @@ from rocwright.errors import InvalidElf, InvalidInput, InvalidWheel, RocwrightEr
 from rocwright.model.device_files import DeviceFiles, classify, known_targets
 from rocwright.model.gpu import Families, base_targets, expand
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 from rocwright.wheel.metadata import header_fields, normalized_name
 from rocwright.wheel.read import Wheel, WheelMember, read_member
 from rocwright.wheel.stream import WheelStream
@@ -201,8 +202,12 @@ def verified(source: WheelStream, threads: int) -> VerifiedWheel:
 
     found = {}
     jobs = ((member, min(member.size, _WINDOW // 2)) for member in wheel.members)
-    with closing(in_order(digest, jobs, threads=threads, window=_WINDOW)) as done:
+    with (
+        counted(f"reading {wheel.path.name}", sum(member.size for member in wheel.members)) as count,
+        closing(in_order(digest, jobs, threads=threads, window=_WINDOW)) as done,
+    ):
         for member, sha256 in done:
+            count.add(member.size)
             row, found[member.name] = rows[member.name], sha256
             if member.name != f"{wheel.dist_info}/RECORD" and (row.sha256, row.size) != (sha256, member.size):
                 raise _damaged(wheel, member.name, f"its sha256 is {sha256}, RECORD says {row.sha256}")

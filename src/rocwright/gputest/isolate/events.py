@@ -117,6 +117,7 @@ def _collected(
     if not first:
         return
     run.deselected += left_out
+    run.count.expect(len(ids))
     if fresh:
         run.start_s = run.start_s or round(time.monotonic() - worker.began, 3)
     elif ids and not problems:

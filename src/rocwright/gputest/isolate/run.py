@@ -26,6 +26,7 @@ from rocwright.gputest.isolate.state import IsolatedRun
 from rocwright.gputest.isolate.worker import Worker
 from rocwright.gputest.record import write_record, writing_alone
 from rocwright.model.testing import CaseResult, Ran, RunRecord, Verdict
+from rocwright.system.progress import counted
 
 _LOOK_S = 0.1
 # Workers that have tests ahead need no answer: what they say is read in one go.
@@ -58,14 +59,15 @@ def run_isolated(plan: Isolation, *, tell: Callable[[CaseResult], None] | None =
     worker starts.
     """
     check_plan(plan)
-    run = IsolatedRun(plan, tell)
     interrupted = False
-    try:
-        _loop(run)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        _end_all(run)
+    with counted("testing", unit="tests") as count:
+        run = IsolatedRun(plan, tell, count)
+        try:
+            _loop(run)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            _end_all(run)
     return _isolated(run, interrupted=interrupted)
 
 

@@ -22,6 +22,7 @@ from rocwright.system.child import Child, Guard, processes_below, shared_out
 from rocwright.system.files import atomic_write
 from rocwright.system.limits import available_memory, find_groups, read_table
 from rocwright.system.output import secrets_in
+from rocwright.system.progress import Count
 
 # A worker that ended may need a moment until the system gives its exit code.
 ENDING_S = 1.0
@@ -34,8 +35,8 @@ class IsolatedRun:
     is begun, as -x asks.
     """
 
-    def __init__(self, plan: Isolation, tell: Callable[[CaseResult], None] | None) -> None:
-        self.plan = plan
+    def __init__(self, plan: Isolation, tell: Callable[[CaseResult], None] | None, count: Count) -> None:
+        self.plan, self.count = plan, count
         self.began = time.monotonic()
         self.specs = grouped(plan.files)
         self.only = _by_file(plan.only)
@@ -49,7 +50,13 @@ class IsolatedRun:
         self.selector = selectors.DefaultSelector()
         environment = {**os.environ, **plan.env}
         secrets = [value for one in (environment, *plan.workers) for value in secrets_in(one)]
-        self.outcomes = Outcomes(plan, files, tell, secrets)
+
+        def told(case: CaseResult) -> None:
+            count.add(1)
+            if tell is not None:
+                tell(case)
+
+        self.outcomes = Outcomes(plan, files, told, secrets)
         limit = memory_limit(plan.memory, available_memory().available, len(plan.workers))
         self.watch = MemoryWatch(limit)
         self.plugins, self.env = _with_entries(plan)

@@ -14,7 +14,7 @@ from rocwright.gputest.report.cases import cut_id
 from rocwright.gputest.report.values import FailedCase, FailureGroup, Judged, ShardState
 from rocwright.model.gpu import in_order
 from rocwright.model.testing import BAD
-from rocwright.system.markdown import LIMIT, address, cell, code, row, size, table
+from rocwright.system.workflow import LIMIT, address, cell, code, row, size, table
 
 SOURCE = "https://github.com/pytorch/pytorch"
 # So many tests stand in the lines that run them again.

@@ -35,8 +35,8 @@ from rocwright.pipeline.records import (
 )
 from rocwright.pipeline.steps.of_cell import steps_of as real_steps_of
 from rocwright.store.layout import run_folder
-from rocwright.system.console import Progress
 from rocwright.system.output import secrets_in, without_login
+from rocwright.system.progress import Progress
 
 _NOTHING = msgspec.Raw(b"null")
 # Of an error in a record; the whole of it stands in the log.

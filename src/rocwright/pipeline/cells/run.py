@@ -15,8 +15,8 @@ from rocwright.pipeline.cells.claim import AtWork, release_all
 from rocwright.pipeline.cells.inputs import StepsOf
 from rocwright.pipeline.records import Machine, Record, place_of
 from rocwright.system import process
-from rocwright.system.console import Progress
 from rocwright.system.parallel import ready_for_threads
+from rocwright.system.progress import Progress
 
 # A cell that somebody else does is looked at again after these seconds, and then less and less often.
 _FIRST_LOOK_S = 0.3

@@ -23,7 +23,7 @@ from rocwright.pipeline.setup.publication import publication
 from rocwright.pipeline.tell.summary import setup_summary
 from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.runs.run import Run, records_of, runs_in
-from rocwright.system.markdown import cell as text
+from rocwright.system.workflow import cell as text
 
 # Among so many of the newest runs there should be what is wanted.
 _MOST_RUNS = 50

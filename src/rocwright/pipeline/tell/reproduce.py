@@ -15,7 +15,7 @@ from packaging.utils import (
 )
 
 from rocwright.errors import UsageError
-from rocwright.system.markdown import address, code
+from rocwright.system.workflow import address, code
 
 _FORK, _UPSTREAM = "https://github.com/ROCm/pytorch", "https://github.com/pytorch/pytorch"
 # Of branches that the fork does not have.

@@ -20,8 +20,8 @@ from rocwright.pipeline.tell.results import (
     read,
 )
 from rocwright.pipeline.tell.state import publishing
-from rocwright.system.markdown import cell as text
-from rocwright.system.markdown import code, cut, link, table
+from rocwright.system.workflow import cell as text
+from rocwright.system.workflow import code, cut, link, table
 
 _FAILURES = 20
 # Of a long list in a cell of a table.

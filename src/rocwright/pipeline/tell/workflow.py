@@ -11,7 +11,7 @@ import msgspec
 from rocwright.errors import InvalidData, RocwrightError, Unreachable, UsageError
 from rocwright.store.runs.latest import api_address
 from rocwright.system.http import Web
-from rocwright.system.markdown import code, cut, link, table
+from rocwright.system.workflow import code, cut, link, table
 
 State = Literal["passed", "left out", "tolerated", "failed", "missing"]
 _MARKS = {"passed": "✅", "left out": "⏭️", "tolerated": "⚠️", "failed": "❌", "missing": "⛔"}

@@ -24,6 +24,7 @@ from rocwright.errors import IntegrityError, InvalidArchive, InvalidInput
 from rocwright.sdk.links import follow
 from rocwright.system.files import CHUNK, atomic_directory, require_space, verify_sha256
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 
 # Put behind every zstd stream. Only the end of a whole stream leaves these bytes as the last that come out.
 _MARK = b"rocwright: the end"
@@ -206,9 +207,12 @@ def unpack_artifacts(sources: Sequence[Path], dest: Path, *, threads: int = 2) -
         def one(item: tuple[str, Path]) -> _Outcome:
             name, path = item
             _verify(path)
-            return _extract(path, beside / name)
+            outcome = _extract(path, beside / name)
+            count.add(path.stat().st_size)
+            return outcome
 
-        outcomes = list(in_order(one, ((item, 0) for item in queue), threads=threads, window=1))
+        with counted("unpacking", sum(path.stat().st_size for path in archives.values())) as count:
+            outcomes = list(in_order(one, ((item, 0) for item in queue), threads=threads, window=1))
     return UnpackedArtifacts(
         directory=str(dest),
         artifacts=tuple(sorted(archives)),

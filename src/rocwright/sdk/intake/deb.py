@@ -30,6 +30,7 @@ from rocwright.sdk.links import Providers, rpath_entries
 from rocwright.system import process
 from rocwright.system.files import atomic_directory, remove_tree, walk_files
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import counted
 
 LISTING = ".info/packages.json"
 _CONTROL = "DEBIAN"
@@ -116,9 +117,11 @@ def unpack_each(debs: Sequence[Path], target: Path, *, log: Path | None = None, 
                 process.run(command, log=log, env={"LC_ALL": "C"}, drop_env=["LANGUAGE"])
             except CommandFailed as error:
                 raise _not_unpacked(deb, error) from error
+            count.add(deb.stat().st_size)
 
-        for _ in in_order(one, ((deb, 0) for deb in queue), threads=threads, window=1):
-            pass
+        with counted("unpacking", sum(deb.stat().st_size for deb in queue)) as count:
+            for _ in in_order(one, ((deb, 0) for deb in queue), threads=threads, window=1):
+                pass
 
 
 def unpacked_packages(directory: Path) -> list[Unpacked]:

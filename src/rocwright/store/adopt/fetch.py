@@ -29,6 +29,7 @@ from rocwright.store.pool import describe_file, read_metadata
 from rocwright.system.files import atomic_write, sha256_file
 from rocwright.system.http import Refused, Web
 from rocwright.system.http_send import shown
+from rocwright.system.progress import each
 
 _R = TypeVar("_R")
 
@@ -72,7 +73,7 @@ class Fetcher:
     def told(self, files: Iterable[Offered]) -> Mapping[str, Told | RocwrightError]:
         """METADATA by file name, or why it cannot be read; several at a time."""
         wanted = [one for one in {one.name: one for one in files}.values() if one.name not in self._told]
-        for one, told in zip(wanted, at_once(self._try, wanted), strict=True):
+        for one, told in zip(wanted, at_once(self._try, each("asking about", wanted)), strict=True):
             self._told[one.name] = told
         return self._told
 
@@ -103,7 +104,7 @@ class Fetcher:
                 note(f"fetching {one.name}")
             return self.path(one)
 
-        found = zip(wanted, at_once(self._had(fetch), wanted), strict=True)
+        found = zip(wanted, at_once(self._had(fetch), each("fetching", wanted)), strict=True)
         return {one.name: path for one, path in found if path is not None}
 
     def path(self, one: Offered) -> Path:

@@ -17,6 +17,7 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.sets.records import located
 from rocwright.system.http import NoRanges, Refused, Response, Web
 from rocwright.system.parallel import in_order
+from rocwright.system.progress import each
 
 _HTML = ("text/html", "application/vnd.pypi.simple.v1+html")
 _MOST_PAGE = 256 << 20
@@ -77,7 +78,7 @@ def verify_served(
         visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads, own, note)
         listed = visit.view()
         asked = [one for one in listed if names is None or one.name in names]
-        visit.each(visit.file, asked)
+        visit.each(visit.file, each("asking for", asked))
         faults = tuple(sorted(visit.faults, key=lambda one: (one.url, one.what)))
         return ServedView(visit.url, len(visit.pages), len(asked), web.requests, faults)
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from rocwright.errors import IntegrityError, InvalidInput, NoObject, Unreachable
 from rocwright.system.files import PARTIAL, disk_error, sha256_file
+from rocwright.system.progress import counted
 
 # What of an object is downloaded at a time.
 _PIECE = 16 << 20
@@ -134,14 +135,16 @@ def _fill(store: ObjectStore, stored: Stored, partial: Path) -> bool:
             stream.truncate(0)
             begin = 0
         place = begin
-        while place < stored.size:
-            piece = store.read_range(stored.key, place, min(_PIECE, stored.size - place))
-            if not piece:
-                raise Unreachable(
-                    f"{stored.key} ends after {place:,} of {stored.size:,} bytes",
-                    where=store.url(stored.key),
-                    next_step="run again; what is there is gone on with",
-                )
-            stream.write(piece)
-            place += len(piece)
+        with counted(f"downloading {stored.key.rpartition('/')[2]}", stored.size - begin) as count:
+            while place < stored.size:
+                piece = store.read_range(stored.key, place, min(_PIECE, stored.size - place))
+                if not piece:
+                    raise Unreachable(
+                        f"{stored.key} ends after {place:,} of {stored.size:,} bytes",
+                        where=store.url(stored.key),
+                        next_step="run again; what is there is gone on with",
+                    )
+                stream.write(piece)
+                place += len(piece)
+                count.add(len(piece))
     return begin > 0

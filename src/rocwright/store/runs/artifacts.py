@@ -22,6 +22,7 @@ from rocwright.store.runs.run import (
     save_record,
 )
 from rocwright.system.files import sha256_file
+from rocwright.system.progress import each
 
 # The better archive first: where a run has both, it is fetched.
 SUFFIXES = (".tar.zst", ".tar.xz")
@@ -358,7 +359,8 @@ def upload_artifacts(
             next_step="give the folder of <name>_<component>_<target>.tar.zst or .tar.xz archives",
         )
     plan_artifacts(store, files, run)
-    for path, file in zip(ordered, files, strict=True):
+    pairs = list(zip(ordered, files, strict=True))
+    for path, file in each("uploading", pairs, size=lambda pair: pair[1].size):
         store.put_file(path, run.folder + file.name)
         store.put_bytes(f"{run.folder}{file.name}{SIDECAR}", f"{file.sha256}  {file.name}\n".encode())
         note(f"stored {file.name} ({file.size:,} bytes)")

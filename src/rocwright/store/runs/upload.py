@@ -17,6 +17,7 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import describe_files, is_distribution, put_distribution
 from rocwright.store.runs.run import Result, Run, RunFile, file_records, run_record, save_record
 from rocwright.system.files import PARTIAL, sha256_file, walk_files, write_text
+from rocwright.system.progress import each
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def upload_run(
     entries = _described(paths, run, kind)
     plan = plan_upload(store, entries, run, group, kind)
     by_name = {path.name: path for path in paths}
-    for entry in entries:
+    for entry in each("uploading", entries, size=lambda entry: entry.size):
         # Those that are known, too: a file or its metadata may have been lost since.
         put_distribution(store, by_name[entry.name], entry, plan.prefix + entry.name)
         store.put_bytes(f"{plan.prefix}_records/{entry.name}.json", canonical_json(entry))

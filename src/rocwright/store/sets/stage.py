@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -21,6 +21,7 @@ from rocwright.store.sets.records import read_listed, save_receipt, save_set, sa
 from rocwright.store.sets.sign import require_signed
 from rocwright.store.statements import verdict_on
 from rocwright.system.files import sha256_file
+from rocwright.system.progress import each
 
 _YOUNG = timedelta(days=1)
 
@@ -75,16 +76,13 @@ def record_set(
     files: Mapping[str, Path],
     statements: Iterable[Statement],
     now: datetime,
-    *,
-    note: Callable[[FileEntry], None] = lambda _: None,
 ) -> None:
     """Put the files into the store, then the manifest, the statements, the receipt and the set's own pages.
 
-    `note` is told each file when its turn comes. Running again after an interruption completes the set.
+    Running again after an interruption completes the set.
     """
     digest = set_id(manifest)
-    for entry in manifest.files:
-        note(entry)
+    for entry in each("storing", manifest.files, size=lambda entry: entry.size):
         put_pooled(store, files[entry.name], entry)
     save_set(store, manifest)
     for statement in statements:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from rocwright.store.objects.protocol import ObjectStore
 from rocwright.store.pool import wanted_objects
 from rocwright.store.sets.records import located, names_statement
 from rocwright.store.sets.sign import key_id, signed_by, signers
+from rocwright.system.progress import each
 
 
 class ObjectProblem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +46,6 @@ def verify_set(
     *,
     keys: Sequence[str] = (),
     quick: bool = False,
-    note: Callable[[FileEntry], None] = lambda _: None,
 ) -> Verified:
     """Compare manifest, files, METADATA, statements and signatures with what they have to be.
 
@@ -70,8 +70,7 @@ def verify_set(
     except RocwrightError as error:
         problems.append(ObjectProblem(key, error.what))
     inside = [entry for entry in manifest.files if entry.name not in elsewhere]
-    for entry in inside:
-        note(entry)
+    for entry in each("verifying", inside, size=lambda entry: entry.size):
         problems += _file(store, entry, quick=quick)
     said = 0
     for stored in store.list(f"{set_prefix(set_digest)}_statements/"):

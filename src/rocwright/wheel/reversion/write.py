@@ -26,6 +26,7 @@ from rocwright.system.files import (
     require_space,
     sha256_file,
 )
+from rocwright.system.progress import each
 from rocwright.wheel.metadata import RecordRow
 from rocwright.wheel.read import Wheel, WheelMember, open_wheel
 from rocwright.wheel.reversion.directory import DirectoryEntry, WheelArchive, damaged
@@ -84,9 +85,11 @@ def write_reversion(
     partial = directory / f"reversion{PARTIAL}"
     try:
         remove_tree(partial)
-        written = [_write(change, partial / change.name) for change in plan.files]
+        changes = each("writing", plan.files, size=lambda change: change.source.stat().st_size)
+        written = [_write(change, partial / change.name) for change in changes]
         if verify:
-            written = [_verified(file, plan.old, threads) for file in written]
+            files = each("verifying", written, size=lambda file: file.size)
+            written = [_verified(file, plan.old, threads) for file in files]
         for file in written:
             file.path.replace(directory / file.path.name)
     except OSError as error:

@@ -269,7 +269,8 @@ def test_the_table_of_families_under_the_names_of_workflows(capsys: pytest.Captu
     assert [row["bypass_tests_for_releases"] for row in rows] == [False, True, True, True]
     assert call("families", "--tier", "presubmit") == 0
     table = capsys.readouterr().out
-    assert all(row["family"] in table for row in rows) and "bypass until" in table
+    assert all(row["family"] in table for row in rows)
+    assert "bypass until" in " ".join(table.split())
 
 
 def test_another_label_from_the_variable(

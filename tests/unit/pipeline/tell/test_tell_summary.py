@@ -12,7 +12,7 @@ from rocwright.pipeline.define.kinds import kinds
 from rocwright.pipeline.tell.reproduce import pip_install, wanted
 from rocwright.pipeline.tell.results import output_names, outputs_of, problems_of
 from rocwright.pipeline.tell.summary import setup_summary, summary_of
-from rocwright.system.markdown import LIMIT
+from rocwright.system.workflow import LIMIT
 
 TORCH = "torch-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
 AUDIO = "torchaudio-2.9.0+rocm7.10.0-cp312-cp312-linux_x86_64.whl"
