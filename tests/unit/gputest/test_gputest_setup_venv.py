@@ -323,7 +323,9 @@ def test_a_family_that_is_not_known_has_a_near_one(
 ) -> None:
     words = ["--index-name", "nightly", "--index-subdir", "gfx94X-dcgp"]
     assert setup_venv(tmp_path / "v", "--use-uv", *words) == 0
-    assert "gfx94X-dcgp is no family that is known here; perhaps gfx94X-dcgpu" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "gfx94X-dcgp is no family that is known here; perhaps gfx94X-dcgpu" in said
+    assert "no later step was told" not in said, "that was not asked for"
 
 
 def test_an_environment_is_used_again_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -388,7 +388,14 @@ def test_a_pack_that_cannot_be_read_does_not_hide_what_the_server_has(world: Wor
         whole = path.read_bytes()
         path.unlink()
         path.write_bytes(whole[:12] + bytes(len(whole) - 32) + whole[-20:])
-    assert sound(world.checkout("two"), world.commits[2])
+    notes: list[str] = []
+
+    class Tells:
+        def note(self, name: str, text: str) -> None:
+            notes.append(text)
+
+    assert sound(world.checkout("two", watch=Tells()), world.commits[2])
+    assert "its mirror cannot be read" in notes
 
 
 def test_a_mirror_that_cannot_be_written_is_no_reason_to_fail(
