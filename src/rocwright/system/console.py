@@ -167,7 +167,7 @@ def table(
     if sum(widths) > width - gap * (len(head) - 1):
         gap = 1
         widths = _column_widths(head, body, right, width - gap * (len(head) - 1))
-    for line in [*([title] if title else ()), *_row(head, widths, right, gap)]:
+    for line in [*([_visible(title)] if title else ()), *_row(head, widths, right, gap)]:
         out(f"\x1b[1m{line}\x1b[0m" if _styled(sys.stdout) else line)
     for line in (line for row in body for line in _row(row, widths, right, gap)):
         out(line)
