@@ -40,6 +40,7 @@ command line turns one into text and an exit code; libraries never exit.
 
 from __future__ import annotations
 
+import re
 import shlex
 from os import PathLike
 
@@ -302,6 +303,13 @@ class NotReady(RocwrightError):
 
     exit_code = 12
     usual_step = "put right what is listed, then run again"
+
+    def told(self, most: int | None = None) -> str:
+        """As for every error; where that is too long, each of the things on a line with its next step."""
+        if most is not None and len(super().told().splitlines()) > most:
+            a_line_each = re.sub(r"\n {4,}", "; ", self.what)
+            return RocwrightError(a_line_each, where=self.where, next_step=self.next_step).told(most)
+        return super().told(most)
 
 
 class ChannelBusy(RocwrightError):

@@ -123,7 +123,7 @@ def test_a_wheel_that_was_cut_off_is_not_valid(call: Call, dist: Path) -> None:
 
 
 def test_another_version_inside_fails(call: Call, dist: Path) -> None:
-    write_torch(dist, said=f"2.9.1+{LOCAL}")
+    write_torch(dist, said=("torch", f"2.9.1+{LOCAL}"))
     code, findings = call(dist, *FOR_LINUX)
     assert code == 1
     assert ("metadata-identity", TORCH) in errors(findings)

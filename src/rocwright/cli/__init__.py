@@ -325,14 +325,23 @@ def guarded(act: Callable[[], None]) -> None:
         sys.exit(Interrupted.exit_code)
     except BrokenPipeError:
         # The reader of our output went away (| head); that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(0)
     except (OSError, RuntimeError) as refused:
         told = _of_the_disk(refused)
         if told is None:
             raise
         console.error(told)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         sys.exit(told.exit_code)
+
+
+def _drop_output() -> None:
+    """Let Python write nowhere, when it ends, what could not be written to stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _of_the_disk(refused: OSError | RuntimeError) -> RocwrightError | None:

@@ -130,12 +130,13 @@ def out(text: str, style: str = "", *, hang: int | None = None) -> None:
     """A line of data, on stdout; characters that it cannot show are spelled out.
 
     With a `style` its first word has that colour, on a terminal only and not with NO_COLOR. With `hang` it is
-    prose: beyond the width it goes on in further lines that are indented so far.
+    prose: beyond the width of a terminal it goes on in further lines that are indented so far. A pipe gets
+    it whole, as a line that can be searched for.
     """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
         return
-    if hang is not None:
+    if hang is not None and sys.stdout.isatty():
         text = "\n".join(_wrapped(text, width(), hang))
     with FOOT.aside():
         if style and _styled(sys.stdout):

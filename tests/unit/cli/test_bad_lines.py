@@ -17,10 +17,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from oracle.plain_wheel import write_wheel
 
 from blocks.errors import error_classes
 from needs import need
+from wheels import write_wheel
 
 if sys.version_info >= (3, 11):
     import tomllib

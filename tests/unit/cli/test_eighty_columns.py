@@ -1,16 +1,18 @@
-"""What commands print for people fits 80 columns, as it is without a terminal: beyond it is only what is
-copied as a whole, a path, an address, a name of a file or a digest. Of long lists the first are shown."""
+"""What commands print for people fits a terminal of 80 columns: beyond it is only what is copied as a whole,
+a path, an address, a name of a file or a digest. Of long lists the first are shown."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_sets import Ended, Run, created, run
-from oracle.plain_wheel import write_torch, write_wheel
+from cli_sets import created, run
 
+from command_line import Ended, Run
 from rocwright.cli import main
+from wheels import write_torch, write_wheel
 
 __all__ = ["run"]
 
@@ -19,10 +21,12 @@ Call = Callable[..., Ended]
 
 @pytest.fixture
 def call(run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Any command, in the directory and the environment of `run`."""
+    """Any command, in the directory and the environment of `run`, on a terminal without colours."""
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
 
     def call(*words: object) -> Ended:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
         with pytest.raises(SystemExit) as ended:
             main([*map(str, words)])
         captured = capsys.readouterr()
@@ -83,7 +87,7 @@ NOTHING = ("set pin", "kpack list torch")
 def test_a_check_of_many_wheels_shows_some_that_are_sound_and_all_that_are_not(call: Call) -> None:
     for number in range(30):
         write_wheel(Path("many"), f"good{number:02}", "1.0", {f"good{number:02}/__init__.py": ""})
-    write_wheel(Path("many"), "zbad", "1.0", {"zbad/__init__.py": ""}, said="2.0")
+    write_wheel(Path("many"), "zbad", "1.0", {"zbad/__init__.py": ""}, said=("zbad", "2.0"))
     done = call("check", "many")
     lines = done.out.splitlines()
     assert done.code == 9

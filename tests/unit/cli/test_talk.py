@@ -4,6 +4,7 @@ import pytest
 
 from rocwright.cli import main
 from rocwright.system import console, process
+from rocwright.system.progress import Progress
 
 OLDER = ["store", "fetch", "--run-id=1", "--target=gfx942", "--store", "."]
 WARNED = "warning: --target is an older spelling; give --artifact-group\n"
@@ -41,7 +42,7 @@ def test_quiet_leaves_the_result(said):
 def test_quiet_shows_no_progress(capsys):
     console.talk(-1)
     try:
-        with console.Progress(total=1).shown() as progress:
+        with Progress(total=1).shown() as progress:
             progress.start("one")
             progress.end("one", "done")
     finally:

@@ -143,5 +143,7 @@ def test_only_the_head_of_a_table_is_bold_and_only_on_a_terminal() -> None:
 
 def test_prose_is_wrapped_below_its_beginning_and_words_stay_whole() -> None:
     code = "console.out('said   ' + 'word ' * 5 + '/' + 'x' * 40 + ' end', hang=7)"
-    lines = piped(code, {"COLUMNS": "30"}).stdout.splitlines()
+    # Who searches a log looks for the whole of it.
+    assert piped(code, {"COLUMNS": "30"}).stdout == "said   " + "word " * 5 + "/" + "x" * 40 + " end\n"
+    lines = on_terminal({"COLUMNS": "30"}, f"from rocwright.system import console; {code}").splitlines()
     assert lines == ["said   word word word word", "       word", "       /" + "x" * 40, "       end"]
