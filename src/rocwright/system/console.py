@@ -21,7 +21,7 @@ from rich.text import Text as _Text
 
 from rocwright.errors import RocwrightError
 
-_WIDTH = 80
+_WIDTH, _UNLIMITED = 80, 100_000
 # A column is narrower than its words only down to the one, and the last one only from the other on.
 _LEAST, _MOST = 12, 40
 # So many lines has an error that is not told whole.
@@ -130,14 +130,13 @@ def out(text: str, style: str = "", *, hang: int | None = None) -> None:
     """A line of data, on stdout; characters that it cannot show are spelled out.
 
     With a `style` its first word has that colour, on a terminal only and not with NO_COLOR. With `hang` it is
-    prose: beyond the width of a terminal it goes on in further lines that are indented so far. A pipe gets
-    it whole, as a line that can be searched for.
+    prose: beyond the width of a terminal it goes on in further lines that are indented so far.
     """
     if sys.stdout is None:
         # Closed by the caller (`>&-`), who does not want it.
         return
-    if hang is not None and sys.stdout.isatty():
-        text = "\n".join(_wrapped(text, width(), hang))
+    if hang is not None:
+        text = "\n".join(_wrapped(text, _room(), hang))
     with FOOT.aside():
         if style and _styled(sys.stdout):
             _RichConsole(highlight=False, soft_wrap=True).print(_first_word(_visible(text), style))
@@ -162,6 +161,11 @@ def heading(text: str) -> None:
 def width() -> int:
     """Columns for text on stdout: the terminal's, or $COLUMNS, else 80."""
     return _width(sys.stdout)
+
+
+def _room() -> int:
+    """Columns that lines are wrapped at: a pipe or a log gets them whole, to be searched and cut."""
+    return width() if sys.stdout is not None and sys.stdout.isatty() else _UNLIMITED
 
 
 def out_json(value: object) -> None:
@@ -205,12 +209,13 @@ def error(problem: RocwrightError) -> None:
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> None:
-    """A table for people, on stdout, as wide as the terminal, or 80 columns; `right` aligns to the right.
+    """A table for people, on stdout; `right` aligns to the right. A pipe or a log gets a line a row.
 
-    Cells go on in further lines between words. No word is ever cut, since somebody may want to copy a path:
-    where one is too long for its column, the rest of its row follows below; so it stands best in the last.
+    On a terminal cells go on in further lines between words. No word is ever cut, since somebody may want to
+    copy a path: where one is too long for its column, the rest of its row follows below; so it stands best in
+    the last.
     """
-    width = _width(sys.stdout)
+    width = _room()
     head, *body = [[_visible(cell) for cell in row] for row in (columns, *rows)]
     gap = 2
     widths = _column_widths(head, body, right, width - gap * (len(head) - 1))

@@ -123,7 +123,7 @@ def verdicts(root: Path, key: str = "units-default-cpu-1of1") -> dict[str, str]:
         (["--suite-files", "test_good.py", "--amdgpu-family", "gfx94Y-all"], 2, "'gfx94Y-all' is no GPU"),
         (["--suite-files", "test_good.py", "--cpu", "--amdgpu-family", "gtx"], 2, "'gtx' is no GPU"),
         (["--suite-files", "test_good.py", "--amdgpu-family", "gfx950"], 1, "no GPU to test on for gfx950"),
-        (["--suite-files", "test_good.py", "--pytorch-version", "two"], 3, "'two' is no version"),
+        (["--suite-files", "test_good.py", "--pytorch-version", "two"], 3, "'two' is not a version"),
         (["--suite-files", "test_good.py", "--skips", "bad.toml"], 3, "bad.toml"),
         (["--suite-files", "test_good.py", "--lock", "absent.json"], 3, "absent.json does not exist"),
         (["--suite-files", "test_good.py", "--durations", "absent.json"], 2, "absent.json cannot be read"),

@@ -41,7 +41,7 @@ def write(patches: Path, name: str, text: str | bytes) -> Path:
     [
         ("", "is empty"),
         (" \n", "is empty"),
-        (README[README.index("diff") :], "no patch with author and date"),
+        (README[README.index("diff") :], "lacks From and Date"),
         (README.replace("Date:", "X-Date:"), "lacks Date"),
         (README[: README.index("diff")], "changes nothing"),
         (README + "From 1234 Mon Sep 17 00:00:00 2001\nFrom: B <b@x>\n\nbody\n", "lacks Date"),
