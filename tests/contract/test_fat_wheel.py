@@ -71,7 +71,7 @@ def test_the_documented_name_of_the_output_is_that_version(tmp_path: Path, rocm:
     assert plan["wheels"][0]["version"] == "2.9.0+rocm.rocm7.10.0"
     with zipfile.ZipFile(documented) as archive:
         assert "torch-2.9.0+rocm.rocm7.10.0.dist-info/METADATA" in archive.namelist()
-    assert "note: torch was built for rocm[libraries]==7.10.0, and this is ROCm 7.0.2" in err
+    assert "note: torch was built for rocm[libraries]==7.10.0, but this is ROCm 7.0.2" in err
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, rocm: Path, call: Call) -> None:

@@ -116,7 +116,11 @@ def test_a_suffix_of_one_s_own(capsys: pytest.CaptureFixture[str]) -> None:
         (("--release-type", "nightly", "--prerelease-version", "2"), 2, "--prerelease-version"),
         (("--release-type", "prerelease", "--prerelease-version", "two"), 2, "'two'"),
         (("--release-type", "release", "--version-file", "nowhere.json"), 3, "--override-base-version"),
-        (("--release-type", "release", "--version-file", "broken.json"), 3, "broken.json is no JSON object"),
+        (
+            ("--release-type", "release", "--version-file", "broken.json"),
+            3,
+            "broken.json is not a JSON object",
+        ),
         (("--release-type", "release", "--version-file", "keyless.json"), 3, "rocm-version"),
         (("--release-type", "nightly", "--date", "yesterday"), 3, "'yesterday'"),
     ],

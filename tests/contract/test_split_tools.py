@@ -146,7 +146,7 @@ def test_it_works_after(split: tuple[Case, Split], tool: str, tmp_path: Path) ->
     assert splitting.runs(edited) == ""
     assert splitting.loads(done, ISA, tmp_path, path=edited) == []
     assert marker_of(edited) == Marker((splitting.SEARCH,), done.kernel)
-    assert splitting.split(edited, tmp_path / "again") == Kept("it is split already", already=True)
+    assert splitting.split(edited, tmp_path / "again") == Kept("it is already split", already=True)
     if "rpath" in tool or "patchelf" in tool:
         elf = read_elf(edited)
         assert (elf.rpath or elf.runpath) == LONG_RPATH

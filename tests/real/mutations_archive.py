@@ -69,7 +69,9 @@ def encrypted_member(wheel: WheelEdit) -> None:
     wheel.part("torch/__init__.py").flags |= ENCRYPTED
 
 
-@breaks("member-method", LEGACY, "torch", "a member is compressed with bzip2, which installers need not know")
+@breaks(
+    "member-method", LEGACY, "torch", "a member is compressed with bzip2, which installers need not support"
+)
 def bzip2_member(wheel: WheelEdit) -> None:
     part = wheel.part("torch/__init__.py")
     part.method, part.packed = 12, bz2.compress(part.data)

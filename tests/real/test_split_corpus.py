@@ -144,7 +144,7 @@ def test_a_second_split_changes_nothing(split, tmp_path):
         host = directory / original.name
         again = split_library(host, tmp_path / str(number))
         assert again is not None
-        assert again.kept == "it is split already"
+        assert again.kept == "it is already split"
         assert (tmp_path / str(number) / original.name).read_bytes() == host.read_bytes()
 
 

@@ -214,7 +214,7 @@ def require_part(part: Sequence[str], targets: Sequence[str]) -> None:
     foreign = sorted({parse_target(text).base for text in part} - known)
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)} is no target of this build, which is for {', '.join(targets)}",
+            f"{', '.join(foreign)} is not a target of this build, which is for {', '.join(targets)}",
             next_step=f"name with {FLAG} the targets of all parts, and with --device-part those of this one",
         )
 

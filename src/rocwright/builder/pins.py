@@ -65,7 +65,7 @@ def _parsed(pin: str) -> Requirement:
         return Requirement(pin)
     except InvalidRequirement as error:
         raise UsageError(
-            f"{pin!r} is no requirement: {error}", next_step="write it like torch==2.9.1"
+            f"{pin!r} is not a requirement: {error}", next_step="write it like torch==2.9.1"
         ) from error
 
 

@@ -144,7 +144,7 @@ def read_requirement(text: str) -> Requirement | str:
     except RecursionError:
         return "its marker is nested too deeply to be read"
     except UndefinedEnvironmentName as error:
-        return f"its marker asks for {error}, which no environment tells"
+        return f"its marker asks for {error}, which no environment defines"
     except (UndefinedComparison, InvalidVersion):
         return f"its marker compares what cannot be compared: {requirement.marker}"
     return requirement

@@ -171,7 +171,7 @@ def _plain(tail: str | None, url: str, work: Path) -> str:
     begins = next((at for at, line in enumerate(lines) if line.startswith(("error", "×"))), 0)
     text = " / ".join((marked or lines[begins:])[-_MOST_LINES:])
     text = text.replace(url, "…/").replace(str(work), "…")
-    return text[-_MOST_LETTERS:] or "it ended with an error and said nothing"
+    return text[-_MOST_LETTERS:] or "it failed without a message"
 
 
 # Files of an index, where to lay it out → the index, for as long as the block runs.
@@ -217,11 +217,11 @@ def _one(
         ]
 
     if environment.platform != this_platform():
-        yield from left(f"this machine is {this_platform()}", f"check it on {environment.platform}, too")
+        yield from left(f"this machine is {this_platform()}", f"check it on {environment.platform} as well")
         return
     python = interpreter_of(environment)
     if python is None:
-        yield from left("no such Python is on PATH", "install it, or check where it is")
+        yield from left("no such Python is on PATH", "install it, or check where it is installed")
         return
     plan = plan_install(context, environment)
     if plan.obstacle is not None:
@@ -229,7 +229,7 @@ def _one(
         return
     newer = too_new([facts for facts in context.files if environment.takes(facts)])
     if newer:
-        yield from left(f"{', '.join(newer)} asks for a newer C library", "check it on a newer system")
+        yield from left(f"{', '.join(newer)} needs a newer C library", "check it on a newer system")
         return
     note(f"installing with pip and uv for {environment}")
     try:
@@ -250,7 +250,7 @@ def _both(plan: InstallPlan, serve: Serve, work: Path, python: Path, log: Path |
         missing = missing_tool(installer)
         if missing is not None:
             where = str(plan.environment)
-            return Installation(installer, where, not_tried="it is not here", next_step=missing)
+            return Installation(installer, where, not_tried="it is not installed", next_step=missing)
         own = None if log is None else log.with_name(f"{log.stem}-{installer}{log.suffix}")
         with serve(files, folder / installer) as index:
             return install(plan, installer, index, work, python=python, log=own)

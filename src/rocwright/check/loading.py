@@ -49,9 +49,9 @@ def _require_adoptable(table: ContractTable, file: str) -> None:
     wrong = [rule for rule in table.adopted if rule not in open_ones]
     if wrong:
         raise InvalidData(
-            f"{file}: [contract] adopted names {', '.join(wrong)}: no rule, or one that cannot be softened",
+            f"{file}: [contract] adopted names {', '.join(wrong)}: unknown, or rules that cannot be softened",
             where=file,
-            next_step="take that out: a file that breaks it cannot be relied on",
+            next_step="remove that: a file that breaks it cannot be relied on",
         )
 
 
@@ -82,7 +82,7 @@ def _require_open(row: PackageRow, where: str, file: str) -> None:
         raise InvalidData(
             f"{where} switches {name} off or makes it a warning; a file that breaks it cannot be relied on",
             where=file,
-            next_step="take that out, and build the file again",
+            next_step="remove that, and build the file again",
         )
 
 
@@ -114,7 +114,7 @@ def ask_waivers(
     if reason is None or not reason.strip():
         raise UsageError("--allow needs a reason", next_step=_EXAMPLE)
     if expires is None:
-        raise UsageError("--allow needs a last day", next_step=_EXAMPLE)
+        raise UsageError("--allow needs an expiry date", next_step=_EXAMPLE)
     day = last_day(expires, today)
     waivers = []
     for text in allow:

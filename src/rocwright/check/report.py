@@ -148,7 +148,7 @@ def parse_sizes(data: bytes, *, where: str) -> SizeTable:
         manifest = msgspec.json.decode(data, type=SetManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidData(
-            f"{where} tells no sizes: it is neither a report nor the manifest of a set",
+            f"{where} contains no sizes: it is neither a report nor the manifest of a set",
             where=where,
             next_step="give a report (rocwright check --json), a set's manifest, or a directory of wheels",
         ) from error

@@ -141,7 +141,7 @@ def _previous(path: Path, jobs: int) -> SizeTable:
     files, _ = expand([path])
     if not files:
         raise InvalidInput(
-            f"{path.name} holds no wheels to compare sizes with",
+            f"{path.name} has no wheels to compare sizes with",
             where=path,
             next_step="give the directory of the previous set, its manifest, or a report as JSON",
         )
@@ -210,7 +210,7 @@ def expand(paths: Iterable[Path]) -> tuple[list[Path], list[Finding]]:
                 inside = sorted(item for item in path.iterdir() if item.name.endswith(_ENDINGS))
             except OSError as error:
                 cause = f"the folder cannot be listed: {error.strerror}"
-                step = "give yourself the right to it"
+                step = "make it readable, then check again"
                 findings.append(READABLE.broken(path.resolve().name, cause, step))
                 continue
             files += inside
@@ -282,9 +282,9 @@ TAG = Clause(
 )
 SIZE = Clause(
     "sanity-size",
-    "They are not smaller than 100 KiB, which no build with kernels is.",
+    "They have at least 100 KiB, as every build with kernels does.",
     severity="warning",
-    next_step="look whether the build left something out",
+    next_step="check whether the build left something out",
 )
 NAME = Clause(
     "sanity-name",
@@ -318,7 +318,7 @@ def sanity_check(
     """
     if not folder.is_dir():
         raise UsageError(
-            f"{folder} is no directory", next_step="give the directory that the build wrote wheels to"
+            f"{folder} is not a directory", next_step="give the directory that the build wrote wheels to"
         )
     cp_version(python)
     report = check_paths([folder], targets=targets, expect=expect, contract=contract, jobs=jobs)

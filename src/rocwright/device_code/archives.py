@@ -252,7 +252,7 @@ def split_library(
         raise UsageError(f"{target} would be overwritten", next_step="choose another --output-dir")
     if not path.is_file():
         raise InvalidInput(
-            f"{path} is no file", where=path, next_step="name a file that is there: `ls` shows them"
+            f"{path} is not a file", where=path, next_step="name a file that is there: `ls` shows them"
         )
     name = path.name
     marker = Marker((f"{DIRECTORY}/{name}_{PLACEHOLDER}{SUFFIX}",), name)

@@ -135,7 +135,9 @@ def scan_bundles(
     `InvalidBundle` with file and offset.
     """
     if end > file.size:
-        raise InvalidBundle(f"{file.path.name}: section {SECTION} ends behind the file", where=file.path)
+        raise InvalidBundle(
+            f"{file.path.name}: section {SECTION} ends beyond the end of the file", where=file.path
+        )
     return tuple(_scan(file, start, end, peeked))
 
 
@@ -226,7 +228,7 @@ def _entries(header: bytes, room: int, place: int, path: Path) -> tuple[list[Cod
             raise invalid_bundle(path, place, "an entry's id is not ASCII") from None
         at += length
         if offset + size > room:
-            raise invalid_bundle(path, place, f"the code of {text} ends behind the data")
+            raise invalid_bundle(path, place, f"the code of {text} ends beyond the end of the data")
         entries.append(CodeObject(text, _target(text), offset, size))
     _require_apart(entries, at, place, path)
     return entries, max([at, *(entry.offset + entry.size for entry in entries)])

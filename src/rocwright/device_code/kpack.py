@@ -101,7 +101,7 @@ def parse_marker(data: bytes) -> Marker:
         paths = msgspec.convert(raw.get("kpack_search_paths"), tuple[str, ...])
         kernel = msgspec.convert(raw.get("kernel_name"), str)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidArchive(f"this is no kpack marker: {error}") from error
+        raise InvalidArchive(f"this is not a kpack marker: {error}") from error
     if not paths:
         raise InvalidArchive(f"the marker of {kernel} names no search path")
     return Marker(paths, kernel)
@@ -187,7 +187,7 @@ def read_contents(file: View) -> Contents:
     """
     head = file.read_at(0, _HEADER.size)
     if len(head) < _HEADER.size or head[:4] != MAGIC:
-        raise _invalid(file, 0, "this is no kpack archive")
+        raise _invalid(file, 0, "this is not a kpack archive")
     _, version, table_at = _HEADER.unpack(head)
     if version != _VERSION:
         raise _invalid(file, 4, f"format version {version}; {_VERSION} is known")
@@ -289,7 +289,7 @@ def _frames(file: View, table: _Table, table_at: int) -> Iterator[tuple[int, int
         yield place, size
         place += size
     if place != end:
-        raise _invalid(file, place, f"{end - place} bytes lie behind the last frame")
+        raise _invalid(file, place, f"{end - place} bytes follow the last frame")
 
 
 def _plain(file: View, table: _Table, table_at: int) -> Iterator[tuple[int, int]]:

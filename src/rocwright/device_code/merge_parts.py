@@ -203,7 +203,7 @@ def require_same_hosts(parts: Sequence[ReadPart], work: Path) -> None:
         lines = list(islice(_differences(first, other, work), _MOST_FILES + 1))
         if lines:
             shown = lines[:_MOST_FILES] + ["and more"] * (len(lines) > _MOST_FILES)
-            what = f"{first.wheel.path.name} in {other.label} has other host code than in {first.label}:"
+            what = f"{first.wheel.path.name} in {other.label} has different host code than in {first.label}:"
             raise InvalidInput(
                 "\n    ".join([what, *shown]), where=other.wheel.path, next_step=_next_step(lines)
             )
@@ -211,7 +211,7 @@ def require_same_hosts(parts: Sequence[ReadPart], work: Path) -> None:
 
 def _next_step(lines: Sequence[str]) -> str:
     if any(_CUID in line for line in lines):
-        return f"{AGAIN}, which gives each unit a fixed -cuid: clang hashes it out of the targets"
+        return f"{AGAIN}, which gives each unit a fixed -cuid: otherwise clang derives it from the targets"
     return f"{AGAIN}, and --pytorch-rocm-arch with the targets of all parts"
 
 

@@ -74,7 +74,7 @@ def open_parts(parts: Sequence[Part]) -> list[Wheel]:
     for wheel in wheels[1:]:
         if wheel.path.name != first.path.name:
             raise InvalidInput(
-                f"{wheel.path.name} is no part of {first.path.name}: {_what_differs(first, wheel)}",
+                f"{wheel.path.name} is not a part of {first.path.name}: {_what_differs(first, wheel)}",
                 where=wheel.path,
                 next_step="give the parts of one build: one project, version, Python and platform",
             )
@@ -90,11 +90,11 @@ def open_parts(parts: Sequence[Part]) -> list[Wheel]:
 
 def _what_differs(first: Wheel, other: Wheel) -> str:
     if first.name != other.name:
-        return f"another project, {other.name} and not {first.name}"
+        return f"another project, {other.name}, not {first.name}"
     if first.version != other.version:
-        return f"another version, {other.version} and not {first.version}"
+        return f"another version, {other.version}, not {first.version}"
     tags = ["-".join(wheel.path.stem.split("-")[2:]) for wheel in (first, other)]
-    return f"for another Python or platform, {tags[1]} and not {tags[0]}"
+    return f"for another Python or platform, {tags[1]}, not {tags[0]}"
 
 
 def read_parts(
@@ -302,7 +302,7 @@ def _other_code(
         f"{digest[:16]}… in {library.part.label}" for library, digest in zip(libraries, digests, strict=True)
     )
     return InvalidInput(
-        f"{name}: two parts have other code for {target} of wrapper {bundle.wrappers[0]}: sha256 {where}",
+        f"{name}: two parts have different code for {target} of wrapper {bundle.wrappers[0]}: sha256 {where}",
         where=libraries[1].part.wheel.path,
         next_step=f"{AGAIN}, each target in one part",
     )
@@ -316,8 +316,8 @@ def _require_same_kernels(
         if names and kernels[0] and not names & kernels[0]:
             shown = [" ".join(sorted(each)[:_MOST_NAMED]) for each in (kernels[0], names)]
             raise InvalidInput(
-                f"{name}: wrapper {bundle.wrappers[0]} is of another unit in {library.part.label}: kernels "
-                f"{shown[1]}, and {shown[0]} in {libraries[0].part.label}",
+                f"{name}: wrapper {bundle.wrappers[0]} belongs to another unit in {library.part.label}: "
+                f"kernels {shown[1]}, and {shown[0]} in {libraries[0].part.label}",
                 where=library.part.wheel.path,
                 next_step=AGAIN,
             )

@@ -225,7 +225,7 @@ def _on_disk(path: Path) -> Iterator[Given]:
     if not path.is_dir():
         if not path.is_file():
             raise InvalidInput(
-                f"{printable(path)} is no file",
+                f"{printable(path)} is not a file",
                 where=path,
                 next_step="name a file that is there: `ls` shows them",
             )

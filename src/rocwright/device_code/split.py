@@ -69,9 +69,9 @@ def plan_library(file: Mapped, marker: Marker) -> LibraryPlan | Kept | None:
         return None
     elf = read_elf(file)
     if not _is_text(marker):
-        return Kept("its name is no UTF-8, which a marker is written in")
+        return Kept("its name is not UTF-8, as markers must be")
     if MARKER_SECTION in elf.sections:
-        return Kept("it is split already", already=True)
+        return Kept("it is already split", already=True)
     fat = elf.sections.get(fatbin.SECTION)
     if fat is None:
         return _unnamed(elf)
@@ -100,14 +100,14 @@ def _unnamed(elf: Elf) -> Kept | None:
     for load in elf.segments_of(fmt.PT_LOAD):
         data = elf.source.read_at(load.offset, load.filesz) if load.flags & fmt.PF_W else b""
         if FAT_MAGIC.to_bytes(4, "little") + b"\1\0\0\0" in data:
-            return Kept("it has device code and no section headers, which say where")
+            return Kept("it has device code, but no section headers that say where")
     return None
 
 
 def _plan(elf: Elf, file: Mapped, fat: Section, marker: Marker) -> LibraryPlan | Kept:
     wrappers = read_wrappers(elf, file)
     if wrappers and all(wrapper.magic == SPLIT_MAGIC for wrapper in wrappers):
-        return Kept("it is split already", already=True)
+        return Kept("it is already split", already=True)
     if fat.type == fmt.SHT_NOBITS:
         return Kept(f"its section {fatbin.SECTION} is empty")
     bundles = wrapped_bundles(elf, file, fat, wrappers)
@@ -140,10 +140,10 @@ def _owners(wrappers: tuple[Wrapper, ...], bundles: tuple[Bundle, ...], fat: Sec
     owners: dict[int, list[int]] = {bundle.offset: [] for bundle in bundles}
     for wrapper in wrappers:
         if wrapper.magic != FAT_MAGIC or wrapper.version != 1 or wrapper.reserved:
-            raise Unsplittable(f"wrapper {wrapper.index} is of a kind that is not known")
+            raise Unsplittable(f"wrapper {wrapper.index} is of an unknown kind")
         place = wrapper.pointer - fat.addr + fat.offset
         if place not in owners:
-            raise Unsplittable(f"wrapper {wrapper.index} points to no start of a bundle")
+            raise Unsplittable(f"wrapper {wrapper.index} does not point to the start of a bundle")
         owners[place].append(wrapper.index)
     alone = sum(1 for indices in owners.values() if not indices)
     if alone:
@@ -155,7 +155,7 @@ def _require_own_references(elf: Elf, file: Mapped, fat: Section, wrappers: tupl
     start, end = fat.addr, fat.addr + fat.size
     foreign = foreign_references(elf, file, wrappers, start, end)
     if foreign:
-        raise Unsplittable(f"{len(foreign)} pointers besides the wrappers' lead into its device code")
+        raise Unsplittable(f"{len(foreign)} pointers other than the wrappers' lead into its device code")
     if exported_between(elf, file, start, end):
         raise Unsplittable("it exports symbols inside its device code")
 

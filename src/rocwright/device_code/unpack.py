@@ -68,7 +68,7 @@ def unpack_head(file: View, packed: PackedStream, open_end: bool) -> tuple[Packe
     if not head:
         raise _invalid(file, packed, "it cannot be unpacked: its data ends early")
     if not head.startswith(RAW_MAGIC):
-        raise _invalid(file, packed, "what is compressed in it is no bundle")
+        raise _invalid(file, packed, "the compressed data is not a bundle")
     return (replace(packed, stop=_end_of_stream(file, packed)) if open_end else packed), head
 
 

@@ -64,7 +64,9 @@ def read_wrappers(elf: Elf, file: View) -> tuple[Wrapper, ...]:
     if section is None or section.size == 0:
         return ()
     if section.type == fmt.SHT_NOBITS or section.size % WRAPPER.size:
-        raise Unsplittable(f"section {SECTION} of {section.size} bytes holds no whole number of wrappers")
+        raise Unsplittable(
+            f"section {SECTION} of {section.size} bytes does not hold a whole number of wrappers"
+        )
     _require_inside(file, section)
     slots = _pointer_slots(elf, file, section)
     wrappers = []
@@ -160,7 +162,7 @@ def _pointer_slots(elf: Elf, file: View, section: Section) -> dict[int, tuple[in
             slots[place] = (None, _word(elf, file, place))
     wanted = set(range(section.addr + POINTER_AT, end, WRAPPER.size))
     if elf.kind != "exec" and set(slots) != wanted:
-        raise Unsplittable("not exactly the pointers of the wrappers are relocated")
+        raise Unsplittable("its relocations do not match the pointers of the wrappers")
     return slots
 
 
@@ -213,7 +215,9 @@ def _section_bytes(file: View, section: Section, length: int, skip: int = 0) -> 
 
 def _require_inside(file: View, section: Section) -> None:
     if section.offset + section.size > file.size:
-        what = f"{file.path.name}: section {section.name} at {section.offset:#x} ends behind the file"
+        what = (
+            f"{file.path.name}: section {section.name} at {section.offset:#x} ends beyond the end of the file"
+        )
         raise InvalidElf(what, where=file.path)
 
 

@@ -136,7 +136,7 @@ def make_packages(
     )
     missing = [place for place in (directory, *directory.parents) if not place.exists()]
     try:
-        with alone_in(directory, "makes packages here", "wait until it ended, or name another directory"):
+        with alone_in(directory, "makes packages here", "wait until it has ended, or name another directory"):
             built, unchanged = once(step, directory / RECORD, note=note)
     except BaseException:
         # Of a ROCm that cannot be read nothing is left, no empty directory either.

@@ -208,7 +208,7 @@ def joined(licences: Iterable[str], *, where: str | None = None) -> str:
     try:
         return canonicalize_license_expression(text) if text else ""
     except InvalidLicenseExpression as error:
-        raise InvalidData(f"{text!r} is no SPDX licence expression: {error}", where=where) from error
+        raise InvalidData(f"{text!r} is not an SPDX licence expression: {error}", where=where) from error
 
 
 def _choose_texts(

@@ -25,7 +25,7 @@ def base_version(version_file: Path) -> str:
             f"{version_file.name} cannot be read: {error.strerror}", where=version_file, next_step=advice
         ) from error
     except msgspec.DecodeError as error:
-        raise InvalidData(f"{version_file.name} is no JSON object: {error}", where=version_file) from error
+        raise InvalidData(f"{version_file.name} is not a JSON object: {error}", where=version_file) from error
     base = found.get(_KEY)
     if not isinstance(base, str):
         raise InvalidData(f"{version_file.name} has no text {_KEY!r}", where=version_file, next_step=advice)
@@ -54,7 +54,7 @@ def today(environment: Mapping[str, str] = os.environ) -> str:
         now = datetime.now(timezone.utc) if not said else datetime.fromtimestamp(int(said), timezone.utc)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(
-            f"SOURCE_DATE_EPOCH is {said!r}, which is no number of seconds",
+            f"SOURCE_DATE_EPOCH is {said!r}, which is not a number of seconds",
             next_step="export SOURCE_DATE_EPOCH=$(date +%s), or unset it",
         ) from error
     return now.strftime("%Y%m%d")

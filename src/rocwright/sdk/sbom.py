@@ -138,7 +138,7 @@ def _pinned(artifact: str, row: _Submodule, where: Path) -> Origin:
         return Origin(artifact)
     if not _COMMIT.fullmatch(row.pin_sha):
         raise InvalidData(
-            f"the commit of {row.submodule_name}, {row.pin_sha!r}, is no commit id", where=where
+            f"the commit of {row.submodule_name}, {row.pin_sha!r}, is not a commit id", where=where
         )
     return Origin(artifact, row.pin_sha, repository_purl(row.submodule_url or "", row.pin_sha))
 

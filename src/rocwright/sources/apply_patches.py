@@ -127,7 +127,7 @@ def _refuse_homeless(patches: Sequence[Patch], surveys: Mapping[str, tuple[Node,
     for patch in patches:
         if patch.repository not in surveys:
             raise InvalidPatch(
-                f"{Path(patch.path).name} is for {patch.repository}, and the checkout has no such submodule",
+                f"{Path(patch.path).name} is for {patch.repository}, but the checkout has no such submodule",
                 where=patch.path,
                 next_step=f"it has: {', '.join(path for path in surveys if path) or 'none'}",
             )

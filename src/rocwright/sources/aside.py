@@ -199,7 +199,7 @@ def _target(node: Node, seen: Survey, directory: Path) -> str:
         if boundary:
             return boundary[0]
     raise UnsavedWork(
-        f"{directory} holds commits that were never published, and no published one below them",
+        f"{directory} has commits that were never published, and no published commit below them",
         where=directory,
         next_step="choose another directory",
     )

@@ -207,7 +207,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise ValueError(f"the field {name!r} stands twice in one object")
+            raise ValueError(f"the field {name!r} appears twice in one object")
         values[name] = value
     return values
 
@@ -244,7 +244,7 @@ def _problems(lock: SourceLock) -> list[str]:
         ):
             earlier = seen.setdefault(value, number)
             if earlier != number:
-                found.append(f"{place}.{field} {value!r} stands in sources[{earlier}] already")
+                found.append(f"{place}.{field} {value!r} is already in sources[{earlier}]")
     return found
 
 
@@ -264,7 +264,7 @@ def _source_problems(source: LockedSource) -> Iterable[str]:
         )
     for name, value in source.build_env.items():
         if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is None or "\0" in value:
-            named.append(("build_env", name, "is no variable of an environment"))
+            named.append(("build_env", name, "is not an environment variable"))
     problem = origin_problem(source.origin)
     # The address may hold a password; it is never shown.
     shown = [] if problem is None else [f"origin {problem}"]
@@ -272,7 +272,7 @@ def _source_problems(source: LockedSource) -> Iterable[str]:
 
 
 def _commit_problem(commit: str) -> str | None:
-    return None if is_commit_id(commit) else "is no complete commit id"
+    return None if is_commit_id(commit) else "is not a complete commit id"
 
 
 def _ref_problem(ref: str, commit: str) -> str | None:

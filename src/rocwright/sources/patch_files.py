@@ -64,7 +64,7 @@ def read_patches(directory: Path, folder: str) -> tuple[Patch, ...]:
     loose = sorted(path.name for path in directory.glob("*.patch"))
     if loose:
         raise UsageError(
-            f"{directory} holds patches of no folder: {', '.join(loose[:3])}",
+            f"{directory} has patches outside of any folder: {', '.join(loose[:3])}",
             where=directory,
             next_step=f"put them into a folder named like the checkout: {directory / folder}",
         )
@@ -145,7 +145,7 @@ def save_patches(directory: Path, out: Path) -> tuple[Path, ...]:
     place = directory.expanduser().resolve()
     if not (place / ".git" / "HEAD").is_file():
         raise UsageError(
-            f"{directory} is no checkout",
+            f"{directory} is not a checkout",
             where=directory,
             next_step="name the directory of one: rocwright sources save-patches DIR",
         )

@@ -102,11 +102,11 @@ def _problem(fields: list[str]) -> str | None:
     system, _, _, branch, commit, origin = fields
     if system != system.lower():
         # It would never be looked up, and the project would silently come from somewhere else.
-        return f"the field os is {_shown(system)}; systems are written in small letters"
+        return f"the field os is {_shown(system)}; systems are written in lower case"
     if ref_problem(branch) is not None:
         return f"the field branch {_shown(branch)} {ref_problem(branch)}"
     if not is_commit_id(commit):
-        return f"{_shown(commit)} is no complete commit id"
+        return f"{_shown(commit)} is not a complete commit id"
     problem = "holds spaces" if " " in origin else origin_problem(origin)
     return None if problem is None else f"the field origin {problem}"
 
@@ -124,7 +124,7 @@ def parse_commit(text: str, *, where: str) -> tuple[str, int]:
     """The commit id that a pin file holds, and its line; raises `InvalidPin` for anything else in it."""
     number, word = _only_line(text, where=where, what="a commit id")
     if not is_commit_id(word):
-        raise InvalidPin(f"{where}:{number}: {_shown(word)} is no complete commit id", where=where)
+        raise InvalidPin(f"{where}:{number}: {_shown(word)} is not a complete commit id", where=where)
     return word, number
 
 
@@ -133,7 +133,7 @@ def parse_release_branch(text: str, pattern: str, *, where: str) -> tuple[str, i
     number, word = _only_line(text, where=where, what="a version")
     match = _VERSION.fullmatch(word)
     if match is None:
-        raise InvalidPin(f"{where}:{number}: {_shown(word)} is no version", where=where)
+        raise InvalidPin(f"{where}:{number}: {_shown(word)} is not a version", where=where)
     return pattern.format(major=match[1], minor=match[2]), number
 
 
@@ -142,7 +142,7 @@ def _only_line(text: str, *, where: str, what: str) -> tuple[int, str]:
     if not lines:
         raise InvalidPin(f"{where}:1: {what} is missing: the file is blank", where=where)
     if len(lines) > 1:
-        raise InvalidPin(f"{where}:{lines[1][0]}: a second line, where {what} stands alone", where=where)
+        raise InvalidPin(f"{where}:{lines[1][0]}: a second line, where only {what} is allowed", where=where)
     return lines[0]
 
 
@@ -177,7 +177,7 @@ class TreePins:
         try:
             facts = path.stat()
             if not stat.S_ISREG(facts.st_mode):
-                kind = "a directory" if stat.S_ISDIR(facts.st_mode) else "no regular file"
+                kind = "a directory" if stat.S_ISDIR(facts.st_mode) else "not a regular file"
                 raise InvalidPin(f"cannot read {path}: it is {kind}", where=path, next_step=_NEXT)
             with path.open("rb") as stream:
                 content = stream.read(_MOST_BYTES + 1)
@@ -293,7 +293,7 @@ def _decoded(content: bytes, *, where: str) -> str:
         return _checked(content.decode("utf-8"), where=where)
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InvalidPin(f"{where}:{line}: it is no UTF-8", where=where, next_step=_NEXT) from error
+        raise InvalidPin(f"{where}:{line}: it is not UTF-8", where=where, next_step=_NEXT) from error
 
 
 def _checked(text: str, *, where: str) -> str:
@@ -304,7 +304,7 @@ def _checked(text: str, *, where: str) -> str:
             next_step=_NEXT,
         )
     # What is read through git has this mark where bytes were no UTF-8.
-    for character, what in (("\0", "a NUL character; the file is no text"), ("\ufffd", "it is no UTF-8")):
+    for character, what in (("\0", "a NUL character; the file is not text"), ("\ufffd", "it is not UTF-8")):
         if character in text:
             line = text[: text.index(character)].count("\n") + 1
             raise InvalidPin(f"{where}:{line}: {what}", where=where, next_step=_NEXT)

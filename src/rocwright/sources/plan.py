@@ -123,7 +123,7 @@ def usable(directory: Path) -> Path:
     names = {path.name for path in place.iterdir()} if place.is_dir() else set()
     if (place.exists() and not place.is_dir()) or (names and not (".git" in names and marker.is_dir())):
         raise UsageError(
-            f"{place} exists and is no checkout",
+            f"{place} exists and is not a checkout",
             where=place,
             next_step="choose another directory, or remove it",
         )

@@ -174,7 +174,7 @@ def _going(item: tuple[Node, Survey]) -> tuple[str, tuple[Node, Survey]]:
     node, seen = item
     if (node.git.work_tree / ".git").is_dir():
         raise UnsavedWork(
-            f"the submodule {node.path} goes, and the repository of yours in its place would go with it",
+            f"the submodule {node.path} is to be removed, and with it your own repository in its place",
             where=node.git.work_tree,
             next_step="move it elsewhere, then run again",
         )
@@ -296,7 +296,7 @@ def _write_build_env(repository: Git, locked: LockedSource) -> None:
         raise RocwrightError(
             f"{locked.project} has a {BUILD_ENV} of its own",
             where=path,
-            next_step="check it out without variables of its build: take build_env out of its row",
+            next_step="check it out without build variables: remove build_env from its row",
         )
     exclude = repository.git_dir / "info" / "exclude"
     lines = exclude.read_text(encoding="utf-8").splitlines() if exclude.is_file() else []

@@ -94,8 +94,7 @@ def test_everything_is_said_at_once(ground: Ground) -> None:
     found = said(done)
     root = ground.root
     expected = [
-        f"the output directory {root}/closed/out cannot be written by you: nothing can be made in "
-        f"{root}/closed",
+        f"the output directory {root}/closed/out is not writable: nothing can be made in {root}/closed",
         "Python 3.99 was not found on PATH, with pyenv, in /opt/python or with uv",
         f"{root}/rocm does not exist",
         f"triton: the checkout {root}/triton is empty",

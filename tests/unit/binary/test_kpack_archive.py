@@ -188,7 +188,7 @@ ONE, TWO = zstandard.compress(b"one"), zstandard.compress(b"twotwo")
     [
         (area(ONE, TWO, count=3), "does not fit"),
         (area(ONE, TWO, count=0xFFFFFFFF), "claims 4294967295 frames"),
-        (area(ONE, TWO, count=1), "lie behind the last frame"),
+        (area(ONE, TWO, count=1), "follow the last frame"),
         (area(ONE, TWO)[:-1], "does not fit"),
         (area(ONE, b"no frame at all"), "cannot be unpacked"),
         (area(ONE, b""), "cannot be unpacked"),

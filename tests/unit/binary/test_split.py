@@ -218,7 +218,7 @@ def test_it_says_where_it_is_and_what_it_holds(done: Split) -> None:
 
 
 def test_a_second_split_is_a_no_op(done: Split, tmp_path: Path) -> None:
-    assert splitting.split(done.host, tmp_path / "again") == Kept("it is split already", already=True)
+    assert splitting.split(done.host, tmp_path / "again") == Kept("it is already split", already=True)
     assert not (tmp_path / "again").exists()
 
 
@@ -234,7 +234,7 @@ def test_a_stripped_split_library_is_known_by_its_wrappers(done: Split, tmp_path
     fat[40:48], fat[60:64] = bytes(8), bytes(4)
     bare.write_bytes(fat)
     assert splitting.split(bare, tmp_path / "out") == Kept(
-        "it has device code and no section headers, which say where"
+        "it has device code, but no section headers that say where"
     )
 
 

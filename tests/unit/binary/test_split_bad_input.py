@@ -57,9 +57,9 @@ HUGE = (1 << 64) - 1
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (raw((4096, 1 << 40, TRIPLE)), "ends behind the data"),
-        (raw((HUGE - 10, 100, TRIPLE)), "ends behind the data"),
-        (raw((100, HUGE, TRIPLE)), "ends behind the data"),
+        (raw((4096, 1 << 40, TRIPLE)), "ends beyond the end of the data"),
+        (raw((HUGE - 10, 100, TRIPLE)), "ends beyond the end of the data"),
+        (raw((100, HUGE, TRIPLE)), "ends beyond the end of the data"),
         (raw((200, 100, TRIPLE), (250, 50, TRIPLE + b"x")), "overlaps hipv4"),
         (raw((40, 100, TRIPLE)), "overlaps the header"),
         (raw(count=HUGE), "claims 18446744073709551615 entries"),
@@ -106,8 +106,8 @@ def changed(data: bytes, at: int, value: bytes) -> bytes:
         (changed(ccob(GOOD, 3), 24, bytes(8)), "its hash is"),
         (changed(ccob(GOOD, 1), 12, bytes(8)), "its hash is"),
         (packed(STREAM, size=len(GOOD) + 1), "bytes it claims"),
-        (packed(STREAM, size=len(GOOD) - 1), "behind the data|bytes it claims"),
-        (packed(STREAM, version=1, size=len(GOOD) - 1), "behind the data|bytes it claims"),
+        (packed(STREAM, size=len(GOOD) - 1), "beyond the end of the data|bytes it claims"),
+        (packed(STREAM, version=1, size=len(GOOD) - 1), "beyond the end of the data|bytes it claims"),
         (packed(STREAM, version=1, size=len(GOOD) + 1), "bytes it claims"),
         (packed(STREAM, version=4, size=len(GOOD)), "header version 4"),
         (packed(STREAM, version=0, size=len(GOOD)), "header version 0"),
@@ -122,7 +122,7 @@ def changed(data: bytes, at: int, value: bytes) -> bytes:
         (packed(zlib.compress(GOOD)[:-9], method=0, version=3, size=len(GOOD)), "."),
         (packed(STREAM, version=3, size=HUGE), "claims to unpack to"),
         (packed(STREAM, size=(1 << 32) - 1), "claims to unpack to|bytes it claims"),
-        (packed(zstandard.compress(b"no bundle" * 99), size=891), "no bundle"),
+        (packed(zstandard.compress(b"no bundle" * 99), size=891), "not a bundle"),
         (packed(b"", size=100), "."),
         (b"CCOB\2\0\1\0", "."),
         (b"CCOB", "."),
@@ -183,7 +183,7 @@ def test_a_hole_in_the_code(library: Path, tmp_path: Path) -> None:
     struct.pack_into("<Q", data, image.shoff + 64 * number + 32, len(data))
     bad = tmp_path / "libbad.so"
     bad.write_bytes(data)
-    assert "ends behind the file" in refused(bad, tmp_path, InvalidInput)
+    assert "ends beyond the end of the file" in refused(bad, tmp_path, InvalidInput)
 
 
 EDITS: dict[str, tuple[Callable[[bytearray], object], str]] = {
@@ -345,6 +345,4 @@ def test_names_of_any_bytes(library: Path, tmp_path: Path) -> None:
         assert splitting.findings(done) == [] and splitting.loads(done, "gfx942", tmp_path) == []
         shutil.rmtree(tmp_path / "out")
     (odd := tmp_path / os.fsdecode(b"lib\xff.so")).write_bytes(library.read_bytes())
-    assert splitting.split(odd, tmp_path / "out") == Kept(
-        "its name is no UTF-8, which a marker is written in"
-    )
+    assert splitting.split(odd, tmp_path / "out") == Kept("its name is not UTF-8, as markers must be")

@@ -95,15 +95,15 @@ def test_two_wrappers_share_one_frame_of_their_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrappers", "reason"),
     [
-        ([0, Wrapper(1, offset=4096), 1, 2], "wrapper 1 points to no start of a bundle"),
-        ([0, Wrapper(1, offset=-1), 1, 2], "wrapper 1 points to no start of a bundle"),
+        ([0, Wrapper(1, offset=4096), 1, 2], "wrapper 1 does not point to the start of a bundle"),
+        ([0, Wrapper(1, offset=-1), 1, 2], "wrapper 1 does not point to the start of a bundle"),
         ([0, 2], "no wrapper leads to 1 of its 3 bundles"),
         ([], "no wrapper leads to 3 of its 3 bundles"),
-        ([0, 1, Wrapper(2, version=2)], "wrapper 2 is of a kind that is not known"),
-        ([0, 1, Wrapper(2, reserved=7)], "wrapper 2 is of a kind that is not known"),
-        ([0, 1, Wrapper(2, reserved=7 << 32)], "wrapper 2 is of a kind that is not known"),
-        ([0, 1, Wrapper(2, magic=0x4B504948)], "wrapper 2 is of a kind that is not known"),
-        ([0, 1, Wrapper(2, magic=0)], "wrapper 2 is of a kind that is not known"),
+        ([0, 1, Wrapper(2, version=2)], "wrapper 2 is of an unknown kind"),
+        ([0, 1, Wrapper(2, reserved=7)], "wrapper 2 is of an unknown kind"),
+        ([0, 1, Wrapper(2, reserved=7 << 32)], "wrapper 2 is of an unknown kind"),
+        ([0, 1, Wrapper(2, magic=0x4B504948)], "wrapper 2 is of an unknown kind"),
+        ([0, 1, Wrapper(2, magic=0)], "wrapper 2 is of an unknown kind"),
     ],
     ids=["middle", "before", "alone", "none", "version", "reserved", "reserved high", "half split", "magic"],
 )
@@ -116,11 +116,11 @@ def test_wrappers_that_keep_a_library(
 
 def test_a_wrapper_without_pointer(tmp_path: Path) -> None:
     wrappers = [0, 1, 2, Wrapper(pointer="0")]
-    unrelocated = "not exactly the pointers of the wrappers are relocated"
+    unrelocated = "its relocations do not match the pointers of the wrappers"
     assert kept(tmp_path / "so", wrappers=wrappers) == unrelocated
     assert kept(tmp_path / "relr", wrappers=wrappers, relr=True) == unrelocated
     fixed = kept(tmp_path / "exec", wrappers=wrappers, kind="exec")
-    assert fixed == "wrapper 3 points to no start of a bundle"
+    assert fixed == "wrapper 3 does not point to the start of a bundle"
 
 
 def test_a_wrapper_filled_through_a_symbol(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ POINTER = '.section {section},"aw"\n.balign 8\n.quad __hip_fatbin_1 + {offset}\n
 def test_a_foreign_pointer_into_the_code(tmp_path: Path, relr: bool, section: str, offset: int) -> None:
     more = POINTER.format(section=section, offset=offset)
     found = kept(tmp_path, relr=relr, extra_asm=more)
-    assert found == "1 pointers besides the wrappers' lead into its device code"
+    assert found == "1 pointers other than the wrappers' lead into its device code"
 
 
 def test_a_foreign_pointer_in_a_program_at_a_fixed_address(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_target_in_two_parts_has_to_have_the_same_code(library, tmp_path: Path
     assert (done.objects, done.shared) == (6, 2)
     other = part(tmp_path / "other", library("gfx942", "gfx1100", salt="another compiler"))
     error = refused([one, other], tmp_path / "out")
-    assert f"{LIBRARY}: two parts have other code for gfx942 of wrapper 0" in error.what
+    assert f"{LIBRARY}: two parts have different code for gfx942 of wrapper 0" in error.what
 
 
 def test_a_forgotten_part_and_one_with_other_targets(library, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_library_that_cannot_be_split_stays_whole_and_is_named(
         Left("torch/x.dll", "device code in Windows libraries is not split"),
     )
     assert done.unplaced == (
-        Left("torch/kernels/mine.co", "it is device code in a file of its own, of a kind that is not known"),
+        Left("torch/kernels/mine.co", "it is a separate file of device code, of an unknown kind"),
         Left("torch/lib/rocblas/library/Kernels_gfx999.co", "rocblas: gfx999 is no known target"),
     )
     host = content(tmp_path / "out" / FILENAME).files
@@ -481,7 +481,7 @@ def test_a_wheel_without_device_code_can_be_taken_again(tmp_path: Path) -> None:
 
 
 def test_requirements_and_prefixes_that_make_no_names(fat: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no requirement"):
+    with pytest.raises(UsageError, match="not a requirement"):
         split_wheel(fat, tmp_path / "out", device_requires=["rocm device"])
     with pytest.raises(UsageError, match="prefix"):
         split_wheel(fat, tmp_path / "out", prefix="amd torch ")

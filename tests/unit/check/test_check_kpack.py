@@ -265,18 +265,18 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     "pointer without relocation": (
         lambda c: put(c.host, relocation_to(c.host, wrapper_address(c, 0) + 8), bytes(8)),
         "kpack-wrapper",
-        "not exactly the pointers of the wrappers are relocated",
+        "its relocations do not match the pointers of the wrappers",
     ),
     "no marker section": (no_marker, "kpack-marker", "no section .rocm_kpack_ref"),
     "marker not in memory": (
         lambda c: put(c.host, header_of(c.host, ".rocm_kpack_ref") + 8, b"\0"),
         "kpack-marker",
-        "does not get into memory",
+        "is not loaded into memory",
     ),
     "no marker inside": (
         lambda c: put(c.host, section(c.host, ".rocm_kpack_ref").offset, b"\xc1"),
         "kpack-marker",
-        "this is no kpack marker",
+        "this is not a kpack marker",
     ),
     "no section headers": (
         lambda c: (put(c.host, 40, bytes(8)), put(c.host, 60, bytes(4))),
@@ -285,7 +285,7 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     ),
     "pointer into the hole": (stray_pointer, "kpack-reference", "lead to where device code was"),
     "device code left": (bytes_again, "kpack-leftover", "still has"),
-    "another library of the same name": (second_library, "kpack-same-name", "archives know it as"),
+    "another library of the same name": (second_library, "kpack-same-name", "archives know both it and"),
     "other search path": (
         lambda c: renamed_marker(c, b"../.kpack/fat_", b"../.kpakk/fat_"),
         "kpack-unreachable",
@@ -328,7 +328,7 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     "no archive": (
         lambda c: c.archive("gfx942").write_bytes(b"something else"),
         "kpack-archive",
-        "this is no kpack archive",
+        "this is not a kpack archive",
     ),
     "cut archive": (
         lambda c: c.archive("gfx942").write_bytes(c.archive("gfx942").read_bytes()[:-3]),

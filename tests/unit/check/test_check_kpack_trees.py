@@ -349,12 +349,12 @@ AGAINST: dict[str, tuple[Callable[[Trees], object], str, str]] = {
     "original that is no fat library": (
         lambda t: shutil.copy2(host(t), t.fat / "lib" / "libfat.so"),
         "kpack-original",
-        "its original cannot be compared with",
+        "it cannot be compared with its original",
     ),
     "original that is not there": (
         lambda t: (t.fat / "lib" / "libfat.so").unlink(),
         "kpack-original",
-        "it has no original to be compared with",
+        "there is no original to compare it with",
     ),
 }
 
@@ -484,14 +484,14 @@ WHEEL_DAMAGES: dict[str, tuple[Callable[[Wheels], object], str, str]] = {
     "pin of another version": (
         lambda w: w.device("gfx942", requires=["pkg==1.1"]),
         "kpack-pin",
-        "it requires pkg 1.1, here is 1.0",
+        "it requires pkg 1.1, but 1.0 is here",
     ),
     "extra of another version": (
         lambda w: w.host(
             requires=['amd-pkg-device-gfx942==1.1 ; extra == "device-gfx942"'], extras=["device-gfx942"]
         ),
         "kpack-extra",
-        "here is 1.0",
+        "but 1.0 is here",
     ),
     "extra that is not offered": (
         lambda w: w.host(extras=["device-gfx942"]),

@@ -73,9 +73,9 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("/etc/passwd", "no relative path"),
-        ("C:/x", "no relative path"),
-        ("torch\\x.py", "no relative path"),
+        ("/etc/passwd", "not a relative path"),
+        ("C:/x", "not a relative path"),
+        ("torch\\x.py", "not a relative path"),
         ("torch/../../x.py", "leaves the folder"),
         ("torch//x.py", "leaves the folder"),
     ],

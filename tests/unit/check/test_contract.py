@@ -90,7 +90,7 @@ def test_a_row_that_chooses_what_it_cannot(row: str, says: str, next_step: str) 
 
 @pytest.mark.parametrize("rule", ["record", "kpack-readable", "structure", "elf_rpath"])
 def test_what_makes_a_file_another_than_it_claims_is_softened_for_nobody(rule: str) -> None:
-    with pytest.raises(InvalidData, match=f"adopted names {rule}: no rule, or one that cannot be softened"):
+    with pytest.raises(InvalidData, match=f"adopted names {rule}: unknown, or rules that cannot be softened"):
         overlaid(f'[contract]\nadopted = ["sbom", "{rule}"]\n')
 
 

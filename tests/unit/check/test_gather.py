@@ -93,10 +93,10 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     assert unreadable(path) == "it is not a zip archive, or its end is missing"
     path.unlink()
     path.mkdir()
-    assert unreadable(path) == "it is no regular file"
+    assert unreadable(path) == "it is not a regular file"
     path.rmdir()
     os.mkfifo(path)  # to read from which would wait for ever
-    assert unreadable(path) == "it is no regular file"
+    assert unreadable(path) == "it is not a regular file"
     path.unlink()
     path.symlink_to(path)
     assert "symbolic links" in unreadable(path)
@@ -107,7 +107,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
 )
 def test_a_name_that_is_no_wheel_name(name: str, tmp_path: Path) -> None:
     path = write(tmp_path, {}, name=name)
-    assert "no wheel name" in unreadable(path)
+    assert "not a wheel name" in unreadable(path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -130,7 +130,7 @@ def test_a_directory_too_large_to_be_read(tmp_path: Path) -> None:
         stream.truncate(size)
         stream.seek(size)
         stream.write(struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, 150 << 20, 0, 0))
-    assert unreadable(path) == "its directory has 157,286,400 bytes, more than that of any real wheel"
+    assert unreadable(path) == "its zip directory has 157,286,400 bytes, more than that of any real wheel"
 
 
 def test_a_large_wheel_whose_old_end_record_only_points_to_the_new_one(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_more_members_than_any_wheel_has(tmp_path: Path) -> None:
     directory = entry * count
     path.write_bytes(directory + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, len(directory), 0, 0))
     assert re.fullmatch(
-        "its directory has about 200,[01].. members, more than any real wheel", unreadable(path)
+        "its zip directory has about 200,[01].. members, more than any real wheel", unreadable(path)
     )
 
 
@@ -331,11 +331,11 @@ OTHERS = record_row(f"{INFO}/METADATA", METADATA) + record_row(
         (record_row("demo/x", b"y"), [("demo/x", "its digest is not the one in RECORD")]),
         (record_row("demo/x", b"x")[:-2] + "2\n", [("demo/x", "its size is not the one in RECORD")]),
         (record_row("demo/x", b"x")[:-2] + "\n", []),
-        ("demo/x,,\n", [("demo/x", "RECORD has no digest of it")]),
+        ("demo/x,,\n", [("demo/x", "RECORD has no digest for it")]),
         (record_row("demo/x", b"x") * 2, [("demo/x", "RECORD lists it more than once")]),
         (
             record_row("demo/x", b"x") + record_row("demo/y", b"y"),
-            [("demo/y", "RECORD lists it, and it is not there")],
+            [("demo/y", "RECORD lists it, but it is not there")],
         ),
         ("demo/x\n", [(f"{INFO}/RECORD", "RECORD line 1 is not path,digest,size: 'demo/x'")]),
         ("demo/x,md5=AA,1\n", [(f"{INFO}/RECORD", "RECORD digest 'md5=AA' is not sha256")]),

@@ -186,7 +186,7 @@ def test_a_library_that_cannot_be_read(data: bytes, says: str, tmp_path: Path) -
 
 def test_a_library_that_is_none(tmp_path: Path) -> None:
     [elf] = gathered(tmp_path, "demo/libx.so.1.2", bytes(200_000)).elf
-    assert elf.problem == "it is named as a library and is no ELF file"
+    assert elf.problem == "it is named like a library, but is not an ELF file"
     for name, data in (("x.so", b"INPUT(libx.so.1)\n"), ("x.so", b""), ("x.sow", bytes(9)), ("so", bytes(9))):
         assert gathered(tmp_path, f"demo/{name}", data).elf == ()
 
@@ -202,7 +202,7 @@ def test_a_split_library(tmp_path: Path) -> None:
     assert (elf.marker, elf.problem) == (marker, None)
     [elf] = gathered(tmp_path, "demo/libx.so", marked(b"\xff")).elf
     assert elf.marker is None
-    assert elf.problem is not None and elf.problem.startswith("this is no kpack marker")
+    assert elf.problem is not None and elf.problem.startswith("this is not a kpack marker")
 
 
 # Device code in libraries.
@@ -458,7 +458,7 @@ def test_archives_that_cannot_be_read(size: int, tmp_path: Path) -> None:
         (data[:16], "its table of contents at"),
         (data[:4] + b"\7" + data[5:], "format version 7"),
         (data[:-1], "its table of contents is malformed"),
-        (b"text", "this is no kpack archive"),
+        (b"text", "this is not a kpack archive"),
         (data[:68] + b"\xff\xff\xff\xff" + data[72:], "a frame of 4294967295 bytes does not fit"),
     ):
         [found] = gathered(tmp_path, "demo/x.kpack", broken).archives

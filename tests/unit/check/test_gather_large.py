@@ -64,7 +64,7 @@ def test_a_stored_member_beyond_thirty_two_bits(tmp_path: Path) -> None:
     assert path.stat().st_blocks * 512 < 1 << 20
     facts = gather(path)
     assert facts.damaged == ()
-    assert facts.record == (Fault("demo/large.bin", "RECORD has no digest of it"),)
+    assert facts.record == (Fault("demo/large.bin", "RECORD has no digest for it"),)
     assert (facts.members[0].size, facts.members[0].packed) == (LARGE, LARGE)
     assert facts.bomb is facts.structure is None
 

@@ -81,7 +81,7 @@ def test_links_and_devices_are_told_by_their_mode(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["rocm.tar.gz", "rocm-one.tar.gz", "-7.1.tar.gz"])
 def test_a_name_that_is_no_sdist_name(name: str, tmp_path: Path) -> None:
     unreadable = gather(write(tmp_path, tar({}), name)).unreadable
-    assert unreadable is not None and "no sdist name" in unreadable
+    assert unreadable is not None and "not an sdist name" in unreadable
 
 
 def test_what_is_no_sdist(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_is_no_sdist(tmp_path: Path) -> None:
     assert "the archive is damaged" in (gather(write(tmp_path, b"no tar archive" * 100)).unreadable or "")
     path.unlink()
     path.mkdir()
-    assert gather(path).unreadable == "it is no regular file"
+    assert gather(path).unreadable == "it is not a regular file"
 
 
 @pytest.mark.slow

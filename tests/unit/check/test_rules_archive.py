@@ -30,10 +30,10 @@ def test_a_good_wheel() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("/etc/passwd", "no relative path"),
-        ("C:/x", "no relative path"),
-        ("C:\\x", "no relative path"),
-        ("pure\\x.py", "no relative path"),
+        ("/etc/passwd", "not a relative path"),
+        ("C:/x", "not a relative path"),
+        ("C:\\x", "not a relative path"),
+        ("pure\\x.py", "not a relative path"),
         ("pure/../../x.py", "leaves the folder"),
         ("../x.py", "leaves the folder"),
         ("pure//x.py", "leaves the folder"),

@@ -217,8 +217,8 @@ def test_good_modules(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("def initialize(:\n", "no valid Python"),
-        ("\0", "no valid Python"),
+        ("def initialize(:\n", "not valid Python"),
+        ("\0", "not valid Python"),
         ("x = 1\n", "it defines nothing; expected exactly initialize()"),
         (GOOD_INIT + "def other(): pass\n", "it defines initialize, other"),
         (GOOD_INIT + "class Other: pass\n", "it defines initialize, Other"),
@@ -241,12 +241,12 @@ def test_good_modules(text: str) -> None:
             "def initialize():\n    import rocm_sdk\n    rocm_sdk.initialize_process()\n",
             "names and check_version",
         ),
-        (GOOD_INIT.replace('"7.1"', "None"), "check_version is None, no version"),
+        (GOOD_INIT.replace('"7.1"', "None"), "check_version is None, not a version"),
         (GOOD_INIT.replace('"7.1"', '"7.0"'), "it checks for ROCm 7.0, but the wheel requires rocm 7.1"),
         (GOOD_INIT.replace('"7.1"', '"7.1.*"'), "it checks for ROCm 7.1.*"),
         (GOOD_INIT.replace('"7.1"', '"7x1"'), "it checks for ROCm 7x1"),
         ("x = " + "-" * 100_000 + "1\n" + GOOD_INIT, ""),
-        ("x = '\\0'\n\0" + GOOD_INIT, "no valid Python"),
+        ("x = '\\0'\n\0" + GOOD_INIT, "not valid Python"),
     ],
 )
 def test_broken_modules(text: str, says: str) -> None:
@@ -332,7 +332,7 @@ def test_a_version_that_was_not_changed_with_the_name(said: str, wrong: bool) ->
         ("hip = False\n", "hip = False"),
         ("hip = '7.1'\nhip = None\n", "hip = None"),
         ("hip: Optional[str] = None\n", "hip = None"),
-        ("hip = (\n", "no valid Python"),
+        ("hip = (\n", "not valid Python"),
         ("hip = " + "-" * 100_000 + "'7.1'\n", ""),  # which Pythons read to a different depth
         ("if 1: pass\n" + "elif 1: pass\n" * 20_000 + "hip = '\\d'\nhip = None", ""),
     ],

@@ -66,10 +66,10 @@ def test_code_that_is_not_what_its_container_says() -> None:
     good = CodeFile("torch/k_gfx90a.hsaco", said="gfx90a", machine="gfx90a")
     facts = wheel("torch", elf("torch/a.so", wrong_code=wrong), archives=(archive,), code=(file, good))
     assert said("device-flags", facts) == [
-        ("torch/a.so", "it holds code that is said to be for gfx942: its header says gfx90a"),
+        ("torch/a.so", "it has code that is labelled as gfx942: its header says gfx90a"),
         (
             "torch/.kpack/x_gfx942.kpack",
-            "it holds code that is said to be for gfx942: its header says gfx90a",
+            "it has code that is labelled as gfx942: its header says gfx90a",
         ),
         ("torch/k_gfx942.hsaco", "its path says it is for gfx942: its header says gfx90a"),
     ]

@@ -80,7 +80,7 @@ def test_nothing_is_asked_of_object_files() -> None:
     [
         ("elf-text-relocation", {"text_relocations": True}, "code has to be changed"),
         ("elf-executable-stack", {"stack": "rwx"}, "asks for an executable stack"),
-        ("elf-executable-stack", {"stack": None}, "does not say"),
+        ("elf-executable-stack", {"stack": None}, "no GNU_STACK header"),
         ("elf-dynamic", {"writable_dynamic": False}, "cannot be written"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_static_program_may_be_silent_about_its_stack() -> None:
     ],
 )
 def test_libraries_of_macos_are_no_elf_files(tag: str, rules: list[str]) -> None:
-    odd = ElfFacts("a/b.cpython-312-darwin.so", problem="it is named as a library and is no ELF file")
+    odd = ElfFacts("a/b.cpython-312-darwin.so", problem="it is named like a library, but is not an ELF file")
     facts = replace(wheel("a", odd), tags=frozenset({tag}))
     assert members("elf-readable", facts) == [odd.member for _ in rules]
 

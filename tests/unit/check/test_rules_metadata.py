@@ -39,7 +39,7 @@ def said(project: str = "pure", version: str = "1.0", **headers: Any) -> Facts:
 def test_metadata_of_another(name: str | None, version: str | None) -> None:
     finding = only(wheel(headers={"name": name, "version": version}), RULES)
     assert (finding.rule, finding.severity) == ("metadata-identity", "error")
-    assert finding.cause == f"its metadata is of {name} {version}, not pure 1.0"
+    assert finding.cause == f"its metadata is for {name} {version}, not pure 1.0"
 
 
 def test_spellings_of_one_name_and_version() -> None:
@@ -82,14 +82,14 @@ def test_metadata_that_cannot_be_read_is_told_by_another_rule() -> None:
         ({"metadata_version": "two"}, "Metadata-Version is 'two'"),
         ({"metadata_version": "2"}, "Metadata-Version is '2'"),
         ({"metadata_version": "3.0"}, "Metadata-Version 3.0 is newer"),
-        ({"requires_python": "3.10 or newer"}, "Requires-Python '3.10 or newer' is no version specifier"),
-        ({"license_files": ("/LICENSE",)}, "License-File '/LICENSE' is no path"),
-        ({"license_files": ("../LICENSE",)}, "License-File '../LICENSE' is no path"),
-        ({"license_files": ("a\\LICENSE",)}, "is no path"),
-        ({"license_files": ("",)}, "License-File '' is no path"),
-        ({"license_files": ("LICENSE",)}, "License-File 'LICENSE' names no member"),
-        ({"license_expression": "MIT or so"}, "License-Expression 'MIT or so' is no SPDX expression"),
-        ({"license_expression": "MIT", "license": "MIT"}, "License beside License-Expression"),
+        ({"requires_python": "3.10 or newer"}, "Requires-Python '3.10 or newer' is not a version specifier"),
+        ({"license_files": ("/LICENSE",)}, "License-File '/LICENSE' is not a path"),
+        ({"license_files": ("../LICENSE",)}, "License-File '../LICENSE' is not a path"),
+        ({"license_files": ("a\\LICENSE",)}, "is not a path"),
+        ({"license_files": ("",)}, "License-File '' is not a path"),
+        ({"license_files": ("LICENSE",)}, "License-File 'LICENSE' names no file in the wheel"),
+        ({"license_expression": "MIT or so"}, "License-Expression 'MIT or so' is not an SPDX expression"),
+        ({"license_expression": "MIT", "license": "MIT"}, "both License and License-Expression"),
         ({"unparsed": ("requires-dst",)}, "'requires-dst' cannot be read"),
     ],
 )
@@ -194,7 +194,7 @@ def test_an_extension_for_several_pythons_is_one_of_them() -> None:
 )
 def test_a_wheel_for_pythons_that_may_not_install_it(tag: str, wanted: str, wrong: bool) -> None:
     found = findings(wheel(tag=tag, headers={"requires_python": wanted}), RULES)
-    said = [f"Requires-Python {wanted!r} excludes each Python in its tags"] if wrong else []
+    said = [f"Requires-Python {wanted!r} excludes every Python in its tags"] if wrong else []
     assert [each.cause for each in found] == said
 
 
@@ -207,7 +207,7 @@ def test_an_sdist_whose_extras_come_late_says_so() -> None:
     finding = only(sdist("rocm", "7.1", dynamic=late[:1]), RULES)
     assert (finding.rule, finding.severity) == ("metadata-fields", "error")
     assert finding.cause == (
-        "its extras are known only where it is installed, and no Dynamic says so of Provides-Extra: "
+        "its extras are known only where it is installed, but Dynamic does not list Provides-Extra: "
         "uv installs nothing for them"
     )
 
@@ -254,7 +254,7 @@ def test_a_tag_that_stands_for_more_than_any_wheel_is_for() -> None:
 def test_extras_that_nobody_can_ask_for(extra: str) -> None:
     finding = only(said(extras=(extra,)), RULES)
     assert (finding.rule, finding.severity) == ("metadata-fields", "error")
-    assert finding.cause == f"Provides-Extra {extra!r} is no name that an installer can be asked for"
+    assert finding.cause == f"Provides-Extra {extra!r} is not a valid name of an extra"
 
 
 def test_spellings_of_extras() -> None:
@@ -264,7 +264,7 @@ def test_spellings_of_extras() -> None:
 def test_metadata_above_all_measure_is_told_for_that() -> None:
     large = Member("pure-1.0.dist-info/METADATA", 60_000_000, 100)
     facts = replace(wheel(), members=(large,), headers=Headers())
-    assert only(facts, RULES).cause == "its METADATA is of 60,000,000 bytes, far more than any real one"
+    assert only(facts, RULES).cause == "its METADATA has 60,000,000 bytes, far more than any real one"
 
 
 # -- requirements
@@ -293,7 +293,7 @@ def test_malformed_requirements(text: str) -> None:
         ("x; " + "(" * 3000 + "os_name == 'nt'" + ")" * 3000, "its marker is nested too deeply to be read"),
         ("x; os_name ~= 'nt'", 'its marker compares what cannot be compared: os_name ~= "nt"'),
         ("x; python_version ~= 'new'", "its marker compares what cannot be compared"),
-        ("x; 'a' in extras", "its marker asks for 'extras', which no environment tells"),
+        ("x; 'a' in extras", "its marker asks for 'extras', which no environment defines"),
     ],
 )
 def test_markers_that_installers_end_at(text: str, says: str) -> None:
@@ -340,9 +340,9 @@ def test_extras() -> None:
         (("rocm==7.1",), "it does not require rocm[libraries]==…"),
         (("rocm[devel]==7.1",), "it does not require rocm[libraries]==…"),
         (("rocm-sdk-libraries==7.1",), "it does not require rocm[libraries]==…"),
-        (("rocm[libraries]>=7.1",), "rocm[libraries]>=7.1 is no exact pin"),
-        (("rocm[libraries]==7.*",), "rocm[libraries]==7.* is no exact pin"),
-        (("ROCm[Libraries]",), "is no exact pin"),
+        (("rocm[libraries]>=7.1",), "rocm[libraries]>=7.1 is not an exact pin"),
+        (("rocm[libraries]==7.*",), "rocm[libraries]==7.* is not an exact pin"),
+        (("ROCm[Libraries]",), "is not an exact pin"),
     ],
 )
 def test_a_torch_without_an_exact_rocm(requirements: tuple[str, ...], says: str) -> None:
@@ -393,7 +393,7 @@ def test_an_extension_for_rocm_pins_the_torch_for_rocm() -> None:
     """PyPI has a torch 2.9.0, too, made for another GPU."""
     finding = only(said("torchvision", "0.24.0+rocm7.1", requires=("torch==2.9.0",)), requires.RULES)
     assert (finding.rule, finding.severity) == ("torch-pin", "error")
-    assert finding.cause == "it requires torch==2.9.0, which the torch of any other index fits, too"
+    assert finding.cause == "it requires torch==2.9.0, which torch from any other index satisfies, too"
     assert finding.next_step == "pin the whole version, as in torch==2.9.0+rocm7.1"
     assert ids(said("torchvision", "0.24.0", requires=("torch==2.9.0",)), requires.RULES) == []
 
@@ -537,9 +537,9 @@ def test_bills_of_known_formats(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no valid JSON"),
-        ("", "no valid JSON"),
-        ("[" * 100_000, "no valid JSON"),
+        ("{", "not valid JSON"),
+        ("", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[]", "neither CycloneDX"),
         ("null", "neither CycloneDX"),
         ('{"bomFormat": "CycloneDX"}', "neither CycloneDX"),

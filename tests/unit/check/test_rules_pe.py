@@ -10,8 +10,8 @@ from rocwright.check.facts import Facts, PeFacts
 from rocwright.check.run import check_paths
 
 WIN = "win_amd64"
-_NOTHING = "neither this wheel nor what it requires nor the system holds it"
-_NOTHING_IN_SET = "neither this wheel nor what it requires of the set nor the system holds it"
+_NOTHING = "it is not in this wheel, in what it requires, or on the system"
+_NOTHING_IN_SET = "it is not in this wheel, in what it requires of the set, or on the system"
 
 
 def windows(project: str, *dlls: PeFacts, platform: str = WIN, requires: tuple[str, ...] = ()) -> Facts:
@@ -104,7 +104,7 @@ def test_a_dll_that_the_package_should_hold() -> None:
     assert said("pe-imports", CORE) == [
         (
             "_rocm_sdk_core/bin/amdhip64_7.dll",
-            "it needs amd_comgr0700.dll: rocm-sdk-core should hold it and does not",
+            "it needs amd_comgr0700.dll: rocm-sdk-core should have it, but does not",
         )
     ]
     whole = windows("rocm-sdk-core", *CORE.pe, COMGR)
@@ -115,7 +115,7 @@ def test_a_required_package_that_is_there_is_looked_into() -> None:
     blas = windows(
         "rocm-sdk-libraries", dll("x/rocblas.dll", "amdhip64_8.dll"), requires=("rocm-sdk-core==1",)
     )
-    cause = "it needs amdhip64_8.dll: rocm-sdk-core should hold it and does not"
+    cause = "it needs amdhip64_8.dll: rocm-sdk-core should have it, but does not"
     assert said("pe-imports", blas, CORE) == [("x/rocblas.dll", cause)]
     # Not among the files: its name says that it holds such DLLs.
     assert said("pe-imports", blas) == []
@@ -126,7 +126,7 @@ def test_a_package_that_is_not_looked_at_may_bring_it() -> None:
     facts = windows("pkg", dll("pkg/a.pyd", "mkl_rt.2.dll", "torch_cpu.dll"), requires=("mkl", "torch==2"))
     assert said("pe-imports", facts) == []
     [(_, cause)] = said("pe-imports-unseen", facts)
-    assert "(mkl_rt.2.dll): perhaps mkl or torch would bring that" in cause
+    assert "(mkl_rt.2.dll): perhaps mkl or torch would bring it" in cause
     # That a set is complete says nothing of packages from elsewhere.
     assert said("pe-imports", facts, closed=True) == []
     family = windows("torchaudio", dll("torchaudio/a.pyd", "mkl_rt.2.dll"), requires=("mkl", "torch==2"))

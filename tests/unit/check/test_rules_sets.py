@@ -130,7 +130,7 @@ def test_a_package_that_is_missing_for_one_python_only() -> None:
         (
             "set-closed",
             f"torchvision-0.24+rocm7-{CP312}.whl",
-            "it requires torch==2.9+rocm7, of which no file is for cp312 on linux_x86_64",
+            "it requires torch==2.9+rocm7, which has no file for cp312 on linux_x86_64",
         )
     ]
 
@@ -332,7 +332,7 @@ def test_a_library_that_was_moved_after_it_was_split() -> None:
 def test_an_archive_without_the_librarys_code() -> None:
     [(rule, _, cause)] = found(*split_set(BLAS, archive("gfx942", "lib/libfft.so")))
     assert rule == "set-kpack"
-    assert cause == "no archive that it finds has code of lib/libblas.so"
+    assert cause == "no archive that it finds has code for lib/libblas.so"
 
 
 def test_an_archive_that_cannot_be_read_is_reported_elsewhere() -> None:

@@ -164,14 +164,14 @@ def test_a_report_can_be_the_previous_set_and_so_can_a_manifest() -> None:
 def test_a_previous_that_tells_no_sizes(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "old.json"
     path.write_bytes(data)
-    with pytest.raises(InvalidData, match=r"old\.json tells no sizes"):
+    with pytest.raises(InvalidData, match=r"old\.json contains no sizes"):
         read_sizes(path)
 
 
 def test_a_previous_that_is_not_there_or_empty(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"cannot read no\.json"):
         check_paths([], previous=tmp_path / "no.json")
-    with pytest.raises(InvalidInput, match="holds no wheels to compare"):
+    with pytest.raises(InvalidInput, match="has no wheels to compare"):
         check_paths([], previous=tmp_path)
 
 

@@ -269,7 +269,7 @@ def test_an_unused_waiver_is_said(check: Run) -> None:
         (("--allow", "expected", *IN_FORCE), "expected cannot be waived"),
         (("--allow", "torch-hip", "--expires", "2999-12-31"), "--allow needs a reason"),
         (("--allow", "torch-hip", "--reason", "  ", "--expires", "2999-12-31"), "--allow needs a reason"),
-        (("--allow", "torch-hip", "--reason", "why"), "--allow needs a last day"),
+        (("--allow", "torch-hip", "--reason", "why"), "--allow needs an expiry date"),
         (("--allow", "torch-hip", "--reason", "why", "--expires", "2001-01-31"), "2001-01-31 is past"),
         (("--allow", "torch-hip", "--reason", "why", "--expires", "tomorrow"), "tomorrow is no day"),
         (("--reason", "why"), "belong to --allow"),
@@ -415,7 +415,7 @@ def test_a_previous_set_that_tells_nothing_is_an_error(check: Run) -> None:
     assert check("dist", "--previous", "nowhere").code == 2
     done = check("dist", "--previous", "notes.txt")
     assert (done.code, done.out) == (3, "")
-    assert "notes.txt tells no sizes" in done.err
+    assert "notes.txt contains no sizes" in done.err
 
 
 def test_only_a_complete_set_can_be_installed(check: Run) -> None:

@@ -304,7 +304,7 @@ def test_what_failed_is_told_and_what_succeeded_is_kept(place: Path, call: Call,
     (place / "pytorch_vision/mine").write_text("mine")
     code, _, err = call("checkout", "audio", "vision", "--pytorch-version", "main")
     assert code == 2
-    assert "pytorch_vision exists and is no checkout" in err
+    assert "pytorch_vision exists and is not a checkout" in err
     held = lock(place / LOCK)
     assert held["torchaudio"]["outcome"]["tip"] == github.at["audio main"]
     assert held["torchvision"]["outcome"] is None

@@ -466,7 +466,7 @@ def test_a_wheel_that_is_none_does_not_stop_the_others(wheels: Path, tmp_path: P
 
 def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidInput, match="is no file"):
+    with pytest.raises(InvalidInput, match="is not a file"):
         list_device_code([tmp_path / "pipe"])
     assert list_device_code([tmp_path]) == Listing((), ())
 

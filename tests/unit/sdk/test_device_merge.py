@@ -328,16 +328,16 @@ def test_a_path_in_two_parts_is_refused(whole: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_split_tree_is_refused(prefix: Path, whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="empty is no part of a split tree"):
+    with pytest.raises(InvalidInput, match="empty is not a part of a split tree"):
         merge_trees([prefix], tmp_path / "out")
     shutil.copytree(whole, tmp_path / "odd", symlinks=True)
     (tmp_path / "odd/gfx90a").rename(tmp_path / "odd/gfx90a:xnack-")
-    with pytest.raises(InvalidInput, match="gfx90a:xnack- is no part of a split tree"):
+    with pytest.raises(InvalidInput, match="gfx90a:xnack- is not a part of a split tree"):
         merge_trees([tmp_path / "odd"], tmp_path / "out")
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InvalidInput, match="is empty"):
         merge_trees([whole, tmp_path / "nothing"], tmp_path / "out")
-    with pytest.raises(InvalidInput, match="is no directory"):
+    with pytest.raises(InvalidInput, match="is not a directory"):
         merge_trees([whole, tmp_path / "absent"], tmp_path / "out")
     with pytest.raises(UsageError, match="nothing to merge"):
         merge_trees([], tmp_path / "out")

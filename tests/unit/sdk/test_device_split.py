@@ -281,7 +281,7 @@ def test_directory_of_artifacts(artifact: Path, tmp_path: Path) -> None:
     ]
     assert listing(tmp_path / "out/sys_run_generic") == listing(artifact.parent / "sys_run_generic")
     assert result.ignored == ("notes.txt",)
-    assert "notes.txt is no artifact; left out" in told
+    assert "notes.txt is not an artifact; left out" in told
     # A split directory of artifacts is split into itself.
     split_tree(tmp_path / "out", tmp_path / "again")
     assert listing(tmp_path / "again") == listing(tmp_path / "out")
@@ -311,13 +311,13 @@ def test_a_file_outside_all_prefixes_stays_as_it_is(artifact: Path, built: Path,
 @pytest.mark.parametrize("line", ["../outside", "/usr", "a/./b", "a//b"])
 def test_manifest_with_a_strange_prefix_is_refused(artifact: Path, tmp_path: Path, line: str) -> None:
     write(artifact / "artifact_manifest.txt", line + "\n")
-    with pytest.raises(InvalidInput, match="no plain relative directory"):
+    with pytest.raises(InvalidInput, match="not a plain relative directory"):
         split_tree(artifact, tmp_path / "out")
 
 
 def test_artifact_needs_its_kind_of_name(artifact: Path, tmp_path: Path) -> None:
     wrong = artifact.rename(artifact.parent / "blas-lib")
-    with pytest.raises(InvalidInput, match="no name of an artifact"):
+    with pytest.raises(InvalidInput, match="not an artifact name"):
         split_tree(wrong, tmp_path / "out")
 
 
@@ -396,7 +396,7 @@ def test_what_cannot_be_split_or_placed_stays_and_is_reported(prefix: Path, tmp_
     assert (generic / "lib/libodd.so").read_bytes() == odd.read_bytes()
     assert (generic / "lib/rocblas/library/x_gfx99999.dat").is_file()
     assert [remark.path for remark in result.kept] == ["lib/libodd.so"]
-    assert "points to no start of a bundle" in result.kept[0].reason
+    assert "does not point to the start of a bundle" in result.kept[0].reason
     assert (generic / name).read_bytes() == whole.read_bytes()
     assert result.unplaced == (
         Remark(name, "gfx99999 is no known target"),
@@ -433,7 +433,7 @@ def test_a_tree_that_is_half_split_keeps_its_archives(prefix: Path, built: Path,
     split_tree(prefix, tmp_path / "out")
     subprocess.run(f"cp -a {tmp_path}/out/gfx942/. {tmp_path}/out/generic", shell=True, check=True)
     put(built, tmp_path / "out/generic/lib/libnew.so")
-    with pytest.raises(InvalidInput, match=r"has an archive \.kpack/rocm_gfx942\.kpack already"):
+    with pytest.raises(InvalidInput, match=r"already has an archive \.kpack/rocm_gfx942\.kpack"):
         split_tree(tmp_path / "out/generic", tmp_path / "again", name="rocm")
     assert not (tmp_path / "again").exists()
 
@@ -550,7 +550,7 @@ def test_neither_pipes_nor_the_source_itself(prefix: Path, tmp_path: Path) -> No
     split_tree(prefix, tmp_path / "out")
     with pytest.raises(UsageError, match="overwrite"):
         split_tree(tmp_path / "out/generic", tmp_path / "out")
-    with pytest.raises(InvalidInput, match="no directory"):
+    with pytest.raises(InvalidInput, match="not a directory"):
         split_tree(prefix / "include/hip.h", tmp_path / "x")
     os.mkfifo(prefix / "lib/pipe")
     with pytest.raises(InvalidInput, match="lib/pipe is neither a file"):

@@ -227,7 +227,7 @@ def test_an_archive_has_the_licences_of_the_libraries_that_its_code_is_of(tmp_pa
 
 
 def test_a_row_with_a_licence_that_is_no_spdx_is_refused() -> None:
-    with pytest.raises(InvalidData, match=r"'LicenseRef.?\(' is no SPDX"):
+    with pytest.raises(InvalidData, match=r"'LicenseRef.?\(' is not an SPDX"):
         joined(["LicenseRef-("], where="x.toml")
     with pytest.raises(InvalidData, match="unknown field `colour`"):
         parse_table(

@@ -189,7 +189,7 @@ BAD = {
         "lib/x is in two packages, a and b",
     ),
     "submodules-that-are-no-list": (MANIFEST, {"submodules": "none"}, "Expected `array`, got `str`"),
-    "a-commit-that-is-none": (MANIFEST, submodules("main"), "'main', is no commit id"),
+    "a-commit-that-is-none": (MANIFEST, submodules("main"), "'main', is not a commit id"),
 }
 
 

@@ -116,7 +116,7 @@ def test_a_manifest_that_lacks_its_last_line(fat: Path) -> None:
 def test_a_manifest_that_leads_elsewhere(fat: Path, line: str) -> None:
     with (fat / "core-hip_lib_generic/artifact_manifest.txt").open("a") as stream:
         stream.write(line + "\n")
-    refused(fat, InvalidInput, "no plain relative directory")
+    refused(fat, InvalidInput, "not a plain relative directory")
 
 
 def test_a_manifest_may_list_directories_that_hold_nothing(fat: Path) -> None:
@@ -134,13 +134,13 @@ def test_an_artifact_without_a_manifest_is_reported(fat: Path) -> None:
 
 def test_a_name_that_is_no_artifacts(fat: Path) -> None:
     write(fat / "blas/artifact_manifest.txt", ".")
-    refused(fat, InvalidInput, "blas is no name of an artifact")
+    refused(fat, InvalidInput, "blas is not an artifact name")
 
 
 def test_a_directory_without_artifacts(tmp_path: Path) -> None:
     write(tmp_path / "artifacts/lib/libamdhip64.so.7", b"\x7fELF")
     refused(tmp_path / "artifacts", InvalidPrefix, "holds no artifacts")
-    refused(tmp_path / "none", InvalidPrefix, "no directory")
+    refused(tmp_path / "none", InvalidPrefix, "not a directory")
 
 
 # Targets
@@ -237,12 +237,12 @@ def test_a_library_that_is_none(
     fat: Path, artifact: str, data: bytes, request: pytest.FixtureRequest
 ) -> None:
     add(fat, artifact, "lib/librocfft.so.0", data)
-    refused(fat, InvalidPrefix, r"lib/librocfft\.so\.0 is called like a shared library")
+    refused(fat, InvalidPrefix, r"lib/librocfft\.so\.0 is named like a shared library")
 
 
 def test_a_library_of_a_target_that_is_none(split: Path) -> None:
     add(split, "fft_lib_gfx942", "lib/librocfft-device-gfx942.so", b"not even ELF")
-    refused(split, InvalidPrefix, r"lib/librocfft-device-gfx942\.so is called like a shared library")
+    refused(split, InvalidPrefix, r"lib/librocfft-device-gfx942\.so is named like a shared library")
 
 
 LINKER_SCRIPTS = [
@@ -596,7 +596,7 @@ def test_a_prefix_is_refused_as_artifacts_are(tmp_path: Path) -> None:
     write(root / "lib/libamdhip64.so.7", artifacts.images()["hip"])
     write(root / "lib/librocblas.so.5", artifacts.fat("librocblas.so.5", ("hip",), ("gfx942",)))
     write(root / "lib/librocfft.so.0", "librocfft.so.0.1")
-    with pytest.raises(InvalidPrefix, match=r"lib/librocfft\.so\.0 is called like a shared library"):
+    with pytest.raises(InvalidPrefix, match=r"lib/librocfft\.so\.0 is named like a shared library"):
         build_packages(read_prefix(root), tmp_path / "dist", Packaging(family="x"))
     assert not (tmp_path / "dist").exists()
 

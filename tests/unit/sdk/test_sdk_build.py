@@ -153,7 +153,7 @@ def test_members(built: BuiltPackages) -> None:
     for archive in archives.values():
         for member in archive.infolist():
             assert not member.flag_bits & 0x8, "uv refuses stored members with a data descriptor"
-            assert (member.external_attr >> 28) == 0o10, f"{member.filename} is no regular file"
+            assert (member.external_attr >> 28) == 0o10, f"{member.filename} is not a regular file"
 
 
 def test_no_two_wheels_own_a_path(built: BuiltPackages) -> None:

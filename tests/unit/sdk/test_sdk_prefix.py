@@ -31,9 +31,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(InvalidPrefix, match="no directory"):
+    with pytest.raises(InvalidPrefix, match="not a directory"):
         read_prefix(tmp_path / "none")
-    with pytest.raises(InvalidPrefix, match="no directory"):
+    with pytest.raises(InvalidPrefix, match="not a directory"):
         read_prefix(write(tmp_path / "file", "x"))
 
 

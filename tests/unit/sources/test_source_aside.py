@@ -39,7 +39,7 @@ def test_commits_with_nothing_published_below_them_stay(place: Path) -> None:
     own = commit(place, {"thesis": "x\n"})
     git(place, "checkout", "-q", "--detach")
     git(place, "branch", "-q", "-D", "main")
-    with pytest.raises(UnsavedWork, match="no published one below them") as caught:
+    with pytest.raises(UnsavedWork, match="no published commit below them") as caught:
         aside(place, Work(discard=True))
     assert "another directory" in str(caught.value.next_step)
     assert git(place, "rev-parse", "HEAD") == own

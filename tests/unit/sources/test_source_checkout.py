@@ -199,7 +199,7 @@ def test_ignored_files_do_not_stand_in_the_way(family: Family, lock: Lock, bring
 def test_a_directory_in_other_use_is_refused(lock: Lock, bring: Bring, place: Path) -> None:
     place.mkdir(parents=True)
     (place / "thesis.txt").write_text("x")
-    with pytest.raises(UsageError, match="is no checkout"):
+    with pytest.raises(UsageError, match="is not a checkout"):
         bring(lock())
 
 

@@ -97,17 +97,17 @@ def spoiled(tmp_path: Path, **fields: Any) -> Path:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"commit": "main"}, "sources[1].commit 'main' is no complete commit id"),
-        ({"commit": A[:39]}, "is no complete commit id"),
-        ({"commit": A.upper()}, "is no complete commit id"),
+        ({"commit": "main"}, "sources[1].commit 'main' is not a complete commit id"),
+        ({"commit": A[:39]}, "is not a complete commit id"),
+        ({"commit": A.upper()}, "is not a complete commit id"),
         ({"directory": "/tmp/apex"}, "sources[1].directory '/tmp/apex' is no bare name"),
         ({"directory": ".."}, "sources[1].directory '..' is no bare name"),
         ({"directory": "a/b"}, "sources[1].directory 'a/b' is no bare name"),
         ({"directory": "a\\b"}, "is no bare name"),
         ({"directory": ""}, "sources[1].directory '' is no bare name"),
         ({"directory": "Aux"}, "sources[1].directory 'Aux' is the name of a device on Windows"),
-        ({"directory": "PyTorch"}, "sources[1].directory 'pytorch' stands in sources[0] already"),
-        ({"project": "torch"}, "sources[1].project 'torch' stands in sources[0] already"),
+        ({"directory": "PyTorch"}, "sources[1].directory 'pytorch' is already in sources[0]"),
+        ({"project": "torch"}, "sources[1].project 'torch' is already in sources[0]"),
         ({"project": "../torch"}, "sources[1].project '../torch' is no bare name"),
         ({"origin": "--upload-pack=x"}, "sources[1].origin starts with a dash"),
         ({"origin": "https://host/a\x1b[2J"}, "sources[1].origin holds control characters"),
@@ -120,12 +120,12 @@ def spoiled(tmp_path: Path, **fields: Any) -> Path:
         ({"ref": "refs/heads/a..b"}, "sources[1].ref 'refs/heads/a..b' is no name"),
         ({"ref": A}, "is neither a complete ref nor the commit"),
         ({"pin": "related_commits:1\x1b[2J"}, "sources[1].pin"),
-        ({"build_env": {"A B": "1"}}, "sources[1].build_env 'A B' is no variable"),
-        ({"build_env": {"A": "\0"}}, "sources[1].build_env 'A' is no variable"),
-        ({"outcome": {"tip": "x"}}, "sources[1].outcome.tip 'x' is no complete commit id"),
+        ({"build_env": {"A B": "1"}}, "sources[1].build_env 'A B' is not an environment variable"),
+        ({"build_env": {"A": "\0"}}, "sources[1].build_env 'A' is not an environment variable"),
+        ({"outcome": {"tip": "x"}}, "sources[1].outcome.tip 'x' is not a complete commit id"),
         (
             {"outcome": {"tip": A, "hipify_commit": "y"}},
-            "sources[1].outcome.hipify_commit 'y' is no complete",
+            "sources[1].outcome.hipify_commit 'y' is not a complete",
         ),
         ({"why": "guess"}, "'guess' - at `$.sources[1].why`"),
         ({"orgin": "x"}, "unknown field `orgin` - at `$.sources[1]`"),
@@ -148,7 +148,7 @@ def test_all_fields_are_named_at_once(tmp_path: Path) -> None:
         read_lock(path)
     assert caught.value.what.splitlines() == [
         f"{path}: sources[1].directory '..' is no bare name of letters, digits, '.', '_', '+' and '-'",
-        f"{path}: sources[1].commit 'main' is no complete commit id",
+        f"{path}: sources[1].commit 'main' is not a complete commit id",
     ]
 
 
@@ -170,7 +170,10 @@ def test_all_fields_are_named_at_once(tmp_path: Path) -> None:
             '{"schema": 1, "platform": "darwin", "sources": []}',
             "platform 'darwin' is not one of linux, windows",
         ),
-        ('{"schema": 1, "schema": 1, "platform": "linux", "sources": []}', "the field 'schema' stands twice"),
+        (
+            '{"schema": 1, "schema": 1, "platform": "linux", "sources": []}',
+            "the field 'schema' appears twice",
+        ),
     ],
 )
 def test_a_file_that_is_no_lock(tmp_path: Path, text: str, said: str) -> None:
@@ -184,7 +187,7 @@ def test_a_field_that_stands_twice_says_two_things(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
     write_lock(lock(TORCH), path)
     path.write_text(path.read_text().replace('"commit":', f'"commit": "{B}", "commit":'))
-    with pytest.raises(InvalidData, match="the field 'commit' stands twice in one object"):
+    with pytest.raises(InvalidData, match="the field 'commit' appears twice in one object"):
         read_lock(path)
 
 

@@ -60,7 +60,7 @@ def test_a_file_that_is_no_patch_stops_before_anything(
 
 def test_patches_beside_the_folders_are_refused(patches: Path) -> None:
     write(patches, "../1.patch", README)
-    with pytest.raises(UsageError, match="patches of no folder"):
+    with pytest.raises(UsageError, match="patches outside of any folder"):
         read_patches(patches, "pytorch")
     with pytest.raises(UsageError, match="no directory"):
         read_patches(patches / "none", "pytorch")

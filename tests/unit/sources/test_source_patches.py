@@ -337,7 +337,7 @@ def test_a_message_that_would_swallow_the_patch_is_noticed(
 
 
 def test_saving_needs_a_checkout_with_tags(family: Family, patches: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no checkout"):
+    with pytest.raises(UsageError, match="is not a checkout"):
         save_patches(tmp_path / "none", patches)
     with pytest.raises(UsageError, match="THEROCK_UPSTREAM_DIFFBASE"):
         save_patches(family.torch, patches)

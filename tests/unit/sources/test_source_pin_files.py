@@ -99,8 +99,8 @@ def test_a_repository_without_a_commit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"one\ntwo \xff\n", ":2: it is no UTF-8"),
-        ("ubuntu".encode("utf-16"), ":1: it is no UTF-8"),
+        (b"one\ntwo \xff\n", ":2: it is not UTF-8"),
+        ("ubuntu".encode("utf-16"), ":1: it is not UTF-8"),
         (b"one\n\ntwo\0\n", ":3: a NUL character"),
         (b"x" * ((1 << 20) + 1), " is larger than 1 MiB"),
     ],
@@ -127,7 +127,7 @@ def test_a_directory_or_a_pipe_in_the_place_of_a_pin_file(tmp_path: Path) -> Non
     with pytest.raises(InvalidPin, match="it is a directory"):
         TreePins(tmp_path).text("related_commits")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InvalidPin, match="it is no regular file"):
+    with pytest.raises(InvalidPin, match="it is not a regular file"):
         TreePins(tmp_path).text("pipe")
 
 
@@ -148,7 +148,7 @@ def test_a_commit_is_asked_once_for_all_files() -> None:
     assert pins.where("related_commits") == "related_commits of https://***@h/torch @ aaaaaaaaaaaa"
     with pytest.raises(InvalidPin, match=r"bad of .* @ aaaaaaaaaaaa:2: a NUL character"):
         pins.text("bad")
-    with pytest.raises(InvalidPin, match=r"latin of .* @ aaaaaaaaaaaa:3: it is no UTF-8"):
+    with pytest.raises(InvalidPin, match=r"latin of .* @ aaaaaaaaaaaa:3: it is not UTF-8"):
         pins.text("latin")
 
 

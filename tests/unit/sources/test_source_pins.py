@@ -89,14 +89,14 @@ def test_spaces_around_fields_do_not_hide_a_pin() -> None:
         (AUDIO + "|", "7 fields instead of 6"),
         ("ubuntu|pytorch", "2 fields instead of 6"),
         ("|||||", "the field os is empty"),
-        (AUDIO.replace(A, "abc123"), "'abc123' is no complete commit id"),
-        (AUDIO.replace(A, "A" * 40), f"'{'A' * 40}' is no complete commit id"),
-        (AUDIO.replace(A, A + "a"), "is no complete commit id"),
+        (AUDIO.replace(A, "abc123"), "'abc123' is not a complete commit id"),
+        (AUDIO.replace(A, "A" * 40), f"'{'A' * 40}' is not a complete commit id"),
+        (AUDIO.replace(A, A + "a"), "is not a complete commit id"),
         (AUDIO.replace(A, ""), "the field commit is empty"),
-        (AUDIO.replace(A, "x" * 300), f"'{'x' * 60}…' is no complete commit id"),
+        (AUDIO.replace(A, "x" * 300), f"'{'x' * 60}…' is not a complete commit id"),
         (AUDIO.replace("torchaudio", "torch audio"), "the field project is 'torch audio'"),
         (AUDIO.replace("torchaudio", "torch\x1b[2Jaudio"), r"the field project is 'torch\x1b[2Jaudio'"),
-        (AUDIO.replace("ubuntu", "Ubuntu"), "the field os is 'Ubuntu'; systems are written in small letters"),
+        (AUDIO.replace("ubuntu", "Ubuntu"), "the field os is 'Ubuntu'; systems are written in lower case"),
         (AUDIO.replace("release/2.9", "--force"), "the field branch is '--force'"),
         (AUDIO.replace("release/2.9", "a..b"), "the field branch 'a..b' is no name"),
         (
@@ -183,10 +183,10 @@ def test_a_commit_file(text: str) -> None:
     [
         ("", "triton.txt:1: a commit id is missing: the file is blank"),
         ("\n \n", "triton.txt:1: a commit id is missing: the file is blank"),
-        ("main\n", "triton.txt:1: 'main' is no complete commit id"),
-        (A[:12], f"triton.txt:1: '{A[:12]}' is no complete commit id"),
-        (f"{A} {B}", "is no complete commit id"),
-        (f"\n{A}\n\n{B}\n", "triton.txt:4: a second line, where a commit id stands alone"),
+        ("main\n", "triton.txt:1: 'main' is not a complete commit id"),
+        (A[:12], f"triton.txt:1: '{A[:12]}' is not a complete commit id"),
+        (f"{A} {B}", "is not a complete commit id"),
+        (f"\n{A}\n\n{B}\n", "triton.txt:4: a second line, where only a commit id is allowed"),
         (f"# pin\n{A}\n", "triton.txt:2: a second line"),
     ],
 )
@@ -215,7 +215,7 @@ def test_the_release_branch_of_a_version(version: str, branch: str) -> None:
     "text", ["three", "3", "v3.5.1", "3.5.1 3.6.0", "3.5;rm", "3.5.", "٣.٥", "3.5.1/../x"]
 )
 def test_what_is_no_version(text: str) -> None:
-    with pytest.raises(InvalidPin, match=r"v:1: .* is no version"):
+    with pytest.raises(InvalidPin, match=r"v:1: .* is not a version"):
         parse_release_branch(text, "release/{major}.{minor}.x", where="v")
 
 

@@ -337,7 +337,7 @@ def test_a_bad_commit_file_is_nothing_to_who_names_the_ref(forge: Forge, torch_t
     tip = forge.add("triton")
     (torch_tree / ".ci/docker/ci_commit_pins/triton.txt").write_text("main\n")
     assert forge.one(Request("triton", ref="main"), torch_dir=torch_tree).commit == tip
-    with pytest.raises(InvalidPin, match=r"triton\.txt:1: 'main' is no complete commit id"):
+    with pytest.raises(InvalidPin, match=r"triton\.txt:1: 'main' is not a complete commit id"):
         forge.one(Request("triton"), torch_dir=torch_tree)
 
 

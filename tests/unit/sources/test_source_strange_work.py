@@ -148,7 +148,7 @@ def test_a_clone_in_place_of_a_submodule_that_goes_stays(
     git(place / FMT, "checkout", "-q", "-b", "topic")
     own = commit(place / FMT, {"mine": "x\n"})
     git(place / FMT, "checkout", "-q", "--detach", family.fmt_1)
-    with pytest.raises(UnsavedWork, match="repository of yours"):
+    with pytest.raises(UnsavedWork, match="your own repository"):
         bring(goes, work=work)
     assert git(place / FMT, "rev-parse", "topic") == own
 

@@ -41,7 +41,7 @@ def _sources(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
         if tree.place.kind == "absent":
             yield Problem(f"{project}: the checkout {path} does not exist", get)
         elif tree.place.kind == "file":
-            yield Problem(f"{project}: {path} is a file, and should be a checkout", get)
+            yield Problem(f"{project}: {path} is a file, not a checkout", get)
         elif tree.empty:
             yield Problem(f"{project}: the checkout {path} is empty", get)
         else:
@@ -75,8 +75,8 @@ def _whole(plan: FamilyPlan, tree: Tree, host: HostFacts) -> Iterator[Problem]:
         )
     if not tree.place.writable:
         yield Problem(
-            f"{project}: you may not write into the checkout, and a build leaves its work there",
-            "make it writable, or build a checkout of your own",
+            f"{project}: the checkout is not writable, but a build leaves files there",
+            "make it writable, or build from your own checkout",
             path,
         )
 
@@ -91,7 +91,7 @@ def _directories(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
         elif not place.writable:
             where = "" if place.nearest == place.path else f": nothing can be made in {place.nearest}"
             yield Problem(
-                f"the {what} directory {place.path} cannot be written by you{where}",
+                f"the {what} directory {place.path} is not writable{where}",
                 f"make it writable, or give another {flag}",
             )
         tree = next((tree for tree in host.trees if _inside(place, tree.place)), None)
@@ -143,7 +143,7 @@ def _split_before(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
             )
 
 
-_ELSEWHERE = "move what is there elsewhere, or give another --output-dir"
+_ELSEWHERE = "move these files elsewhere, or give another --output-dir"
 
 
 def _is_other(file_name: str, build: BuildPlan, version: Version) -> bool:
@@ -278,8 +278,8 @@ def tight_space(plan: FamilyPlan, host: HostFacts, row: SpaceRow) -> Iterator[st
     for need in estimate_space(plan, host, row):
         if need.size * _SURE <= need.free < need.size:
             yield (
-                f"space may get scarce: {_about(plan, host)} take about {need.size / 1e9:.1f} GB on the file "
-                f"system of {some(need.places)}, where {need.free / 1e9:.1f} GB are free (an estimate)"
+                f"disk space may run out: {_about(plan, host)} take about {need.size / 1e9:.1f} GB on the "
+                f"file system of {some(need.places)}, where {need.free / 1e9:.1f} GB are free (an estimate)"
             )
 
 

@@ -96,7 +96,7 @@ def _temporary(host: HostFacts) -> Iterator[Problem]:
     """A place that a variable names in vain: clang ends with an error, others take another one silently."""
     place, variable = host.temporary, host.temporary_variable
     if place is not None and variable and (place.kind != "directory" or not place.writable):
-        what = "cannot be written by you" if place.kind == "directory" else "is no directory"
+        what = "is not writable" if place.kind == "directory" else "is not a directory"
         yield Problem(
             f"the variable {variable} names {place.path}, which {what}", f"correct or unset {variable}"
         )
@@ -118,7 +118,7 @@ def _spaces(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
     for tree in host.trees:
         if tree.cmake and " " in tree.place.path:
             yield Problem(
-                f"{tree.project}: the path of the checkout has spaces, which its build does not bear",
+                f"{tree.project}: the path of the checkout has spaces, which its build cannot handle",
                 "move the checkout; a link will not do, because CMake follows it",
                 tree.place.path,
             )
@@ -147,12 +147,12 @@ def _windows(plan: FamilyPlan, host: HostFacts, table: Needs) -> Iterator[Proble
         )
     for project, directory in host.no_llvm.items():
         yield Problem(
-            f"{project} is built with an LLVM of its own, and {directory} is not there",
+            f"{project} is built with its own LLVM, but {directory} does not exist",
             "unpack the one that its cmake/llvm-hash.txt names there, or let LLVM_SYSPATH name its directory",
         )
     for target, source in host.uncopied.items():
         yield Problem(
-            f"{Path(target).name} is to become part of the wheel, and {source} is not there",
+            f"{Path(target).name} is to become part of the wheel, but {source} does not exist",
             "set the variables that lead to such files: VCToolsRedistDir (by Visual Studio) and libuv_ROOT",
         )
 

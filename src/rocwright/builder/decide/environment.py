@@ -138,7 +138,7 @@ def local_suffix(wanted: BuildRequest, rocm: Rocm) -> str:
         return f"+rocm{VERSION}" if rocm.version == VERSION else rocm_suffix(rocm.version)
     if not _SUFFIX.fullmatch(given):
         raise UsageError(
-            f"version suffix {given!r} must start with '+', and have letters, digits and dots behind it",
+            f"version suffix {given!r} must start with '+', followed by letters, digits and dots",
             next_step="write it like --version-suffix +rocm7.10.0",
         )
     return given
@@ -151,7 +151,7 @@ def project_suffix(wanted: BuildRequest, rocm: Rocm, tree: SourceFacts, project:
         return suffix
     if not tree.commit:
         raise UsageError(
-            f"a {wanted.release_type} wheel carries its commit, and {tree.directory} is not a git checkout",
+            f"a {wanted.release_type} wheel carries its commit, but {tree.directory} is not a git checkout",
             next_step=f"check {project} out with git, or give another --release-type",
         )
     return with_commit(suffix, tree.commit)

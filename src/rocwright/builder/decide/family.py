@@ -211,7 +211,7 @@ def choose_flash_attention(
     if wanted.flash_attention is not None:
         if wanted.flash_attention and needs_triton:
             raise UsageError(
-                "flash attention was asked for, and triton, which compiles it, is not built",
+                "flash attention was asked for, but triton, which compiles it, is not built",
                 next_step="give --triton-dir (rocwright checkout triton), or leave the flag out",
             )
         if wanted.flash_attention and not fitting:
@@ -261,10 +261,11 @@ def _missing(rocm: Rocm, wanted: BuildRequest) -> list[str]:
     notes = []
     if not rocm.device_libraries:
         notes.append(
-            f"no device libraries in {rocm.root}: HIP_DEVICE_LIB_PATH is not set, the compiler looks itself"
+            f"no device libraries in {rocm.root}: HIP_DEVICE_LIB_PATH is not set, "
+            "the compiler looks for them itself"
         )
     if not rocm.host_math:
-        notes.append(f"no lib/host-math in {rocm.root}: torch looks for a BLAS of the system")
+        notes.append(f"no lib/host-math in {rocm.root}: torch looks for the system's BLAS")
     if rocm.origin == "prefix":
         notes.append(
             f"the wheels need the ROCm of {rocm.root} where they run: they require no ROCm packages"
@@ -310,7 +311,7 @@ def _editable(builds: Sequence[BuildPlan]) -> list[str]:
 def _unknown(rocm: Rocm, builds: Sequence[BuildPlan]) -> list[str]:
     notes = []
     if rocm.origin == "unknown":
-        notes.append("no ROCm was looked at: ${ROCM_ROOT} and ${ROCM_VERSION} stand for what it will say")
+        notes.append("no ROCm was examined: ${ROCM_ROOT} and ${ROCM_VERSION} stand for its values")
     if any("LLVM_SYSPATH" in plan.env for plan in builds):
         folder = next(plan.env["LLVM_SYSPATH"] for plan in builds if "LLVM_SYSPATH" in plan.env)
         notes.append(

@@ -27,14 +27,14 @@ def _require_requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"{text!r} is no requirement, such as numpy or numpy>=2") from error
+        raise ValueError(f"{text!r} is not a requirement, such as numpy or numpy>=2") from error
 
 
 def _require_below(field: str, path: str) -> None:
     """What a build writes and removes lies in its own tree."""
     parts = PureWindowsPath(path).parts
     if not parts or PureWindowsPath(path).anchor or ".." in parts:
-        raise ValueError(f"{field} has {path!r}, which is no path below the checkout")
+        raise ValueError(f"{field} has {path!r}, which is not a path below the checkout")
 
 
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,9 +82,9 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.project):
-            raise ValueError(f"project {self.project!r} is no name of a distribution")
+            raise ValueError(f"project {self.project!r} is not a distribution name")
         if self.option and not _OPTION.fullmatch(self.option):
-            raise ValueError(f"option {self.option!r} is no word of an option, such as pytorch-audio")
+            raise ValueError(f"option {self.option!r} is not the word of an option, such as pytorch-audio")
         for name, given in (("platforms", self.platforms), ("opt_in", self.opt_in)):
             if unknown := [word for word in given if word not in PLATFORMS]:
                 raise ValueError(f"{name} has {unknown[0]!r}; there are {', '.join(PLATFORMS)}")
@@ -146,7 +146,7 @@ class RecipeTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for text in self.tools:
             operators = [part.operator for part in _require_requirement(text).specifier]
             if operators != ["=="]:
-                raise ValueError(f"tools has {text!r}, which is not pinned: write {text}==1.2.3 or the like")
+                raise ValueError(f"tools has {text!r}, which is not pinned: write {text}==1.2.3 for example")
 
     def get(self, project: str) -> Recipe:
         """The recipe of a project; raises `UsageError` listing the known ones."""

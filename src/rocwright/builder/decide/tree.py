@@ -58,7 +58,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
     """
     if not directory.is_dir():
         raise UsageError(
-            f"{recipe.project}: {directory} is no directory",
+            f"{recipe.project}: {directory} is not a directory",
             next_step=f"check it out: rocwright checkout {recipe.project}",
         )
     project = _pyproject(directory / "pyproject.toml")
@@ -108,7 +108,7 @@ def _base_version(recipe: Recipe, directory: Path) -> str:
         version = parse_version(text.strip())
     except InvalidVersion as error:
         raise InvalidInput(
-            f"{recipe.version_file} says {text.strip()[:60]!r}, which is no version",
+            f"{recipe.version_file} says {text.strip()[:60]!r}, which is not a version",
             where=path,
             next_step="write the base version there, such as 2.9.0",
         ) from error
@@ -128,7 +128,7 @@ def _text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
             f"{path} cannot be read: {why}", where=path, next_step="check the project out again"
         ) from error
@@ -152,7 +152,7 @@ def _requires(table: dict[str, object], path: Path) -> tuple[str, ...]:
             Requirement(text)
         except InvalidRequirement as error:
             raise InvalidData(
-                f"{path} requires {text!r}, which is no requirement", where=path, next_step="correct it"
+                f"{path} requires {text!r}, which is not a requirement", where=path, next_step="correct it"
             ) from error
     return tuple(texts)
 
@@ -165,7 +165,7 @@ def _build_env(path: Path) -> dict[str, str]:
     try:
         return msgspec.json.decode(text, type=dict[str, str])
     except msgspec.DecodeError as error:
-        raise InvalidData(f"{path.name} is no table of variables: {error}", where=path) from error
+        raise InvalidData(f"{path.name} is not a table of variables: {error}", where=path) from error
 
 
 def _llvm_hash(path: Path) -> str:

@@ -116,9 +116,7 @@ def _machine(facts: WheelFacts, platforms: Platforms) -> int:
     for tag in sorted(facts.wheel.tags):
         if (machine := platforms.machine(tag.rpartition("-")[2])) is not None:
             return machine
-    raise InvalidWheel(
-        f"the tags of {facts.wheel.path.name} name no machine that is known", where=facts.wheel.path
-    )
+    raise InvalidWheel(f"the tags of {facts.wheel.path.name} name no known machine", where=facts.wheel.path)
 
 
 @dataclass(frozen=True)

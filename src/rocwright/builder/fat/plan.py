@@ -74,7 +74,7 @@ def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> 
     wheel = facts.wheel
     if wheel.name != TORCH or INIT not in wheel.member:
         raise InvalidWheel(
-            f"{wheel.path.name} is no torch",
+            f"{wheel.path.name} is not a torch wheel",
             where=wheel.path,
             next_step="give a wheel of torch built for ROCm",
         )
@@ -88,13 +88,13 @@ def _require_torch(facts: WheelFacts, platform: str | None, table: FatTable) -> 
     inside += [binary.member for binary in facts.binaries if "amdhip64" in binary.own.lower()]
     if inside:
         raise InvalidWheel(
-            f"{wheel.path.name} has ROCm inside already ({inside[0]})",
+            f"{wheel.path.name} already has ROCm inside ({inside[0]})",
             where=wheel.path,
             next_step="start from the wheel as it was built",
         )
     if offered(wheel) or any(binary.split for binary in facts.binaries):
         raise InvalidWheel(
-            f"the device code of {wheel.path.name} lies in wheels of its own",
+            f"the device code of {wheel.path.name} is in separate device wheels",
             where=wheel.path,
             next_step="merge them first: rocwright kpack merge HOST.whl DEVICE.whl… --families TARGETS",
         )
@@ -135,4 +135,4 @@ def _version_notes(torch: WheelFacts, tree: RocmFiles) -> Iterator[str]:
             except InvalidVersion:
                 continue
             if not fitting:
-                yield f"torch was built for {pin}, and this is ROCm {tree.version}"
+                yield f"torch was built for {pin}, but this is ROCm {tree.version}"

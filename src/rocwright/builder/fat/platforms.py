@@ -150,7 +150,7 @@ class ForPlatform:
         return InvalidWheel(
             f"{what} in {path.name}, so it cannot be made to {purpose}",
             where=path,
-            next_step="this is no torch as it is built today; report it with that file",
+            next_step="this torch is not built like those known today; report it with that file",
         )
 
     def wanted_names(self) -> tuple[str, ...]:

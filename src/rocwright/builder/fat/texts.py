@@ -63,7 +63,7 @@ def _named_version(wheel: Wheel, output: Path) -> str:
         name, version, _, tags = parse_wheel_filename(output.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise UsageError(
-            f"{output.name} is no valid wheel name: {error}",
+            f"{output.name} is not a valid wheel name: {error}",
             next_step=f"call it {usual}, or give a directory",
         ) from error
     theirs: Mapping[str, tuple[str, str]] = {

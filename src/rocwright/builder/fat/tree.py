@@ -104,7 +104,7 @@ def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
     """
     if not directory.is_dir():
         raise InvalidPrefix(
-            f"{directory} is no directory",
+            f"{directory} is not a directory",
             where=directory,
             next_step="give the directory of an installed ROCm, or what `rocm-sdk path --root` prints",
         )

@@ -50,7 +50,7 @@ def describe_prefix(prefix: Path) -> Rocm:
     # Not resolved: /opt/rocm stays the name of it, whichever version it leads to.
     root = prefix.expanduser().absolute()
     if not root.is_dir():
-        state = "is no directory" if root.exists() else "does not exist"
+        state = "is not a directory" if root.exists() else "does not exist"
         raise InvalidPrefix(f"{root} {state}", where=root, next_step=_advice(root))
     cmake = _cmake(root)
     version = _version(root)
@@ -66,7 +66,7 @@ def describe_prefix(prefix: Path) -> Rocm:
     ]
     if missing or cmake is None or version is None:
         raise InvalidPrefix(
-            f"{root} is no ROCm to build against: it lacks {', '.join(missing)}",
+            f"{root} is not a ROCm to build against: it lacks {', '.join(missing)}",
             where=root,
             next_step=_advice(root),
         )
@@ -252,13 +252,13 @@ def describe_rocm(environment: Environment, *, log: Path | None = None) -> Rocm:
         raise InvalidInput(
             f"ROCm's packages in {environment.root} do not say their version",
             where=log,
-            next_step="install them anew with `rocwright install-rocm`",
+            next_step="install them again with `rocwright install-rocm`",
         )
     root, programs, cmake = (Path(asked.answer("path", flag)) for flag in _PATHS)
     for directory in (root, programs, cmake):
         if not directory.is_absolute() or not directory.is_dir():
             raise InvalidInput(
-                f"rocm-sdk names {directory}, which is no directory",
+                f"rocm-sdk names {directory}, which is not a directory",
                 where=log,
                 next_step="is rocm[devel] installed? run `rocm-sdk test` in that environment",
             )

@@ -81,13 +81,13 @@ def rocm_requirement(spec: str, extras: Sequence[str] = ()) -> str:
         wanted = SpecifierSet(spec)
     except InvalidSpecifier as error:
         raise UsageError(
-            f"{spec!r} is no version specifier", next_step="write the operator too: '==7.10.0', '>1.0'"
+            f"{spec!r} is not a version specifier", next_step="write the operator too: '==7.10.0', '>1.0'"
         ) from error
     names = dict.fromkeys((*ALWAYS, *extras))
     for name in names:
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
             raise UsageError(
-                f"{name!r} is no name of an extra", next_step="write them like device-gfx942,profiler"
+                f"{name!r} is not a name of an extra", next_step="write them like device-gfx942,profiler"
             )
     return f"rocm[{','.join(names)}]{wanted}"
 
@@ -236,7 +236,7 @@ def forget_selection(environment: Environment, wanted: Install, *, log: Path, no
         run_pip(environment, wanted.removal(), log=log)
     except CommandFailed as failed:
         lines = failed.tail.splitlines()
-        note(f"warning: pip's cache was not cleared of rocm: {lines[-1] if lines else failed.what}")
+        note(f"warning: rocm could not be removed from pip's cache: {lines[-1] if lines else failed.what}")
 
 
 def _explained(
@@ -245,7 +245,7 @@ def _explained(
     """The failure with what to do about it, where pip's last lines tell."""
     if "externally-managed-environment" in tail:
         return UsageError(
-            f"{environment.python} belongs to the operating system, which lets nothing be installed into it",
+            f"{environment.python} belongs to the operating system, which does not allow installing into it",
             where=environment.root,
             next_step="make one with `python3 -m venv .venv` and name it with --rocm-environment .venv",
         )
@@ -253,13 +253,13 @@ def _explained(
         failed.next_step = f"these packages are not for the Python of {environment.root}; use another one"
     elif re.search(r"\b40[13] (?:Client )?Error", tail):
         failed.next_step = (
-            "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
+            "the index requires a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
         )
     elif (reason := not_yet(tail)) is not None:
         since = f", after {waited:.0f} s of waiting" if waited else ""
         steps = {
             SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
-            TROUBLED: f"{TROUBLED}{since}: run again later, or tell those who keep it",
+            TROUBLED: f"{TROUBLED}{since}: run again later, or tell those who run it",
             BROKEN_OFF: f"the file above arrives damaged{since}: run again, or look at it on the index",
         }
         failed.next_step = steps.get(

@@ -267,7 +267,7 @@ def _would_install(
         return read_report(report)
     except CommandFailed as failed:
         reason = failed.tail.splitlines()[-1:] or [failed.what]
-        note(f"warning: newer packages could not be asked for ({reason[0]}); keeping ROCm {held.version}")
+        note(f"warning: could not look for newer packages ({reason[0]}); keeping ROCm {held.version}")
         return held.packages
     finally:
         report.unlink(missing_ok=True)

@@ -74,7 +74,7 @@ def _environment(path: Path, *, said: str) -> Environment:
         return Environment(path)
     if not path.exists():
         raise UsageError(f"{said}: there is no such Python environment", where=path, next_step=_MAKE_ONE)
-    what = "holds no bin/python, so it is no Python environment" if path.is_dir() else "cannot be executed"
+    what = "has no bin/python, so it is not a Python environment" if path.is_dir() else "cannot be executed"
     raise UsageError(f"{said} {what}", where=path, next_step=_MAKE_ONE)
 
 

@@ -70,7 +70,7 @@ def site_packages(environment: Environment) -> Path:
     found = venv.package_directories(environment.root)
     if not found:
         raise InvalidInput(
-            f"{environment.root} is no Python environment",
+            f"{environment.root} is not a Python environment",
             where=environment.root,
             next_step=f"make one: python3 -m venv {environment.root}",
         )
@@ -195,14 +195,14 @@ def require_import(
     except CommandFailed as error:
         last = error.tail.splitlines()[-1] if error.tail else "no output"
         raise InvalidWheel(
-            f"{project} was built, and does not import: {last}",
+            f"{project} was built, but cannot be imported: {last}",
             where=log,
             next_step="see that log; a library that is not found has to be in ROCm's packages",
         ) from error
     said = msgspec.json.decode(done.stdout.strip().splitlines()[-1], type=Imported)
     if project == "torch" and not said.hip:
         raise InvalidWheel(
-            "torch was built, and has no HIP: torch.version.hip is not set",
+            "torch was built, but has no HIP: torch.version.hip is not set",
             where=log,
             next_step="was the checkout hipified, and did its configuration find ROCm? see the build's log",
         )

@@ -242,7 +242,7 @@ class _Run:
         if plan.editable or any(not wheel.sha256 for wheel in before):
             if self.editable_into is None:
                 raise UsageError(
-                    f"{plan.project} is to be editable, and in no environment",
+                    f"{plan.project} is to be an editable install, but no environment is named",
                     next_step="name one with --rocm-environment",
                 )
             show_rocm(self.editable_into, self.plan.rocm, view=self._view)
@@ -276,7 +276,9 @@ class _Run:
         """Import the wheels of every Python in an environment of its own, unless the same were before."""
         proof: list[Proven] = []
         if any(not wheel.sha256 for wheel in self.wheels):
-            self.note("not tried in a fresh environment: an editable project is in none but its own")
+            self.note(
+                "not tried in a fresh environment: an editable project exists only in its own environment"
+            )
             return ()
         names = {build.project: build.import_name for build in self.plan.builds}
         for interpreter in self.interpreters.values():

@@ -143,7 +143,7 @@ class Build:
             venv.pip_uninstall(self.environment, there, log=self.log)
         if self.leftovers.of_another_toolchain:
             self.note(
-                f"{plan.project}: compilers, what they read or ROCm are others, so all is compiled anew"
+                f"{plan.project}: the compilers, their inputs or ROCm changed, so all is compiled again"
             )
         for name in (*plan.removed, *self.leftovers.unwanted()):
             path = self.directory / name
@@ -167,11 +167,13 @@ class Build:
                     drop_env=leaks(os.environ, env),
                     log=self.log,
                     heard=lambda line: _steps_of_ninja(line, count),
-                    next_step="run again to go on with what is compiled already",
+                    next_step="run again to continue: what is already compiled is kept",
                 )
         except CommandFailed as error:
             if error.status == -9 or _SCARCE.search(error.tail):
-                error.next_step = "a compiler was killed, perhaps for memory: give fewer --jobs and run again"
+                error.next_step = (
+                    "a compiler was killed, perhaps for lack of memory: give fewer --jobs and run again"
+                )
             raise
         finally:
             self.leftovers.end()

@@ -42,7 +42,7 @@ def asked_jobs(flag: int | None, caller: Mapping[str, str]) -> tuple[int, str] |
     if flag is not None:
         if flag < 1:
             raise UsageError(
-                f"--jobs {flag} is no number of jobs", next_step="give 1 or more, or leave it out"
+                f"--jobs {flag} is not a number of jobs", next_step="give 1 or more, or leave it out"
             )
         return flag, "--jobs"
     text = caller.get("MAX_JOBS", "").strip()
@@ -50,7 +50,7 @@ def asked_jobs(flag: int | None, caller: Mapping[str, str]) -> tuple[int, str] |
         return None
     if not text.isdecimal() or int(text) < 1:
         raise UsageError(
-            f"the variable MAX_JOBS holds {text!r}, which is no number of jobs",
+            f"the variable MAX_JOBS holds {text!r}, which is not a number of jobs",
             next_step="set it to 1 or more, or unset it",
         )
     return int(text), "the variable MAX_JOBS"
@@ -164,7 +164,7 @@ def require_launchers(environment: Mapping[str, str]) -> None:
     """Raise `UsageError` unless these variables put launchers before the compilers of device code."""
     if not all(Path(environment.get(name, "")).name == "record-hip" for name in HIP):
         raise UsageError(
-            "a part of the device code is compiled through launchers, and this build has none",
+            "a part of the device code is compiled through launchers, but this build has none",
             next_step="build on Linux, in a work directory without spaces, without --no-report-units",
         )
 

@@ -90,7 +90,7 @@ class Look:
             return Found(pe=_pe(name, view), code=self._database(name))
         elf = None
         if _SHARED.fullmatch(name) and b"\0" in head:
-            elf = ElfFacts(name, problem="it is named as a library and is no ELF file")
+            elf = ElfFacts(name, problem="it is named like a library, but is not an ELF file")
         return Found(elf=elf, code=self._database(name))
 
     # Libraries.

@@ -40,7 +40,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     handle = os.open(path, _READ)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
     except OSError:
         os.close(handle)
         raise

@@ -69,7 +69,7 @@ def gather_sdist(path: Path) -> Facts:
     try:
         name, version = parse_sdist_filename(path.name)
     except (InvalidSdistFilename, InvalidVersion) as error:
-        return Facts(path, "sdist", unreadable=f"its name is no sdist name: {error}")
+        return Facts(path, "sdist", unreadable=f"its name is not an sdist name: {error}")
     facts = Facts(path, "sdist", project=canonicalize_name(name), version=str(version))
     try:
         with opened(path) as file, gzip.GzipFile(fileobj=file) as stream:

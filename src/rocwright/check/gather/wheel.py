@@ -75,7 +75,7 @@ def begin(path: Path) -> Opened:
     try:
         project, version, _, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        return Opened(Facts(path, "wheel", unreadable=f"its name is no wheel name: {error}"))
+        return Opened(Facts(path, "wheel", unreadable=f"its name is not a wheel name: {error}"))
     facts = Facts(path, "wheel", project=str(project), version=str(version), tags=frozenset(map(str, tags)))
     try:
         with opened(path) as stream:
@@ -220,7 +220,7 @@ def _faults(dist_info: str, rows: tuple[RecordRow, ...], members: list[Content])
     times = Counter(row.path for row in rows)
     yield from (Fault(path, "RECORD lists it more than once") for path, count in times.items() if count > 1)
     there = Counter(member.name for member in members)
-    yield from (Fault(path, "RECORD lists it, and it is not there") for path in by_path if path not in there)
+    yield from (Fault(path, "RECORD lists it, but it is not there") for path in by_path if path not in there)
     for member in members:
         row = by_path.get(member.name)
         if row is None:
@@ -235,7 +235,7 @@ def _faults(dist_info: str, rows: tuple[RecordRow, ...], members: list[Content])
 
 def _wrong(member: Content, row: RecordRow) -> str | None:
     if row.sha256 is None:
-        return "RECORD has no digest of it"
+        return "RECORD has no digest for it"
     if member.sha256 is None:
         return None
     if row.size is not None and row.size != member.size:
@@ -277,11 +277,11 @@ def too_large(handle: int) -> str | None:
     """Why a directory is not read at all; None for any real directory."""
     size, whole = directory_size(handle), os.fstat(handle).st_size
     if min(size, whole) > _MOST_DIRECTORY:
-        return f"its directory has {size:,} bytes, more than that of any real wheel"
+        return f"its zip directory has {size:,} bytes, more than that of any real wheel"
     start = max(0, whole - size - END.size - MOST_COMMENT - LOCATOR64.size - END64.size)
     entries = sum(pread(handle, _PIECE, at).count(CENTRAL_MARK) for at in range(start, whole, _PIECE))
     if entries > _MOST_MEMBERS:
-        return f"its directory has about {entries:,} members, more than any real wheel"
+        return f"its zip directory has about {entries:,} members, more than any real wheel"
     return None
 
 

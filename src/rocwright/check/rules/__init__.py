@@ -40,13 +40,13 @@ READABLE = Clause(
 )
 ARCHIVE_BOMB = Clause(
     "archive-bomb",
-    "The archive says that it unpacks to far more than any package has; nothing was unpacked.",
+    "The archive claims to unpack to far more than any package has; nothing was unpacked.",
     next_step="do not unpack or publish this file",
     waivable=False,
 )
 EMPTY_FOLDER = Clause(
     "empty-folder",
-    "A directory holds no wheel and no sdist: an earlier step failed.",
+    "A directory has neither wheels nor sdists in it: an earlier step failed.",
     next_step="look for an earlier step that failed, or give another folder",
     waivable=False,
 )

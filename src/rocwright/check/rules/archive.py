@@ -31,7 +31,7 @@ def _member_names(facts: Facts, _: Context) -> Iterator[Problem]:
     for member in facts.members:
         path = _path(member)
         if path.startswith("/") or "\\" in path or re.match("[A-Za-z]:[/\\\\]", path):
-            yield Problem("the name is no relative path with forward slashes", _REBUILD, member.name)
+            yield Problem("the name is not a relative path with forward slashes", _REBUILD, member.name)
         elif any(part in ("", ".", "..") for part in path.split("/")):
             yield Problem("the name leaves the folder it is installed in", _REBUILD, member.name)
 
@@ -43,7 +43,9 @@ def _twice(facts: Facts) -> set[str]:
 def _member_twice(facts: Facts, _: Context) -> Iterator[Problem]:
     for name in sorted(_twice(facts)):
         yield Problem(
-            "it is in the archive more than once; which one counts is up to the reader", _REBUILD, name
+            "it is in the archive more than once; which copy counts depends on the tool that reads it",
+            _REBUILD,
+            name,
         )
 
 
@@ -78,7 +80,7 @@ def _member_modes(facts: Facts, _: Context) -> Iterator[Problem]:
         if not member.mode & stat.S_IRUSR:
             yield Problem("its owner may not read it", next_step, member.name)
         if not member.mode & stat.S_IXUSR and (member.name in programs or _is_script(member.name)):
-            yield Problem("it is a program without the right to be run", next_step, member.name)
+            yield Problem("it is a program and is not executable", next_step, member.name)
 
 
 def _is_program(elf: ElfFacts) -> bool:
@@ -96,7 +98,7 @@ def _refused(member: Member) -> str | None:
     if member.flags & _ENCRYPTED:
         return "it is encrypted"
     if member.method not in (ZIP_STORED, ZIP_DEFLATED):
-        return f"it is compressed with method {member.method}, which installers need not know"
+        return f"it is compressed with method {member.method}, which installers need not support"
     return None
 
 
@@ -130,7 +132,9 @@ def _member_damaged(facts: Facts, _: Context) -> Iterator[Problem]:
     known = _explained(facts)
     for fault in facts.damaged:
         if fault.member not in known:
-            yield Problem(fault.what, "fetch the file again; if it stays so, build it again", fault.member)
+            yield Problem(
+                fault.what, "fetch the file again; if that does not help, build it again", fault.member
+            )
 
 
 def _record(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -211,7 +215,7 @@ def _budget(facts: Facts, context: Context) -> Iterator[Problem]:
     if terms.budget is not None and facts.size > terms.budget:
         yield Problem(
             f"it has {_bytes(facts.size)}, its budget is {_bytes(terms.budget)}",
-            "look what is large with `rocwright wheel show`; if all of it should be there, raise `budget`",
+            "see what is large with `rocwright wheel show`; if all of it should be there, raise `budget`",
         )
     for target, size in code_sizes(facts).items():
         if terms.target_budget is not None and size > terms.target_budget:
@@ -227,7 +231,9 @@ def _growth(facts: Facts, context: Context) -> Iterator[Problem]:
     before = None if previous is None else previous.files.get(size_key(facts.name))
     if before is None:
         return
-    next_step = "look what came in with `rocwright wheel show`; if it should, waive this once with a reason"
+    next_step = (
+        "see what was added with `rocwright wheel show`; if it belongs there, waive this once with a reason"
+    )
     if _grew(SizeChange("", None, before.size, facts.size), context):
         yield Problem(f"it grew {_figures(before.size, facts.size)} since the previous set", next_step)
     for target, size in code_sizes(facts).items():
@@ -258,7 +264,7 @@ def _bytes(size: int) -> str:
 RULES = (
     Rule(
         "member-names",
-        "Names are relative, with forward slashes, and stay inside.",
+        "Names are relative, with forward slashes, and stay inside the wheel.",
         _member_names,
         kinds=_BOTH,
         waivable=False,
@@ -267,7 +273,7 @@ RULES = (
     Rule("member-links", "Members are files: no links, no devices.", _member_links),
     Rule(
         "member-modes",
-        "Files are readable, programs runnable; none is writable for everybody or runs with other rights.",
+        "Files are readable, programs runnable; none is writable by everybody, setuid or setgid.",
         _member_modes,
     ),
     Rule(
@@ -292,7 +298,7 @@ RULES = (
     ),
     Rule(
         "dist-info",
-        "There is one .dist-info folder, that of the file name's project and version.",
+        "There is one .dist-info folder, named after the project and version in the file name.",
         _dist_info,
         waivable=False,
     ),

@@ -116,7 +116,7 @@ def _hip(facts: Facts, _: Context) -> Iterator[Problem]:
     if isinstance(said, str) and not _same_version(said, facts.version):
         yield Problem(
             f"it says {said}, the wheel is {facts.version}",
-            "build it again with that version; who changes a wheel's version changes this, too",
+            "build it again with that version; a tool that changes a wheel's version must change this, too",
             _VERSION,
         )
     hip, cuda = _assigned(module, "hip"), _assigned(module, "cuda")
@@ -150,7 +150,7 @@ def _licences(facts: Facts, context: Context) -> Iterator[Problem]:
         and not any(licence_member(facts, path) for path in facts.headers.license_files)
     ):
         yield Problem(
-            f"it brings files of other projects ({_shown(bundled)}) and no licence text",
+            f"it brings files of other projects ({_shown(bundled)}), but no licence text",
             "put the licence texts below .dist-info/licenses and name them with License-File",
         )
 
@@ -159,7 +159,7 @@ def _sbom(facts: Facts, context: Context) -> Iterator[Problem]:
     bundled = _bundled(facts, context)
     if bundled and not facts.sboms:
         yield Problem(
-            f"it brings files of other projects ({_shown(bundled)}) and no bill of materials",
+            f"it brings files of other projects ({_shown(bundled)}), but no bill of materials",
             "put one below .dist-info/sboms (PEP 770)",
         )
     for member in facts.sboms:
@@ -167,7 +167,7 @@ def _sbom(facts: Facts, context: Context) -> Iterator[Problem]:
         if text is None or not member.endswith(".json"):
             continue  # other notations are allowed, and left to those who read them
         if (why := _no_bill(text)) is not None:
-            yield Problem(why, "let the tool that wrote it write it again", member)
+            yield Problem(why, "write it again with the tool that wrote it", member)
 
 
 def _no_bill(text: str) -> str | None:
@@ -175,7 +175,7 @@ def _no_bill(text: str) -> str | None:
     try:
         document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return f"it is no valid JSON: {error}"
+        return f"it is not valid JSON: {error}"
     if isinstance(document, Mapping) and (_is_cyclonedx(document) or _is_spdx(document)):
         return None
     return "it is neither CycloneDX (bomFormat, specVersion) nor SPDX (spdxVersion, or its @context)"
@@ -207,8 +207,8 @@ LEGAL_RULES = (
 )
 
 RULES = (
-    Rule("required-files", "Every file is there that a whole build of the package has.", _required),
-    Rule("forbidden-files", "Nothing is in it that only a build or a checkout leaves behind.", _forbidden),
+    Rule("required-files", "Every file that a complete build of the package has is there.", _required),
+    Rule("forbidden-files", "Nothing is left in it from the build or the checkout.", _forbidden),
     Rule(
         "torch-rocm-init",
         "torch/_rocm_init.py is there, and its initialize() can be called and loads ROCm.",
@@ -216,7 +216,7 @@ RULES = (
     ),
     Rule(
         "torch-hip",
-        "torch/version.py names the wheel's version and a HIP version: it is no build for the CPU.",
+        "torch/version.py names the wheel's version and a HIP version: it is not a CPU build.",
         _hip,
     ),
 )

@@ -69,7 +69,7 @@ def _flags(facts: Facts, _: Context) -> Iterator[Problem]:
     held += [(archive.member, archive.wrong_code) for archive in facts.archives]
     for member, wrong in held:
         for code in wrong:
-            yield Problem(f"it holds code that is said to be for {code.said}: {code.what}", next_step, member)
+            yield Problem(f"it has code that is labelled as {code.said}: {code.what}", next_step, member)
     for file in facts.code:
         if file.wrong is not None:
             said = "it is device code" if file.said is None else f"its path says it is for {file.said}"
@@ -157,14 +157,14 @@ def _kpack_readable(facts: Facts, _: Context) -> Iterator[Problem]:
 
 
 RULES = (
-    Rule("device-missing", "The libraries hold code for each target asked for.", _missing),
-    Rule("device-extra", "The libraries hold code for no other target than those asked for.", _extra),
+    Rule("device-missing", "The libraries hold code for every requested target.", _missing),
+    Rule("device-extra", "The libraries hold code for the requested targets only.", _extra),
     Rule(
         "device-flags",
-        "The header of device code says the target that its container or its path says.",
+        "The header of device code names the same target as its container or path.",
         _flags,
     ),
-    Rule("device-foreign", "A device wheel serves no other target than its own.", _foreign),
+    Rule("device-foreign", "A device wheel serves its own target only.", _foreign),
     Rule("device-in-host", "A wheel whose device code comes in device wheels has none itself.", _in_host),
     Rule("kpack-readable", "Each archive of device code can be read.", _kpack_readable, waivable=False),
 )

@@ -73,7 +73,7 @@ def _text_relocation(facts: Facts, _: Context) -> Iterator[Problem]:
         if elf.text_relocations:
             yield Problem(
                 "its code has to be changed when it is loaded, which hardened systems refuse",
-                "compile everything in it with -fPIC; -Wl,-z,text makes the linker say what is not",
+                "compile everything in it with -fPIC; -Wl,-z,text makes the linker name what is not",
                 elf.member,
             )
 
@@ -88,7 +88,7 @@ def _executable_stack(facts: Facts, _: Context) -> Iterator[Problem]:
             )
         elif elf.stack is None and elf.kind == "dyn" and elf.interp is None and elf.needed:
             yield Problem(
-                "it does not say that its stack need not be executable, so the loader makes it so",
+                "it has no GNU_STACK header, so the loader makes its stack executable",
                 "link with -z noexecstack",
                 elf.member,
             )
@@ -133,7 +133,7 @@ def _rpath(facts: Facts, _: Context) -> Iterator[Problem]:
     yield from _entries(
         facts,
         lambda elf, entry: bool(entry) and not entry.startswith("/") and _leaves(elf, entry),
-        "no place inside the installation",
+        "which does not lie inside the installation",
         "use entries relative to $ORIGIN that stay inside site-packages",
     )
 
@@ -240,7 +240,9 @@ RULES = (
     Rule("elf-executable-stack", "No library asks for an executable stack.", _executable_stack),
     Rule("elf-dynamic", "The dynamic table of a library lies in a writable segment.", _dynamic),
     Rule(
-        "elf-runpath", "No RUNPATH, which does not hold for indirect dependencies; an RPATH does.", _runpath
+        "elf-runpath",
+        "No library has a RUNPATH, which indirect dependencies do not inherit; they do an RPATH.",
+        _runpath,
     ),
     Rule(
         "elf-absolute-path",
@@ -254,7 +256,7 @@ RULES = (
     ),
     Rule(
         "elf-search-path",
-        "What a library needs of its package, or of a required one, lies where its RPATH leads.",
+        "Libraries needed from the same package, or a required one, lie where the RPATH leads.",
         _search_path,
     ),
     Rule(

@@ -39,7 +39,7 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
     if headers == Headers():
         file = "METADATA" if facts.kind == "wheel" else "PKG-INFO"
         most = next((one.size for one in facts.members if one.name.endswith(f".dist-info/{file}")), 0)
-        what = f"its {file} is of {most:,} bytes, far more than any real one" if most > LARGEST_TEXT else None
+        what = f"its {file} has {most:,} bytes, far more than any real one" if most > LARGEST_TEXT else None
         yield Problem(what or f"it has no {file}, or one without any field", "build it again")
         return
     try:
@@ -49,7 +49,7 @@ def _identity(facts: Facts, _: Context) -> Iterator[Problem]:
         same = False
     if not same:
         yield Problem(
-            f"its metadata is of {headers.name} {headers.version}, not {facts.project} {facts.version}",
+            f"its metadata is for {headers.name} {headers.version}, not {facts.project} {facts.version}",
             "build it again; renaming a file does not change its version",
         )
 
@@ -66,24 +66,24 @@ def _fields(facts: Facts, context: Context) -> Iterator[Problem]:
         yield Problem(f"Metadata-Version {version.group()} is newer than any installer knows", fix)
     for extra in headers.extras:
         if not is_normalized_name(canonicalize_name(extra)):
-            yield Problem(f"Provides-Extra {extra!r} is no name that an installer can be asked for", fix)
+            yield Problem(f"Provides-Extra {extra!r} is not a valid name of an extra", fix)
     try:
         SpecifierSet(headers.requires_python or "")
     except InvalidSpecifier:
-        yield Problem(f"Requires-Python {headers.requires_python!r} is no version specifier", fix)
+        yield Problem(f"Requires-Python {headers.requires_python!r} is not a version specifier", fix)
     if serves_none(facts):
-        yield Problem(f"Requires-Python {headers.requires_python!r} excludes each Python in its tags", fix)
+        yield Problem(f"Requires-Python {headers.requires_python!r} excludes every Python in its tags", fix)
     yield from _untold(facts, context, fix)
     if headers.license_expression is not None:
         yield from _expression(headers, fix)
     for path in headers.license_files:
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or "\\" in path or not parts:
-            yield Problem(f"License-File {path!r} is no path inside the wheel", fix)
+            yield Problem(f"License-File {path!r} is not a path inside the wheel", fix)
         elif facts.kind == "wheel" and licence_member(facts, path) is None:
             yield Problem(
-                f"License-File {path!r} names no member",
-                "add the text to the wheel, or take the line out",
+                f"License-File {path!r} names no file in the wheel",
+                "add the text to the wheel, or remove the line",
             )
     for line in headers.unparsed:
         yield Problem(f"the line or field {line!r} cannot be read", fix)
@@ -97,7 +97,7 @@ def _untold(facts: Facts, context: Context, fix: str) -> Iterator[Problem]:
     fields = [name for name in ("Requires-Dist", "Provides-Extra") if name.lower() not in headers.dynamic]
     if fields and headers.metadata_version not in ("1.0", "1.1", "1.2", "2.0", "2.1"):
         yield Problem(
-            "its extras are known only where it is installed, and no Dynamic says so of "
+            "its extras are known only where it is installed, but Dynamic does not list "
             f"{' and '.join(fields)}: uv installs nothing for them",
             fix,
         )
@@ -108,9 +108,9 @@ def _expression(headers: Headers, fix: str) -> Iterator[Problem]:
     try:
         canonicalize_license_expression(text)
     except InvalidLicenseExpression as error:
-        yield Problem(f"License-Expression {text!r} is no SPDX expression: {error}", fix)
+        yield Problem(f"License-Expression {text!r} is not an SPDX expression: {error}", fix)
     if headers.license is not None:
-        yield Problem("it has License beside License-Expression, which indexes refuse", fix)
+        yield Problem("it has both License and License-Expression, which indexes refuse", fix)
 
 
 def _names(facts: Facts) -> set[str]:
@@ -169,7 +169,7 @@ def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
     if any(tag.endswith("-any") for tag in facts.tags):
         for member in compiled:
             yield Problem(
-                "it is compiled, and in a wheel that is tagged for any platform",
+                "it is compiled, but the wheel is tagged for any platform",
                 "give the wheel the platform's tag",
                 member,
             )
@@ -178,7 +178,7 @@ def _tag_any(facts: Facts, _: Context) -> Iterator[Problem]:
 RULES = (
     Rule(
         "metadata-identity",
-        "Name and version in the metadata are those of the file name.",
+        "Name and version in the metadata match the file name.",
         _identity,
         kinds=_BOTH,
         by_metadata=True,
@@ -191,7 +191,7 @@ RULES = (
         kinds=_BOTH,
         by_metadata=True,
     ),
-    Rule("tags", "The tags in the file name are those in WHEEL; extensions are for their Python.", _tags),
+    Rule("tags", "The tags in the file name match those in WHEEL; extensions are for their Python.", _tags),
     Rule("tag-any", "A wheel with compiled files is not tagged for any platform.", _tag_any),
 )
 

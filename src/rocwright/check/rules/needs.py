@@ -53,11 +53,11 @@ def missing(library: str, facts: Facts, context: Context, *, windows: bool = Fal
         if any(fits(name, brought) for name in {*reach.projects, *reach.unseen}.difference(whole)):
             return None
         if whole and provider.rocm is not None:
-            return Missing(True, f"{' and '.join(sorted(whole))} has ROCm inside, without it")
+            return Missing(True, f"{' and '.join(sorted(whole))} has ROCm inside, but not this library")
     if facts.project not in should and _is_choice(library, facts, windows=windows):
         return Missing(False, "it has builds for several versions of these and loads one that fits")
     if should:
-        return Missing(True, f"{' and '.join(sorted(should))} should hold it and does not")
+        return Missing(True, f"{' and '.join(sorted(should))} should have it, but does not")
     return _elsewhere(library, facts, context, provider, windows=windows)
 
 
@@ -65,25 +65,25 @@ def _elsewhere(
     library: str, facts: Facts, context: Context, provider: Provider | None, *, windows: bool
 ) -> Missing:
     """What may bring a library to which no requirement leads, as far as the files at hand say."""
-    nothing = Missing(True, "neither this wheel nor what it requires nor the system holds it")
+    nothing = Missing(True, "it is not in this wheel, in what it requires, or on the system")
     holders = sorted(set(context.libraries.holders(library, windows=windows)) - {facts.project})
     if holders:
-        why = f"{holders[0]} has it, to which no requirement of this wheel leads"
+        why = f"{holders[0]} has it, but no requirement of this wheel leads there"
         return Missing(context.request.closed, why)
     platform = context.platforms.windows if windows else context.platforms.linux
     if re.fullmatch(platform.bundled, library):
         return nothing
     if context.request.closed and "family-pin" in context.terms(facts.project).rules:
         # What the family is built from is in its set; packages from elsewhere bring it none of its libraries.
-        return Missing(True, "neither this wheel nor what it requires of the set nor the system holds it")
+        return Missing(True, "it is not in this wheel, in what it requires of the set, or on the system")
     if provider is not None:
-        return Missing(False, f"{provider.name} would bring that, to which no requirement at hand leads")
+        return Missing(False, f"{provider.name} would bring it, but no requirement leads there")
     unseen = context.libraries.reach(facts).unseen
     if not unseen:
         return nothing
     more = f" or {len(unseen) - _SHOWN} others" if len(unseen) > _SHOWN else ""
     names = " or ".join(unseen[:_SHOWN])
-    return Missing(False, f"perhaps {names}{more} would bring that: required, not among these files")
+    return Missing(False, f"perhaps {names}{more} would bring it: required, but not among these files")
 
 
 def unmet(
@@ -247,7 +247,7 @@ RULES = (
     ),
     Rule(
         "elf-needed-unseen",
-        "No library is needed that only a package could bring which is not looked at.",
+        "No library has to come from a package that is not among the checked files.",
         _unseen,
         severity="warning",
     ),

@@ -54,7 +54,7 @@ def _unanswered(context: Context, requirement: Requirement, here: list[PythonPla
     extras = named_extras(requirement)
     where = [each for each in here if any(each.applies(requirement, extra) for extra in extras)]
     lacking = without(answers, where)
-    return f"of which no file is for {lacking}" if lacking else None
+    return f"which has no file for {lacking}" if lacking else None
 
 
 def _plain(requirement: Requirement) -> str:
@@ -163,7 +163,7 @@ def _lost(elf: ElfFacts, places: dict[str, KpackFacts]) -> Problem | None:
     if any(kernel in archive.kernels or archive.problem is not None for archive in held):
         return None
     return Problem(
-        f"no archive that it finds has code of {kernel}",
+        f"no archive that it finds has code for {kernel}",
         "split host and device packages from one build",
         elf.member,
     )

@@ -67,12 +67,12 @@ RULES = (
     Rule("pe-machine", "DLLs and programs are for a machine that the wheel's tag names.", _machine),
     Rule(
         "pe-imports",
-        "Each DLL that another imports from is in the wheel, in one that it requires, or of Windows.",
+        "Each DLL that another imports from is in the wheel, in one that it requires, or part of Windows.",
         _imports,
     ),
     Rule(
         "pe-imports-unseen",
-        "No DLL is imported from that only a package could bring which is not looked at.",
+        "No DLL has to come from a package that is not among the checked files.",
         _unseen,
         severity="warning",
     ),

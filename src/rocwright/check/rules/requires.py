@@ -112,11 +112,11 @@ def _requires_rocm(facts: Facts, context: Context) -> Iterator[Problem]:
     if not found:
         yield Problem(
             "it does not require rocm[libraries]==…, so installing it brings no ROCm",
-            "give the build PYTORCH_EXTRA_INSTALL_REQUIREMENTS",
+            "set PYTORCH_EXTRA_INSTALL_REQUIREMENTS for the build",
         )
     for requirement in found:
         if exact_version(requirement) is None:
-            yield Problem(f"{requirement} is no exact pin", "pin rocm[libraries] with ==")
+            yield Problem(f"{requirement} is not an exact pin", "pin rocm[libraries] with ==")
 
 
 def _torch_pin(facts: Facts, _: Context) -> Iterator[Problem]:
@@ -126,7 +126,7 @@ def _torch_pin(facts: Facts, _: Context) -> Iterator[Problem]:
     exact = [version for version in map(exact_version, pins) if version is not None]
     if exact and "+" in facts.version and not any("+" in version for version in exact):
         yield Problem(
-            f"it requires {', '.join(map(str, pins))}, which the torch of any other index fits, too",
+            f"it requires {', '.join(map(str, pins))}, which torch from any other index satisfies, too",
             f"pin the whole version, as in {pins[0].name}=={exact[0]}+{facts.version.partition('+')[2]}",
         )
     if not exact:
@@ -146,7 +146,7 @@ def _family_pin(facts: Facts, context: Context) -> Iterator[Problem]:
         if told or name == terms.host or not fits(name, terms.pinned) or exact_version(requirement):
             continue
         yield Problem(
-            f"{requirement} is no exact pin; packages of one family work only as they were built together",
+            f"{requirement} is not an exact pin; packages of one family work only with others of their build",
             "pin it with == to the version of the same build",
         )
 
@@ -173,7 +173,7 @@ def _is_version(requirement: Requirement, version: str) -> bool:
 RULES = (
     Rule(
         "requirement-brace",
-        "No Requires-Dist holds a template variable that was not replaced.",
+        "No Requires-Dist contains a template variable that was not replaced.",
         _brace,
         kinds=_BOTH,
         by_metadata=True,

@@ -35,7 +35,7 @@ def parse_source(text: str) -> ast.Module | str:
     except MemoryError:
         return "it is nested too deeply to be read"  # what the parser of CPython before 3.13 says of that
     except _FAULTS as error:
-        return f"it is no valid Python: {error}"
+        return f"it is not valid Python: {error}"
 
 
 def literal(node: ast.expr) -> object:
@@ -90,7 +90,7 @@ def _shape(module: ast.Module | str) -> Iterator[str]:
         yield module
         return
     if any(_is_import(node) for node in module.body):
-        yield "it imports something when it is loaded; imports belong into initialize()"
+        yield "it imports something when it is loaded; imports belong in initialize()"
     function = _initialize(module)
     if function is None:
         names = [node.name for node in module.body if isinstance(node, _DEFINITIONS)]
@@ -163,7 +163,7 @@ def _version(value: ast.expr | None, rocm_version: str | None) -> Iterator[str]:
     if not isinstance(value, ast.Constant) or rocm_version is None:
         return
     if not isinstance(value.value, str):
-        yield f"check_version is {value.value!r}, no version"
+        yield f"check_version is {value.value!r}, not a version"
     elif not re.fullmatch(".*".join(map(re.escape, value.value.split("*"))), rocm_version):
         yield f"it checks for ROCm {value.value}, but the wheel requires rocm {rocm_version}"
 
@@ -184,7 +184,9 @@ def _preload(facts: Facts, context: Context) -> Iterator[Problem]:
     module = parse_source(text)
     loaded = _listed(module) if isinstance(module, ast.Module) else None
     if loaded is None:
-        yield Problem(f"its {_LIST} is no list of texts, so it cannot be compared", "write a list", _INIT)
+        yield Problem(
+            f"its {_LIST} is not a list of strings, so it cannot be compared", "write a list", _INIT
+        )
         return
     for member, library in (*_elf_needs(facts, context), *_pe_needs(facts)):
         named = context.rocm_libraries.short_name(library, "linux" if ".so" in library else "windows")
@@ -233,7 +235,7 @@ def _name(function: ast.expr) -> str:
 RULES = (
     Rule(
         "torch-preload",
-        "torch/_rocm_init.py loads each ROCm library that torch's own libraries need and do not find.",
+        "torch/_rocm_init.py loads each ROCm library that torch's own libraries need but cannot find.",
         _preload,
     ),
 )

@@ -26,7 +26,7 @@ def _one_version(context: Context) -> Iterator[tuple[str, Problem]]:
                 name,
                 Problem(
                     f"{times} files of this name are there, in several directories",
-                    "give the one that is meant; a set holds one file of a name",
+                    "give only the one that is meant; a set has one file of each name",
                 ),
             )
     for project, files in sorted(context.by_project.items()):
@@ -117,7 +117,7 @@ def _closed(context: Context) -> Iterator[tuple[str, Problem]]:
             yield (
                 facts.name,
                 Problem(
-                    f"it requires {requirement}, of which no file is for {lacking}",
+                    f"it requires {requirement}, which has no file for {lacking}",
                     "build it for every Python and platform of the set",
                 ),
             )
@@ -132,20 +132,20 @@ def without(answers: Iterable[Facts], where: Iterable[PythonPlatform]) -> str:
 RULES = (
     SetRule(
         "set-one-version",
-        "A package is there in one version, and a file once.",
+        "Each package is in the set in one version, and each file once.",
         _one_version,
         by_metadata=True,
     ),
     SetRule("set-ownership", "No installed path belongs to two packages.", _ownership),
     SetRule(
         "set-pins",
-        "What a package requires of another fits the version in the set.",
+        "The set has the versions that its packages require of each other.",
         _pins_fit,
         by_metadata=True,
     ),
     SetRule(
         "set-closed",
-        "What only this set can answer is answered in it, for every Python and platform that it is for.",
+        "What only this set can provide is in it, for every Python and platform of the set.",
         _closed,
         open_severity="warning",
         by_metadata=True,
@@ -160,7 +160,7 @@ def _installs(context: Context) -> Iterator[tuple[str, Problem]]:
                 SET,
                 Problem(
                     f"{done.installer} for {done.where}: {problem}",
-                    done.next_step or "resolve what the installer says, then check again",
+                    done.next_step or "fix what the installer reports, then check again",
                 ),
             )
 
@@ -174,7 +174,7 @@ def _candidates(context: Context) -> Iterator[tuple[str, Problem]]:
                     Problem(
                         f"{done.installer} for {done.where} tried {len(files)} files of {project}: "
                         f"{', '.join(sorted(files))}",
-                        "leave one file of each project for a Python; each more costs users a download",
+                        "keep one file of each project per Python; each further one costs users a download",
                     ),
                 )
 

@@ -144,8 +144,8 @@ def _nothing(paths: list[Path], absent: list[str]) -> InvalidInput:
             next_step="name files that have some; `rocwright kpack list FILE` shows it",
         )
     return InvalidInput(
-        f"{absent[0]} is split, and its archives are not beside it",
-        next_step="give the archives, the whole directory, or the device wheels besides their host wheel",
+        f"{absent[0]} is split, but its archives are not beside it",
+        next_step="give the archives, the whole directory, or the device wheels with their host wheel",
     )
 
 

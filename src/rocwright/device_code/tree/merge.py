@@ -105,7 +105,7 @@ def _gather(sources: Sequence[Path]) -> dict[str, dict[str, list[Path]]]:
 def _parts_of(source: Path) -> list[tuple[str, str, Path]]:
     if not source.is_dir():
         raise InvalidInput(
-            f"{printable(source)} is no directory",
+            f"{printable(source)} is not a directory",
             where=printable(source),
             next_step="name a directory that `rocwright kpack split` wrote",
         )
@@ -117,7 +117,7 @@ def _parts_of(source: Path) -> list[tuple[str, str, Path]]:
             lead, word = f"{artifact.stem}_", artifact.target
         if not path.is_dir() or not (word == GENERIC or served(word)):
             raise InvalidInput(
-                f"{printable(path.name)} is no part of a split tree",
+                f"{printable(path.name)} is not a part of a split tree",
                 where=printable(source),
                 next_step="give directories that a split wrote, with nothing else in them",
             )

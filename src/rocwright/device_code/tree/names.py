@@ -86,7 +86,7 @@ def read_artifact(root: Path) -> Artifact:
     component, _, target = rest.partition("_")
     if not (name and component and target):
         raise InvalidInput(
-            f"{printable(root.name)} is no name of an artifact",
+            f"{printable(root.name)} is not an artifact name",
             where=root,
             next_step="call the directory <name>_<component>_<target>, such as rand_lib_generic",
         )
@@ -102,7 +102,7 @@ def read_artifact(root: Path) -> Artifact:
     for prefix in prefixes:
         if prefix.startswith("/") or any(part in ("", ".", "..") for part in prefix.split("/")):
             raise InvalidInput(
-                f"{MANIFEST} names {printable(prefix)!r}, which is no plain relative directory",
+                f"{MANIFEST} names {printable(prefix)!r}, which is not a plain relative directory",
                 where=root / MANIFEST,
             )
     return Artifact(root, f"{name}_{component}", target, prefixes)

@@ -114,7 +114,7 @@ def split_tree(
     """
     if not source.is_dir():
         raise InvalidInput(
-            f"{printable(source)} is no directory",
+            f"{printable(source)} is not a directory",
             where=printable(source),
             next_step="name the directory of a ROCm, or of its artifacts",
         )
@@ -125,9 +125,9 @@ def split_tree(
         group = Group(safe_name(name or source.name), "", (Input(source, ("",)),))
         return TreeSplit((_split(group, dest, wanted, level, threads, note),))
     if name is not None:
-        raise UsageError("artifacts have names of their own", next_step="leave the name out")
+        raise UsageError("artifacts already have names", next_step="leave the name out")
     for path in ignored:
-        note(f"{path} is no artifact; left out")
+        note(f"{path} is not an artifact; left out")
     groups = grouped(artifacts)
     require_apart(dest, [], [source])
     return TreeSplit(tuple(_split(g, dest, wanted, level, threads, note) for g in groups), ignored)
@@ -249,7 +249,7 @@ class _Work:
             raise InvalidInput(
                 f"{plan.file.path.name} has no code for {' '.join(sorted(self.wanted))}",
                 where=printable(plan.file.path),
-                next_step=f"it has code for {' '.join(plan.targets)}: want one of them, or leave it out",
+                next_step=f"it has code for {' '.join(plan.targets)}: ask for one of them, or leave it out",
             )
         return replace(plan, bundles=tuple(bundles))
 

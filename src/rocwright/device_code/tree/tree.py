@@ -170,7 +170,7 @@ class TreeWriter:
         target = self.root / path
         if target.exists():
             raise InvalidInput(
-                f"the tree has an archive {printable(path)} already, and libraries to split besides",
+                f"the tree already has an archive {printable(path)} and still has libraries to split",
                 where=printable(root / path),
                 next_step="split the tree as it was built, or choose another name",
             )

@@ -64,7 +64,7 @@ def read_shelf(source: Source, log: FindingLog) -> Shelf | None:
         return None
     if len(archive.targets) != 1 or not is_target(archive.targets[0]):
         said = ", ".join(archive.targets) or "no target"
-        log.add("kpack-archive", source.name, f"it must be for one target and is for {said}")
+        log.add("kpack-archive", source.name, f"it must be for one target, but is for {said}")
         return None
     shelf = Shelf(source, archive, archive.targets[0])
     for rule, cause in _faults(shelf):
@@ -79,7 +79,7 @@ def _faults(shelf: Shelf) -> list[tuple[str, str]]:
     if any(head[_RESERVED]):
         found.append(("kpack-archive", "bytes 16 to 64 of its header are not zero"))
     if not shelf.source.installed.endswith(f"_{target}{SUFFIX}"):
-        found.append(("kpack-name", f"it is for {target}, and its name does not end in _{target}{SUFFIX}"))
+        found.append(("kpack-name", f"it is for {target}, but its name does not end in _{target}{SUFFIX}"))
     foreign = sorted({entry.target for entry in archive.entries} - {target})
     if foreign:
         found.append(("kpack-archive", f"it is for {target} and has entries for {', '.join(foreign)}"))
@@ -269,11 +269,11 @@ def check_together(
             log.add(
                 "kpack-same-name",
                 library.source.name,
-                f"archives know it as {library.kernel}, like {first.source.name}",
+                f"archives know both it and {first.source.name} as {library.kernel}",
             )
         spots = index.get(library.kernel, {})
         if not spots:
-            log.add(missing, library.source.name, f"no archive has code of {library.kernel}")
+            log.add(missing, library.source.name, f"no archive has code for {library.kernel}")
             continue
         _reachable(library, [shelf for shelf in shelves if library.kernel in shelf.kernels], log)
         _complete(library, spots, targets, missing, log)
@@ -284,7 +284,7 @@ def check_together(
                 log.add(
                     "kpack-orphan",
                     shelf.source.name,
-                    f"it has device code of {kernel}, a library that is not here",
+                    f"it has device code for {kernel}, a library that is not here",
                 )
 
 

@@ -124,10 +124,10 @@ class _Check:
     def _marker(self) -> Marker | None:
         section = self.elf.sections.get(MARKER_SECTION)
         if section is None:
-            self.add("kpack-marker", f"its wrappers are split and it has no section {MARKER_SECTION}")
+            self.add("kpack-marker", f"its wrappers are split, but it has no section {MARKER_SECTION}")
             return None
         if section.type == fmt.SHT_NOBITS or not section.flags & fmt.SHF_ALLOC:
-            self.add("kpack-marker", f"section {MARKER_SECTION} does not get into memory")
+            self.add("kpack-marker", f"section {MARKER_SECTION} is not loaded into memory")
         try:
             return parse_marker(self.file.read_at(section.offset, section.size))
         except InvalidInput as error:
@@ -141,7 +141,7 @@ class _Check:
 
     def _wrappers(self, wrappers: tuple[Wrapper, ...]) -> None:
         if not wrappers:
-            self.add("kpack-wrapper", "it has a marker and no wrapper that leads there")
+            self.add("kpack-wrapper", "it has a marker, but no wrapper leads to it")
         section = self.elf.sections.get(MARKER_SECTION)
         for wrapper in wrappers:
             if wrapper.magic != SPLIT_MAGIC:

@@ -62,7 +62,7 @@ class Fat:
             place = wrapper.pointer - section.addr + section.offset
             if place not in owners:
                 raise InvalidBundle(
-                    f"{self.file.path.name}: wrapper {wrapper.index} leads to no start of a bundle",
+                    f"{self.file.path.name}: wrapper {wrapper.index} does not lead to the start of a bundle",
                     where=self.file.path,
                 )
             owners[place].append(wrapper.index)

@@ -30,10 +30,14 @@ _CLAUSES = (
         "A split library is a sound ELF file.",
         next_step="do not ship this file: a loader or tool will fail on it; split again",
     ),
-    Clause("kpack-wrapper", "Every wrapper of a split library says so, and which it is.", next_step=_AGAIN),
+    Clause(
+        "kpack-wrapper",
+        "Every wrapper of a split library is marked as split, and numbered.",
+        next_step=_AGAIN,
+    ),
     Clause(
         "kpack-marker",
-        "The marker that names the archives is there, in memory, and can be read.",
+        "The marker that names the archives exists, is loaded into memory, and can be read.",
         next_step=_AGAIN,
     ),
     Clause(
@@ -42,7 +46,7 @@ _CLAUSES = (
         next_step="keep this library whole: something else points into its device code",
     ),
     Clause("kpack-leftover", "No device code is left in a split library.", next_step=_AGAIN),
-    Clause("kpack-kept", "A library keeps its device code: it was not split, and why."),
+    Clause("kpack-kept", "A library keeps its device code, and why it was not split."),
     Clause(
         "kpack-same-name",
         "Each split library has its own name in the archives.",
@@ -53,7 +57,7 @@ _CLAUSES = (
     Clause("kpack-unused", "Every stored object is in the archive's table.", next_step=_AGAIN),
     Clause(
         "kpack-name",
-        "An archive is called as the runtime looks for it.",
+        "An archive has the name that the runtime looks for.",
         next_step="do not rename archives: the runtime finds them by target",
     ),
     Clause("kpack-code", "Every stored object can be unpacked and is a code object.", next_step=_DOWNLOAD),
@@ -62,7 +66,7 @@ _CLAUSES = (
         "Code is for the GPU that it is filed under.",
         next_step="do not ship this archive: a GPU would load code for another one",
     ),
-    Clause("kpack-unknown-target", "An archive is for a target that no table has."),
+    Clause("kpack-unknown-target", "An archive is for an unknown target."),
     # Libraries and archives together.
     Clause(
         "kpack-unreachable",
@@ -105,7 +109,7 @@ _CLAUSES = (
     Clause("kpack-overlap", "An installed path belongs to one part.", next_step="give each path to one part"),
     Clause(
         "kpack-layout",
-        "Beside the generic part there are only those of targets.",
+        "Beside the generic part there are only parts of targets.",
         severity="warning",
         next_step="leave only generic and target directories beside each other",
     ),
@@ -113,7 +117,7 @@ _CLAUSES = (
     Clause("kpack-wheel", "A wheel is sound.", next_step="build the wheel again"),
     Clause(
         "kpack-record",
-        "RECORD says of every member what is there.",
+        "RECORD is right about every member.",
         next_step="write RECORD after the last change to a member",
     ),
     Clause(
@@ -140,8 +144,12 @@ _CLAUSES = (
     ),
     Clause("kpack-lost", "All code of the original is there.", next_step=_AGAIN),
     Clause("kpack-invented", "There is no code that the original lacks.", next_step=_AGAIN),
-    Clause("kpack-differs", "Every byte of it is the original's.", next_step=_AGAIN),
-    Clause("kpack-host", "Apart from its device code a split library is the original.", next_step=_AGAIN),
+    Clause("kpack-differs", "Every byte of it is as in the original.", next_step=_AGAIN),
+    Clause(
+        "kpack-host",
+        "Apart from its device code a split library is identical to the original.",
+        next_step=_AGAIN,
+    ),
     Clause(
         "kpack-mode", "A file has the original's permissions.", next_step="copy the file with its permissions"
     ),
@@ -196,7 +204,7 @@ class KpackReport(HasFindings, msgspec.Struct, frozen=True, forbid_unknown_field
         """Raise `ContractBroken` that lists every error; do nothing when there is none."""
         if self.passed:
             return
-        next_step = "split again from the original; what was verified must not be shipped"
+        next_step = "split again from the original; do not ship what was verified"
         raise refusal(self.findings, "split device code", next_step)
 
 

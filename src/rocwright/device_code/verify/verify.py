@@ -178,11 +178,11 @@ class _Tree:
         try:
             fat_file = original.of(library.source)
             if fat_file is None:
-                self.log.add("kpack-original", name, "it has no original to be compared with")
+                self.log.add("kpack-original", name, "there is no original to compare it with")
                 return
             fat = Fat(fat_file)
         except (InvalidInput, Unsplittable) as error:
-            self.log.add("kpack-original", name, f"its original cannot be compared with: {error}")
+            self.log.add("kpack-original", name, f"it cannot be compared with its original: {error}")
             return
         for text in host_differences(fat, library.elf, library.file, library.wrappers):
             self.log.add("kpack-host", name, text)

@@ -113,7 +113,9 @@ def _pins(hosts: Sequence[Wheel], devices: Sequence[Wheel], log: FindingLog) -> 
         for name, version in pinned:
             if version is not None and Version(version) != versions[name]:
                 log.add(
-                    "kpack-pin", device.path.name, f"it requires {name} {version}, here is {versions[name]}"
+                    "kpack-pin",
+                    device.path.name,
+                    f"it requires {name} {version}, but {versions[name]} is here",
                 )
 
 
@@ -133,7 +135,7 @@ def _extras(host: Wheel, devices: Sequence[Wheel], log: FindingLog) -> None:
             log.add("kpack-extra-absent", host.path.name, f"{requirement} is not among these wheels")
         elif exact_version(requirement) != there[name].version:
             log.add(
-                "kpack-extra", host.path.name, f"it requires {requirement}, here is {there[name].version}"
+                "kpack-extra", host.path.name, f"it requires {requirement}, but {there[name].version} is here"
             )
         reached.add(name)
     for left in sorted(set(there) - reached) if reached else ():

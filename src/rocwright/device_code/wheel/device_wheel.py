@@ -110,7 +110,7 @@ def _requirement(text: str, target: str) -> str:
         return str(Requirement(filled))
     except InvalidRequirement as error:
         raise UsageError(
-            f"{text!r} is no requirement: {error}", next_step="write it like rocm-sdk-core==7.10.0"
+            f"{text!r} is not a requirement: {error}", next_step="write it like rocm-sdk-core==7.10.0"
         ) from error
 
 

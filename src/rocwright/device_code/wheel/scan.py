@@ -114,7 +114,7 @@ def _wrong(wheel: Wheel, name: str, what: str) -> InvalidWheel:
     return InvalidWheel(
         f"{name} in {wheel.path.name}: {what}",
         where=wheel.path,
-        next_step="download or build the wheel again; rocwright check lists all that is wrong",
+        next_step="download or build the wheel again; rocwright check lists everything that is wrong",
     )
 
 
@@ -169,7 +169,7 @@ class _Reader:
         elif fat and in_data(member.name):
             kept, fat = "it lies in the wheel's .data directory, which installers move", None
         elif code:
-            unplaced = "it is device code in a file of its own, of a kind that is not known"
+            unplaced = "it is a separate file of device code, of an unknown kind"
         return _Read(member, sha256, digested, None if fat is None else file, bool(fat), kept, unplaced)
 
     def _counted(self, member: WheelMember) -> Iterator[bytes]:

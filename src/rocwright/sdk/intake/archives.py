@@ -159,7 +159,7 @@ def find_archives(sources: Sequence[Path]) -> tuple[dict[str, Path], tuple[str, 
                 ignored.append(path.name)
     if not found:
         raise InvalidInput(
-            "there is no artifact archive (<name>_<component>_<target>.tar.zst or .tar.xz)",
+            "there is not an artifact archive (<name>_<component>_<target>.tar.zst or .tar.xz)",
             where=sources[0] if sources else None,
             next_step="name archives of artifacts or the directory that holds them",
         )
@@ -180,7 +180,7 @@ def _no_archive(path: Path) -> InvalidInput:
             f"{path} does not exist", where=path, next_step="name an artifact that is there: `ls` shows them"
         )
     return InvalidInput(
-        f"{path.name} is no artifact archive",
+        f"{path.name} is not an artifact archive",
         where=path,
         next_step="its name must be <name>_<component>_<target>.tar.zst or .tar.xz",
     )
@@ -343,7 +343,7 @@ class _Tree:
             self._links[path] = self._links[source]
             return
         if source not in self._files:
-            raise self._refuse(member, f"is a hard link to {source!a}, which is no file before it")
+            raise self._refuse(member, f"is a hard link to {source!a}, which is not an earlier file")
         os.link(self._root / source, self._root / path)
         self._files.add(path)
 

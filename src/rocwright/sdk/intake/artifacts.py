@@ -68,7 +68,7 @@ def read_artifacts(
     """
     if not root.is_dir():
         raise InvalidPrefix(
-            f"{root} is no directory", where=root, next_step="give the directory that holds the artifacts"
+            f"{root} is not a directory", where=root, next_step="give the directory that holds the artifacts"
         )
     root = root.resolve()
     with readable(root):
@@ -194,7 +194,7 @@ def _gather_host(
             continue
         unclaimed = _add(gathered, item, table, owners)
         if unclaimed:
-            left_out.append((item.artifact.root.name, f"{unclaimed} files are in no package's patterns"))
+            left_out.append((item.artifact.root.name, f"{unclaimed} files match no package's patterns"))
     return gathered, owners
 
 
@@ -263,7 +263,7 @@ def _require_apart(host: GatheredTree, parts: dict[str, GatheredTree]) -> None:
         if path is not None:
             raise InvalidPrefix(
                 f"{path} is a directory and also a file, in what all GPUs share and in {word}",
-                next_step="an installed ROCm can hold only one; this is a fault of the build of ROCm",
+                next_step="an installed ROCm can hold only one; this is a bug in the build of ROCm",
             )
 
 

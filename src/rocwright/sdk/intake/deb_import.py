@@ -190,7 +190,7 @@ def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overla
     if not score:
         known = ", ".join(f"{row.id} {row.version_id} with ROCm {row.rocm_version}" for _, row in scores)
         raise InvalidInput(
-            f"these are no ROCm packages of AMD, nor of a distribution that is known here ({known})",
+            f"these are not ROCm packages of AMD, nor of a known distribution ({known})",
             where=directory,
             next_step="install them and give the directory that holds bin/, include/ and lib/, or write "
             "[[distributions.distribution]] for them into rocwright.toml",

@@ -154,7 +154,7 @@ def _moves(distribution: Distribution, files: Iterable[str]) -> dict[str, str]:
             continue
         if to in taken:
             raise InvalidPrefix(
-                f"{path} and {taken[to]} both belong at {to}", next_step="mend the map of the table"
+                f"{path} and {taken[to]} both belong at {to}", next_step="correct the map in the table"
             )
         taken[to] = path
         moved[path] = to

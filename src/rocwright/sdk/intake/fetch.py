@@ -203,9 +203,9 @@ def _download(
         arrived = landing / package.file
         if not arrived.exists():
             raise Unreachable(
-                f"apt-get did not bring {package.file}",
+                f"apt-get did not download {package.file}",
                 where=log,
-                next_step="see in that log why, then run again",
+                next_step="see that log for the reason, then run again",
             )
         verify_sha256(arrived, package.sha256)
         arrived.replace(debs / package.file)

@@ -101,7 +101,7 @@ class _Packages(Form):
         with how.place() as place:
             log = how.scratch / _LOG
             made = unpack_packages(self.paths[0], place, log=log, threads=how.threads, overlay=how.overlay)
-            left_out = [(name, "no package of ROCm") for name in made.left_out]
+            left_out = [(name, "not a ROCm package") for name in made.left_out]
             left_out += [
                 (name, f"a package of {made.origin}'s ROCm that is not there") for name in made.missing
             ]
@@ -160,7 +160,7 @@ def read_prefix(root: Path, *, version: str | None = None) -> RocmTree:
     """
     if not root.is_dir():
         raise InvalidPrefix(
-            f"{root} is no directory", where=root, next_step="give the root of a ROCm installation"
+            f"{root} is not a directory", where=root, next_step="give the root of a ROCm installation"
         )
     root = root.resolve()
     with readable(root):

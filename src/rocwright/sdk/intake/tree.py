@@ -134,7 +134,7 @@ class GatheredTree:
         """Add one entry as `path`; raises as `add`."""
         if not path.isprintable():
             raise InvalidPrefix(
-                f"the file name {path!r} is no text", where=ascii(str(entry)), next_step="rename the file"
+                f"the file name {path!r} is not text", where=ascii(str(entry)), next_step="rename the file"
             )
         facts = entry.lstat()
         if stat.S_ISLNK(facts.st_mode):
@@ -207,9 +207,9 @@ def is_linker_script(path: str, place: Path) -> bool:
     if head.lstrip().startswith(_SCRIPT_WORDS):
         return True
     raise InvalidPrefix(
-        f"{path} is called like a shared library and is neither an ELF file nor a linker script",
+        f"{path} is named like a shared library, but is neither an ELF file nor a linker script",
         where=place,
-        next_step="it is damaged, or a link that was unpacked as a text; install that part of ROCm again",
+        next_step="it is damaged, or a link that was unpacked as text; install that part of ROCm again",
     )
 
 

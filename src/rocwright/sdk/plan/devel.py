@@ -200,7 +200,7 @@ class _Entries:
 def _claimed_twice(path: str) -> InvalidPrefix:
     return InvalidPrefix(
         f"{path} is in what all GPUs share and, with other content, in what some GPUs need",
-        next_step="only one of them can be installed; this is a fault of the build of ROCm",
+        next_step="only one of them can be installed; this is a bug in the build of ROCm",
     )
 
 

@@ -87,7 +87,7 @@ def family_targets(word: str) -> tuple[str, ...]:
     if found:
         return tuple(found)
     raise InvalidTarget(
-        f"{word!r} is no known family or target",
+        f"{word!r} is not a known family or target",
         next_step="known families: " + " ".join(sorted(families)),
     )
 

@@ -254,7 +254,7 @@ def choose_family(tree: RocmTree, family: str | None) -> str:
     known = family or matching_family(tree.targets, load_table("families", Families).families)
     if known is None:
         raise UsageError(
-            f"the targets of this ROCm ({' '.join(tree.targets)}) are no known family",
+            f"the targets of this ROCm ({' '.join(tree.targets)}) are not a known family",
             next_step="name one with --family NAME; it becomes part of rocm-sdk-libraries-NAME",
         )
     return known
@@ -301,6 +301,6 @@ def _require_windows_name(name: str) -> None:
     for part in name.split("/"):
         if _FORBIDDEN.search(part) or _RESERVED.fullmatch(part) or part.endswith((".", " ")):
             raise InvalidPrefix(
-                f"{name} cannot be on Windows: {part!r} is no file name there",
+                f"{name} cannot be on Windows: {part!r} is not a valid file name there",
                 next_step="rename the file; archives for target features need another name on Windows",
             )

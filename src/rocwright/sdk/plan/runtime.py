@@ -223,7 +223,7 @@ def _disjoint(
                 raise InvalidPrefix(
                     f"{file.path} of {word} and of {before[0]} differ, and only one of them can be installed",
                     where=layers[word].files[file.origin].place if file.origin else None,
-                    next_step="device files need names of their own; this is a fault of the build of ROCm",
+                    next_step="device files need names of their own; this is a bug in the build of ROCm",
                 )
             common[file.path] = replace(before[1], package="libraries")
     kept = {word: tuple(f for f in files if f.path not in common) for word, files in parts.items()}
@@ -316,7 +316,9 @@ def _template() -> bytes:
         )
         binary = program.read_bytes()
     if binary.count(_PLACEHOLDER) != 1:
-        raise InvalidInput("the compiled launcher does not hold its target once", where=str(compiler))
+        raise InvalidInput(
+            "the compiled launcher does not contain its target exactly once", where=str(compiler)
+        )
     return binary
 
 

@@ -78,7 +78,7 @@ def _wait_for_others(git: Git) -> None:
     raise RocwrightError(
         f"another git is at work in {git.work_tree}, or was killed there",
         where=lock,
-        next_step=f"wait until it ended; when none is running, remove {lock}; then run again",
+        next_step=f"wait until it has ended; when none is running, remove {lock}; then run again",
     )
 
 

@@ -108,7 +108,7 @@ MISSING = "check it out (`rocwright checkout torch`) or name the directory where
         ),
         (
             tree(place=place("/src/torch", kind="file"), empty=True),
-            "torch: /src/torch is a file, and should be a checkout",
+            "torch: /src/torch is a file, not a checkout",
             MISSING,
         ),
         (tree(empty=True), "torch: the checkout /src/torch is empty", MISSING),
@@ -141,12 +141,12 @@ MISSING = "check it out (`rocwright checkout torch`) or name the directory where
         ),
         (
             tree(place=place("/src/torch", writable=False)),
-            "torch: you may not write into the checkout, and a build leaves its work there",
-            "make it writable, or build a checkout of your own",
+            "torch: the checkout is not writable, but a build leaves files there",
+            "make it writable, or build from your own checkout",
         ),
         (
             tree(place=place("/my src"), cmake=True),
-            "torch: the path of the checkout has spaces, which its build does not bear",
+            "torch: the path of the checkout has spaces, which its build cannot handle",
             "move the checkout; a link will not do, because CMake follows it",
         ),
     ],
@@ -177,12 +177,12 @@ def test_what_an_unusual_but_good_checkout_may_have() -> None:
         ),
         (
             {"work": place("/root/w", kind="absent", nearest="/root", writable=False)},
-            "the work directory /root/w cannot be written by you: nothing can be made in /root",
+            "the work directory /root/w is not writable: nothing can be made in /root",
             "make it writable, or give another --work-dir",
         ),
         (
             {"output": place("/home/me/out", writable=False)},
-            "the output directory /home/me/out cannot be written by you",
+            "the output directory /home/me/out is not writable",
             "make it writable, or give another --output-dir",
         ),
         (
@@ -352,7 +352,8 @@ def test_space_is_estimated_from_sources_targets_and_pythons() -> None:
     ]
     # What is only perhaps too small is said, and stops nothing.
     assert find_advice(family(), facts) == (
-        f"space may get scarce: {about} 2.0 GB on the file system of /w, where 2.0 GB are free (an estimate)",
+        f"disk space may run out: {about} 2.0 GB on the file system of /w, where 2.0 GB are free "
+        "(an estimate)",
     )
 
 
@@ -371,9 +372,7 @@ def test_space_of_directories_on_one_file_system_is_added_up() -> None:
 
 def test_a_place_that_cannot_be_written_is_not_also_too_small() -> None:
     closed = place("/root/out", kind="absent", writable=False, free=0, file_system=0)
-    assert (
-        only(family(), host(output=closed)).what == "the output directory /root/out cannot be written by you"
-    )
+    assert only(family(), host(output=closed)).what == "the output directory /root/out is not writable"
 
 
 def test_what_an_earlier_build_left_needs_no_further_space() -> None:
@@ -504,8 +503,8 @@ def test_windows_needs_its_compiler_and_what_is_copied_into_the_wheel() -> None:
     found = find_problems(family(platform="windows"), facts)
     assert [problem.what for problem in found] == [
         "cl was not found on PATH; it is needed to find Microsoft's headers and libraries",
-        "triton is built with an LLVM of its own, and C:/b/triton/llvm-1a2b3c4d-windows-x64 is not there",
-        "uv.dll is to become part of the wheel, and ${libuv_ROOT}/bin/uv.dll is not there",
+        "triton is built with its own LLVM, but C:/b/triton/llvm-1a2b3c4d-windows-x64 does not exist",
+        "uv.dll is to become part of the wheel, but ${libuv_ROOT}/bin/uv.dll does not exist",
     ]
     assert "x64 Native Tools Command Prompt" in found[0].next_step
     assert "LLVM_SYSPATH" in found[1].next_step
@@ -583,10 +582,10 @@ def test_space_counts_a_rocm_that_is_installed_first_what_requirements_bring_and
 @pytest.mark.parametrize(
     ("found", "what"),
     [
-        (place("/scratch", kind="absent"), "the variable TMPDIR names /scratch, which is no directory"),
+        (place("/scratch", kind="absent"), "the variable TMPDIR names /scratch, which is not a directory"),
         (
             place("/scratch", writable=False),
-            "the variable TMPDIR names /scratch, which cannot be written by you",
+            "the variable TMPDIR names /scratch, which is not writable",
         ),
     ],
 )

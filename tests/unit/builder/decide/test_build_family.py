@@ -215,7 +215,7 @@ def test_a_rocm_without_device_libraries_is_spoken_of_once() -> None:
     assert "HIP_DEVICE_LIB_PATH" not in plan.builds[0].env
     said = [note for note in plan.notes if "device libraries" in note]
     assert said == [
-        "no device libraries in /opt/rocm: HIP_DEVICE_LIB_PATH is not set, the compiler looks itself"
+        "no device libraries in /opt/rocm: HIP_DEVICE_LIB_PATH is not set, the compiler looks for them itself"
     ]
 
 

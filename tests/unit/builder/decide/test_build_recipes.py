@@ -76,9 +76,9 @@ def test_other_values_are_replaced() -> None:
         ('[[recipes.recipe]]\nproject = "x"\nplatforms = ["mac"]', r"platforms has 'mac'.*recipe\[0\]"),
         ('[[recipes.recipe]]\nproject = "x"\nopt_in = ["mac"]', r"opt_in has 'mac'"),
         ('[[recipes.recipe]]\nproject = "x"\npins = ["torch"]', r"pins has 'torch', which is not in after"),
-        ('[[recipes.recipe]]\nproject = "x;y"', r"'x;y' is no name of a distribution"),
-        ('[[recipes.recipe]]\nproject = "x"\nrequirements = ["a=="]', r"'a==' is no requirement"),
-        ('[recipes]\ntools = ["a=="]', r"'a==' is no requirement"),
+        ('[[recipes.recipe]]\nproject = "x;y"', r"'x;y' is not a distribution name"),
+        ('[[recipes.recipe]]\nproject = "x"\nrequirements = ["a=="]', r"'a==' is not a requirement"),
+        ('[recipes]\ntools = ["a=="]', r"'a==' is not a requirement"),
         ('[recipes]\ntools = ["wheel"]', r"'wheel', which is not pinned: write wheel==1\.2\.3"),
         # What is written or removed lies in the tree.
         ('[[recipes.recipe]]\nproject = "x"\nper_python = ["../b"]', r"per_python has '\.\./b'"),
@@ -93,7 +93,7 @@ def test_other_values_are_replaced() -> None:
         ('[[recipes.recipe]]\nproject = "x"\noptional = ["torch"]', r"optional has 'torch'"),
         ('[[recipes.recipe]]\nproject = "x"\nversion_env = "V"', r"version_file and version_env go together"),
         ('[[recipes.recipe]]\nproject = "x"\nsetup = []', r"setup is empty"),
-        ('[[recipes.recipe]]\nproject = ""', r"project '' is no name"),
+        ('[[recipes.recipe]]\nproject = ""', r"project '' is not a distribution name"),
         ('[[recipes.recipe]]\nproject = "x"\nenv = { A = 1 }', r"recipe\[0\]\.env"),
         ('[[recipes.recipe]]\nproject = "x"\nafter = ["tourch"]', r"x is built after 'tourch', which has no"),
         (

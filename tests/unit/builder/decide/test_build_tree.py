@@ -114,7 +114,7 @@ def test_a_folder_of_another_repository_is_no_checkout(tmp_path: Path) -> None:
     ("files", "error", "words", "where"),
     [
         ({"setup.py": ""}, InvalidInput, r"version\.txt is missing", "version.txt"),
-        ({"setup.py": "", "version.txt": ""}, InvalidInput, "says '', which is no version", "version.txt"),
+        ({"setup.py": "", "version.txt": ""}, InvalidInput, "says '', which is not a version", "version.txt"),
         ({"setup.py": "", "version.txt": "main\n"}, InvalidInput, "says 'main', which", "version.txt"),
         ({"setup.py": "", "version.txt": "2.9+cpu"}, InvalidInput, r"says '2\.9\+cpu'; what", "version.txt"),
         ({"version.txt": "1"}, InvalidInput, r"torch has no setup\.py", ""),
@@ -133,7 +133,7 @@ def test_a_folder_of_another_repository_is_no_checkout(tmp_path: Path) -> None:
         (
             {"version.txt": "1", "setup.py": "", "build_env.json": '{"A": 1}'},
             InvalidData,
-            "is no table of variables",
+            "is not a table of variables",
             "build_env.json",
         ),
     ],
@@ -152,7 +152,7 @@ def test_a_tree_that_cannot_be_built_is_named(
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"version.txt": "1", "setup.py": ""})
     (tmp_path / "version.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidInput, match=r"version\.txt cannot be read: it is no UTF-8"):
+    with pytest.raises(InvalidInput, match=r"version\.txt cannot be read: it is not UTF-8"):
         read_tree(TORCH, tmp_path)
     (tmp_path / "version.txt").write_text("1")
     (tmp_path / "pyproject.toml").mkdir()
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no directory") as caught:
+    with pytest.raises(UsageError, match="not a directory") as caught:
         read_tree(TORCH, tmp_path / "none")
     assert "rocwright checkout torch" in str(caught.value)
     # Everything else can be planned all the same, for a dev build as well.

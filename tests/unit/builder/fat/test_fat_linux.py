@@ -302,12 +302,12 @@ CASES: dict[str, tuple[Refusal, type[RocwrightError], str]] = {
     "no-torch": (
         lambda folder, wheel, prefix: plan_fat(small_fat.vision_wheel(folder), prefix),
         InvalidWheel,
-        "is no torch",
+        "is not a torch wheel",
     ),
     "fat-already": (
         _wheel(files={f"{ROOT}lib/x": "x"}),
         InvalidWheel,
-        r"has ROCm inside already \(torch/lib/rocm/lib/x\)",
+        r"already has ROCm inside \(torch/lib/rocm/lib/x\)",
     ),
     "cpu": (
         _wheel(files={"torch/_C.so": None, "torch/lib/libtorch_hip.so": None, "torch/_rocm_init.py": None}),
@@ -317,7 +317,7 @@ CASES: dict[str, tuple[Refusal, type[RocwrightError], str]] = {
     "split": (
         _wheel(requires=(f'amd-torch-device-gfx942=={VERSION}; extra == "device-gfx942"',)),
         InvalidWheel,
-        "device code .* lies in wheels of its own",
+        "device code .* is in separate device wheels",
     ),
     "never-called": (
         _wheel(files={"torch/__init__.py": "x = 1\n"}),
@@ -334,7 +334,7 @@ CASES: dict[str, tuple[Refusal, type[RocwrightError], str]] = {
     "no-directory": (
         lambda folder, wheel, prefix: plan_fat(wheel, folder / "nowhere"),
         InvalidPrefix,
-        "is no directory",
+        "is not a directory",
     ),
     "rocm-for-windows": (_for_windows, InvalidPrefix, "is a ROCm for Windows, and the wheel is for Linux"),
     "lacking": (
@@ -360,8 +360,8 @@ CASES: dict[str, tuple[Refusal, type[RocwrightError], str]] = {
     "other-project": (_output(f"vision-2.9.0-{small_fat.TAG}.whl"), UsageError, "says project vision"),
     "other-version": (_output(f"torch-2.8.0-{small_fat.TAG}.whl"), UsageError, r"says version 2\.8\.0"),
     "other-tags": (_output("torch-2.9.0-py3-none-any.whl"), UsageError, "says tags py3-none-any"),
-    "no-name": (_output("fat.whl"), UsageError, r"fat\.whl is no valid wheel name"),
-    "large-letters": (_output(FAT_NAME.replace(".whl", ".WHL")), UsageError, "is no valid wheel name"),
+    "no-name": (_output("fat.whl"), UsageError, r"fat\.whl is not a valid wheel name"),
+    "large-letters": (_output(FAT_NAME.replace(".whl", ".WHL")), UsageError, "is not a valid wheel name"),
     "extension-of-another-torch": (
         lambda folder, wheel, prefix: plan_fat(
             wheel, prefix, also=[small_fat.vision_wheel(folder, requires=("torch==2.8.0",))]

@@ -213,7 +213,7 @@ def test_an_empty_answer_is_an_error(environment: Environment, log: Path, old: s
 
 def test_development_files_that_are_not_there(environment: Environment, log: Path) -> None:
     answers(environment, without="lib/cmake")
-    with pytest.raises(InvalidInput, match="no directory") as refused:
+    with pytest.raises(InvalidInput, match="not a directory") as refused:
         describe_rocm(environment, log=log)
     assert "rocm[devel]" in str(refused.value.next_step)
 

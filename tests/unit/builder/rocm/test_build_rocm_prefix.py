@@ -179,5 +179,5 @@ def test_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidPrefix, match="does not exist"):
         describe_prefix(tmp_path / "rocm")
-    with pytest.raises(InvalidPrefix, match="is no directory"):
+    with pytest.raises(InvalidPrefix, match="is not a directory"):
         describe_prefix(tmp_path / "file")

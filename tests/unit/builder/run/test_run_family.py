@@ -277,7 +277,7 @@ def test_a_wheel_that_does_not_import_is_named_and_stays_unproven(toys: Toys) ->
     with pytest.raises(InvalidWheel, match="1 of 2 wheels do not work in a fresh environment") as caught:
         toys.run()
     assert (
-        f"{TOP}: top was built, and does not import: ModuleNotFoundError: No module named 'nowhere'"
+        f"{TOP}: top was built, but cannot be imported: ModuleNotFoundError: No module named 'nowhere'"
         in str(caught.value)
     )
     assert toys.wheels == [BASE, TOP]
@@ -289,7 +289,7 @@ def test_a_wheel_that_does_not_import_is_named_and_stays_unproven(toys: Toys) ->
 
 def test_one_that_later_builds_need_and_that_does_not_import_is_not_put_out(toys: Toys) -> None:
     (toys.root / "base" / "behave").write_text("no-import")
-    with pytest.raises(InvalidWheel, match="base was built, and does not import: ModuleNotFoundError"):
+    with pytest.raises(InvalidWheel, match="base was built, but cannot be imported: ModuleNotFoundError"):
         toys.run()
     assert toys.wheels == []
     assert toys.built == ["base"]
@@ -376,7 +376,7 @@ def test_an_editable_project_needs_an_environment_and_leaves_what_it_generated(t
         editable=True,
     )
     plan = msgspec.structs.replace(toys.plan(), builds=(build,))
-    with pytest.raises(UsageError, match="base is to be editable, and in no environment"):
+    with pytest.raises(UsageError, match="base is to be an editable install, but no environment is named"):
         toys.run(plan)
     environment = create(toys.root / "mine")
     result = toys.run(plan, editable_into=environment)

@@ -121,7 +121,9 @@ def test_a_build_without_launchers_cannot_make_a_part(tmp_path: Path) -> None:
 
 def test_a_part_is_of_the_targets_of_the_build() -> None:
     require_part(("gfx90a:xnack-",), ("gfx90a", "gfx942"))
-    with pytest.raises(UsageError, match="gfx1100 is no target of this build, which is for gfx90a, gfx942"):
+    with pytest.raises(
+        UsageError, match="gfx1100 is not a target of this build, which is for gfx90a, gfx942"
+    ):
         require_part(("gfx90a", "gfx1100"), ("gfx90a", "gfx942"))
 
 
