@@ -193,7 +193,7 @@ def test_missing_device_code_fails_when_targets_are_told(call: Call, dist: Path)
     ("words", "named"),
     [
         ((), "needs WHEEL_DIR"),
-        (("nowhere",), "nowhere is no directory"),
+        (("nowhere",), "nowhere is not a directory"),
         ((".", "--targets", "mi300"), "'mi300'"),
         ((".", "--python-version", "py3"), "'py3'"),
         ((".", "--platform", "mars"), "mars"),

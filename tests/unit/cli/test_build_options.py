@@ -254,7 +254,7 @@ def test_older_spellings_are_announced(call: Call) -> None:
         (["--project-dir", "vllm"], "--project-dir vllm is not NAME=DIR"),
         (["--project-dir", f"torch={MINI}"], "the directory of torch is given twice"),
         (["--version-suffix", "+a b"], "version suffix '+a b' must start with '+', followed by letters"),
-        (["--find-links", ".", "--rocm-sdk-version", "7.10"], "'7.10' is no version specifier"),
+        (["--find-links", ".", "--rocm-sdk-version", "7.10"], "'7.10' is not a version specifier"),
         (["--find-links", ".", "--rocm-extras", "a;b"], "'a;b' is not a name of an extra"),
         (["--work-dir", ""], "--work-dir: the path is empty"),
         (["--rocm-prefix", ""], "--rocm-prefix: the path is empty"),

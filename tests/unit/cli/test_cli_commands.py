@@ -93,7 +93,7 @@ def test_zeros_are_no_wheel(tmp_path: Path) -> None:
         (["check"], 2, "UsageError", "nothing to check"),
         (["check", ".", "--targets", "mi300"], 3, "InvalidTarget", "'mi300'"),
         (["sdk", "import", "."], 3, "InvalidPrefix", "is not a ROCm installation"),
-        (["sdk", "import", "nowhere"], 3, "InvalidPrefix", "nowhere is no directory"),
+        (["sdk", "import", "nowhere"], 3, "InvalidPrefix", "nowhere is not a directory"),
         (["sdk", "fetch", "."], 2, "UsageError", "exists already"),
         (["sdk", "unpack", ".", "."], 2, "UsageError", "exists already"),
         (["sdk", "unpack", ".", "rocm"], 3, "InvalidInput", "there is no *.deb"),
