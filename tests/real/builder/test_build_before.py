@@ -100,8 +100,8 @@ def test_everything_is_said_at_once(ground: Ground) -> None:
         f"triton: the checkout {root}/triton is empty",
         "torch: the sources are CUDA's, not translated to HIP: there is no .hip file",
         f"torchvision: the checkout {root}/nowhere does not exist",
-        f"the work directory {torch}/work lies in the checkout of torch, and a build may take for sources or "
-        "remove what is there",
+        f"the work directory {torch}/work lies in the checkout of torch, where a build may take "
+        "files for sources or remove them",
         "ccache was not found on PATH; it is needed to keep what compilers made, as --use-ccache asks",
         "c++ was not found on PATH; it is needed to compile C++",
         "Python 3.12 has no headers: /usr/include/python3.12/Python.h is missing; extensions need it",
@@ -125,7 +125,7 @@ def test_a_wheel_of_another_version_is_not_taken_for_this_builds(ground: Ground)
     )
     assert done.returncode == NOT_READY
     assert (
-        f"torch: {version}+rocm7.10.0 is to be built, and the output directory holds a wheel of another "
+        f"torch: {version}+rocm7.10.0 is to be built, but the output directory holds a wheel of another "
         f"version ({stale.name})" in said(done)
     )
 

@@ -134,7 +134,7 @@ def test_what_there_is_not(newcomer, place, small_index) -> None:
     assert done.returncode == 7
     assert done.stdout == ""
     assert "from versions: 1.0, 1.1" in done.stderr
-    assert "rocm[libraries,devel]==7.0 is not there" in done.stderr
+    assert "rocm[libraries,devel]==7.0 was not found" in done.stderr
     assert "trying again" not in done.stderr
     done = place.install(*words, "--rocm-sdk-version", "1.1")
     assert done.returncode == 2

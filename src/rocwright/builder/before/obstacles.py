@@ -97,8 +97,8 @@ def _directories(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
         tree = next((tree for tree in host.trees if _inside(place, tree.place)), None)
         if tree is not None:
             yield Problem(
-                f"the {what} directory {place.path} lies in the checkout of {tree.project}, and a build may "
-                "take for sources or remove what is there",
+                f"the {what} directory {place.path} lies in the checkout of {tree.project}, where a build "
+                "may take files for sources or remove them",
                 f"give another {flag}, outside of every checkout",
             )
     if host.output.path == host.work.path:
@@ -119,7 +119,7 @@ def _stale(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
         if stale:
             count = f"a wheel of another version ({stale[0]})" if len(stale) == 1 else f"{some(stale)}"
             yield Problem(
-                f"{build.project}: {version} is to be built, and the output directory holds {count}",
+                f"{build.project}: {version} is to be built, but the output directory holds {count}",
                 _ELSEWHERE,
                 host.output.path,
             )

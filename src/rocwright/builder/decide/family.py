@@ -278,7 +278,7 @@ def _cache(wanted: BuildRequest, builds: Sequence[BuildPlan]) -> list[str]:
     flash = any(plan.env.get("USE_FLASH_ATTENTION") == "1" for plan in builds)
     if wanted.cache != "ccache" or not flash:
         return []
-    return ['should the build of aotriton end with "invalid argument", build again without --use-ccache']
+    return ['if the build of aotriton ends with "invalid argument", build again without --use-ccache']
 
 
 def _hip_cache(
@@ -293,9 +293,9 @@ def _hip_cache(
     if all("HIP_CLANG_PATH" in plan.env for plan in builds):
         return []
     return [
-        f"{wanted.cache} will not see HIP code: hipcc of ROCm {rocm.version} has no HIP_CLANG_LAUNCHER, that "
-        f"of {table.hip_launcher_since} and later has; a wrapper in a directory that HIP_CLANG_PATH names "
-        "does it, too (examples/real-pytorch)"
+        f"{wanted.cache} will not see HIP code: only hipcc of ROCm {table.hip_launcher_since} and later has "
+        f"HIP_CLANG_LAUNCHER, and this is ROCm {rocm.version}; a wrapper in a directory that HIP_CLANG_PATH "
+        "names works, too (examples/real-pytorch)"
     ]
 
 

@@ -264,7 +264,7 @@ def _explained(
         }
         failed.next_step = steps.get(
             reason,
-            f"{wanted.requirement} is not there{since}: check the version and the places that were asked, "
-            "which pip's lines above name",
+            f"{wanted.requirement} was not found{since}: check the version and the places that were "
+            "searched, which pip names above",
         )
     return failed

@@ -276,5 +276,5 @@ def install_built(environment: Environment, wheels: Sequence[BuiltWheel], *, log
         raise InvalidWheel(
             f"the built wheels cannot be installed together: {last}",
             where=log,
-            next_step="an index must have what else they need (PIP_INDEX_URL); the wheels stay, unproven",
+            next_step="an index must provide what else they need (PIP_INDEX_URL); the wheels stay, unproven",
         ) from error

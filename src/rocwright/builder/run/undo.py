@@ -136,9 +136,9 @@ def _one_file(pattern: str) -> Path:
     found = [path] if path.is_file() else sorted(anchor.glob(str(path.relative_to(path.anchor))))
     if not found or not found[-1].is_file():
         raise InvalidInput(
-            f"{pattern}, which the build takes into its tree, is not there",
+            f"{pattern}, which the build takes into its tree, was not found",
             where=pattern,
-            next_step="install what has it, or set the variable that says where it is",
+            next_step="install what provides it, or set the variable that says where it is",
         )
     return found[-1]
 

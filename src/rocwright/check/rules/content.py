@@ -207,7 +207,7 @@ LEGAL_RULES = (
 )
 
 RULES = (
-    Rule("required-files", "Every file that a complete build of the package has is there.", _required),
+    Rule("required-files", "It has every file that a complete build of the package has.", _required),
     Rule("forbidden-files", "Nothing is left in it from the build or the checkout.", _forbidden),
     Rule(
         "torch-rocm-init",

@@ -241,7 +241,7 @@ RULES = (
     Rule("elf-dynamic", "The dynamic table of a library lies in a writable segment.", _dynamic),
     Rule(
         "elf-runpath",
-        "No library has a RUNPATH, which indirect dependencies do not inherit; they do an RPATH.",
+        "No library has a RUNPATH, which, unlike an RPATH, indirect dependencies do not inherit.",
         _runpath,
     ),
     Rule(

@@ -46,7 +46,7 @@ _CLAUSES = (
         next_step="keep this library whole: something else points into its device code",
     ),
     Clause("kpack-leftover", "No device code is left in a split library.", next_step=_AGAIN),
-    Clause("kpack-kept", "A library keeps its device code, and why it was not split."),
+    Clause("kpack-kept", "A library was not split and keeps its device code, for the reason given."),
     Clause(
         "kpack-same-name",
         "Each split library has its own name in the archives.",

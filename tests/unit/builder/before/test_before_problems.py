@@ -187,8 +187,8 @@ def test_what_an_unusual_but_good_checkout_may_have() -> None:
         ),
         (
             {"output": place("/src/torch/dist", kind="absent")},
-            "the output directory /src/torch/dist lies in the checkout of torch, and a build may take for "
-            "sources or remove what is there",
+            "the output directory /src/torch/dist lies in the checkout of torch, where a build may take "
+            "files for sources or remove them",
             "give another --output-dir, outside of every checkout",
         ),
         (
@@ -396,7 +396,7 @@ def test_what_an_earlier_build_left_needs_no_further_space() -> None:
 )
 def test_wheels_of_another_version_are_not_mixed_in(wheels: tuple[str, ...], held: str) -> None:
     problem = only(family(), host(wheels=wheels))
-    assert problem.what == f"torch: 2.9.0+rocm7.10.0 is to be built, and the output directory holds {held}"
+    assert problem.what == f"torch: 2.9.0+rocm7.10.0 is to be built, but the output directory holds {held}"
     assert problem.where == "/home/me/out"
 
 

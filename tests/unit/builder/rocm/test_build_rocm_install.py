@@ -110,7 +110,7 @@ def test_a_version_that_never_comes(tmp_path: Path, environment: Environment, lo
         )
     assert len(said) == 1
     assert "7.10.0" in failed.value.tail, "what the index does have"
-    assert "rocm[libraries,devel]==9.0 is not there" in str(failed.value.next_step)
+    assert "rocm[libraries,devel]==9.0 was not found" in str(failed.value.next_step)
 
 
 def test_a_directory_is_not_waited_for(tmp_path: Path, environment: Environment, log: Path) -> None:
