@@ -266,14 +266,18 @@ class CommandFailed(RocwrightError):
         self.log = log
 
     def told(self, most: int | None = None) -> str:
-        """As for every error; of what the command printed the last lines stay."""
+        """As for every error; of what the command printed the last lines stay, and its first error."""
         head = [self.what] + ([] if self.cwd is None else [f"  directory: {self.cwd}"])
         said = [f"    {line}" for line in self.tail.splitlines()]
         said = ["  last lines:", *said] if said else []
         foot = [] if self.log is None else [f"  log: {self.log}"]
         foot += [] if self.next_step is None else [f"  next: {self.next_step}"]
         if most is not None and (left := len(head) + len(said) + len(foot) - most) > 0:
-            said = [f"  last lines; -v shows {left} more:", *said[left + 1 :]]
+            kept = said[left + 1 :]
+            errors = [line for line in said[1:] if "error" in line.lower()]
+            if kept and errors and not set(errors) & set(kept):
+                kept[0] = errors[0]
+            said = [f"  of its last lines; -v shows {left} more:", *kept]
         return "\n".join([*head, *said, *foot])
 
 
