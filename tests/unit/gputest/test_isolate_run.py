@@ -216,7 +216,7 @@ def test_options_for_a_whole_session_are_refused(tmp_path, argument, instead):
     [
         (("--no-such-option",), "pytest refuses its arguments: unrecognized arguments: --no-such-option"),
         (("-k", "a and"), "pytest refuses its arguments: Wrong expression passed to '-k'"),
-        (("test_b.py",), "test_b.py cannot stand among pytest's arguments"),
+        (("test_b.py",), "test_b.py cannot be one of pytest's arguments"),
     ],
 )
 def test_arguments_that_pytest_cannot_use_are_usage_errors(tmp_path, arguments, message):

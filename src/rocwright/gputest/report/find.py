@@ -135,7 +135,7 @@ def _below(root: Path, told: Ran, ids: frozenset[str], *, each: bool) -> Iterato
         if own or folder not in holders:
             yield from _unit(folder, own, told, root, ids)
     if not units and not records:
-        note = f"{root} holds no report"
+        note = f"{root} contains no report"
         yield Report(_name(told), told, empty=True, notes=(note,), names=(root.name,))
 
 
@@ -169,7 +169,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
             return
     xml = [path for path in files if path.suffix == ".xml"]
     read = [(path, salvage_junit(path)) for path in xml]
-    foreign = tuple(f"{path.name} is no report of tests" for path, part in read if part.foreign)
+    foreign = tuple(f"{path.name} is not a test report" for path, part in read if part.foreign)
     own = [(path, part) for path, part in read if not part.foreign]
     problems = tuple(f"{_shown(path, root)}: {part.problem}" for path, part in own if part.problem)
     results = _merged(own)
@@ -180,7 +180,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
         seconds=round(sum(one.seconds for one in results), 3),
         empty=not own and not broken,
         problems=(broken, *problems) if broken else problems,
-        notes=foreign if own or foreign else (f"{unit} holds no report",),
+        notes=foreign if own or foreign else (f"{unit} contains no report",),
         names=(_name(ran), *names),
     )
 

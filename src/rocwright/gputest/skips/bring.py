@@ -95,7 +95,7 @@ def imported(
             continue
         wider = _wider(kept.values(), found.tests, where, families)
         if wider is not None:
-            notes.append(f"{listed.place}: {listed.name} is left out: {wider.listed.place} says it already")
+            notes.append(f"{listed.place}: {listed.name} is left out: {wider.listed.place} already covers it")
             continue
         key = (found.tests, where.torch, where.platforms)
         if key in kept:
@@ -270,7 +270,7 @@ def _of_old(
     here = bench.setting.here(bench.target)
     for text in (old, new):
         if not text.replace(".", "").isdigit():
-            raise UsageError(f"{text} is no release of torch", next_step="write it like 2.10")
+            raise UsageError(f"{text} is not a release of torch", next_step="write it like 2.10")
     if not version_fits(new, here.torch):
         raise UsageError(
             f"torch is {here.torch} here, so nothing can be said for {new}",

@@ -131,7 +131,7 @@ def test_what_a_broken_off_installation_left(room: Room) -> None:
     found = visit(room)
     assert of(found, "duplicate") == []
     item = one(found, "unreadable")
-    assert "~orch-2.9.0.dist-info: an installation that was broken off left it" in item.detail
+    assert "~orch-2.9.0.dist-info: left by an interrupted installation" in item.detail
     assert item.next_step.startswith(f"rm -r '{room.site}/~orch-2.9.0.dist-info'")
 
 

@@ -72,7 +72,7 @@ def overlap(case: Case) -> Iterator[Observation]:
             found[names].append(one.path)
     for names, paths in found.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        detail = f"{' and '.join(names)} both claim {paths[0]}{more}: to remove one is to break the other"
+        detail = f"{' and '.join(names)} both claim {paths[0]}{more}: removing one breaks the other"
         kept = environment.named(names[0])
         step = mend.uninstall(environment, names[1:])
         if kept is not None:
@@ -234,7 +234,7 @@ def whose(one: Distribution, manifest: SetManifest) -> tuple[Whose, str]:
             return "set", "installed from a file of the set"
         return (
             "other",
-            f"installed from {one.origin}, whose sha256 {one.origin_sha256[:12]}… is none of the set's",
+            f"installed from {one.origin}, whose sha256 {one.origin_sha256[:12]}… is not in the set",
         )
     return _by_metadata(one, same)
 
@@ -250,7 +250,7 @@ def _normal(version: str) -> str:
 def _by_metadata(one: Distribution, same: list[FileEntry]) -> tuple[Whose, str]:
     digests = {entry.metadata_sha256 for entry in same if entry.metadata_sha256}
     if not digests:
-        return "set", "the version is the set's (an sdist: there is no more to compare)"
+        return "set", "the version is the set's (an sdist: there is nothing else to compare)"
     if one.metadata_sha256 in digests:
         return "set", "its METADATA is the set's"
     return "other", "the version is the set's, its METADATA is not: another build"

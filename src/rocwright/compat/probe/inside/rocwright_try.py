@@ -167,7 +167,7 @@ class Course:
             self.running["step"] = ""
         elif what == "spoiled":
             self._spoiled = True
-            self.known["exercises"][-1]["output"] = f"the GPU answered no more: {message['error']}"
+            self.known["exercises"][-1]["output"] = f"the GPU stopped answering: {message['error']}"
         elif what == "end":
             assert self.running is not None
             self._end({**self.running, **message})
