@@ -173,7 +173,7 @@ def test_a_file_cut_anywhere_is_no_report_and_shows_what_it_held(tmp_path: Path)
         (junit([], tests=9), "counts 9 tests but contains none"),
         ("<coverage/>", "not of a test run"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><testsuites/>', "document type"),
-        ("\x00\x01\x02", "no XML"),
+        ("\x00\x01\x02", "not XML"),
     ],
     ids=["crashed-head", "none", "another", "entities", "bytes"],
 )

@@ -206,7 +206,7 @@ def test_a_broken_report_among_others_is_said_and_alone_is_an_error(tmp_path: Pa
     taken = take(Durations(), [tmp_path], PlaceFacts(), kept=5)
     assert taken.runs == 1
     assert [str(broken) in line for line in taken.unread] == [True]
-    with pytest.raises(InvalidInput, match="no record"):
+    with pytest.raises(InvalidInput, match="not a record"):
         take(Durations(), [broken], PlaceFacts(), kept=5)
     with pytest.raises(InvalidInput, match="no run could be read"):
         take(Durations(), [broken.parent], PlaceFacts(), kept=5)

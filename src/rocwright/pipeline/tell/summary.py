@@ -204,7 +204,7 @@ def setup_summary(
     if plan.sources == "miniature":
         lines += ["It builds the miniature family: stand-ins under the real names, not PyTorch.", ""]
     if not jobs:
-        lines += ["Nothing is to be done.", ""]
+        lines += ["There is nothing to do.", ""]
     lines += _builds(plan) + _tested(plan) + _pytorch(plan)
     lines += [f"Publishing: {text(publishing(plan))}.", ""]
     if plan.notes:

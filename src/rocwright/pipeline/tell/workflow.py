@@ -18,9 +18,9 @@ _MARKS = {"passed": "✅", "left out": "⏭️", "tolerated": "⚠️", "failed"
 _TOLD = {
     "passed": "passed",
     "left out": "left out",
-    "tolerated": "failed, which it may",
+    "tolerated": "failed, which is allowed",
     "failed": "failed",
-    "missing": "is required, and was left out",
+    "missing": "is required, but was left out",
 }
 _LARGEST = 16 << 20
 _PAGES, _PER_PAGE = 10, 100
