@@ -80,7 +80,7 @@ def check_key(key: str) -> str:
     """The key itself, if it is a key (`is_key`); else `InvalidInput`."""
     if not is_key(key):
         raise InvalidInput(
-            f"{key!r} is not a valid key of a store",
+            f"{key!r} is not a valid store key",
             next_step="join parts of letters, digits and . _ + ! - by /; none starts with . + ! or -",
         )
     return key

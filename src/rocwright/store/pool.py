@@ -126,7 +126,7 @@ def _named(path: Path) -> tuple[NormalizedName, Version]:
             return parse_sdist_filename(path.name)
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
         raise InvalidWheel(
-            f"{path.name!a} is not a name of a wheel or sdist: {error}",
+            f"{path.name!a} is not the name of a wheel or sdist: {error}",
             where=path,
             next_step="no installer would accept it; give a renamed file its name back, or build it again",
         ) from error
@@ -238,7 +238,8 @@ def _wheel_metadata(path: Path) -> bytes:
         outside = next((name for name in names if _leads_out(name)), None)
         if outside is not None:
             raise InvalidWheel(
-                f"{path.name} has a member {outside!a}, which leads out of where it is installed",
+                f"{path.name} has a member {outside!a}, which leads outside the directory that it is "
+                "installed to",
                 where=path,
             )
         found = [name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA")]

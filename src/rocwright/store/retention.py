@@ -95,7 +95,7 @@ def unpin(store: ObjectStore, name: str) -> None:
 def _pin_key(name: str) -> str:
     if _PIN_NAME.fullmatch(name) is None:
         raise InvalidInput(
-            f"{name!r} is not a valid name of a pin",
+            f"{name!r} is not a valid pin name",
             next_step="choose one of letters, digits, dots, dashes and underscores",
         )
     return f"{PINS}{name}.json"

@@ -246,7 +246,7 @@ def test_a_python_that_adds_no_directory_of_its_own_runs_tests(tmp_path):
 def test_no_directory_and_no_file_are_usage_errors(tmp_path):
     with pytest.raises(UsageError, match="the directory of the tests does not exist"):
         isolated(tmp_path, {}, files=("test_a.py",))
-    with pytest.raises(UsageError, match=r"none of the test files is there: test_gone.py"):
+    with pytest.raises(UsageError, match=r"none of the test files exists: test_gone.py"):
         isolated(tmp_path, {"test_a.py": ""}, files=("test_gone.py",))
 
 

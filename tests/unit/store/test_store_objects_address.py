@@ -47,16 +47,16 @@ def test_a_folder_by_its_path_and_by_a_url(tmp_path: Path) -> None:
     ("address", "said"),
     [
         ("", "is empty"),
-        ("gs://bucket", "'gs://bucket' is not an address of a store"),
-        ("http://host/x", "is not an address of a store"),
-        ("https://user:sesame@host/x?key=sesame", "is not an address of a store"),
+        ("gs://bucket", "'gs://bucket' is not the address of a store"),
+        ("http://host/x", "is not the address of a store"),
+        ("https://user:sesame@host/x?key=sesame", "is not the address of a store"),
         ("file://other-host/x", "names no folder of this machine"),
         ("file://", "names no folder of this machine"),
         ("s3://", "names no bucket"),
         ("s3://UPPER", "names no bucket"),
         ("s3://a", "names no bucket"),
-        ("s3://bucket/../x", "not a valid key"),
-        ("s3://bucket/a//b", "not a valid key"),
+        ("s3://bucket/../x", "not a valid store key"),
+        ("s3://bucket/a//b", "not a valid store key"),
         ("s3://key:sesame@bucket/x", "names no bucket"),
     ],
 )
@@ -166,7 +166,7 @@ def test_an_endpoint_that_is_none(monkeypatch: pytest.MonkeyPatch, endpoint: str
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame-sesame")
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(InvalidInput, match="the S3 endpoint is not an address of a server") as refused:
+    with pytest.raises(InvalidInput, match="the S3 endpoint is not the address of a server") as refused:
         open_store("s3://bkt")
     assert "sesame" not in str(refused.value)
 

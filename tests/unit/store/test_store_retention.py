@@ -255,7 +255,7 @@ def test_pins_and_youth_hold_a_set(
         pin(store, "keep", Pin(set_id(pinned), at=AT))
     with pytest.raises(InvalidInput, match="pins of this store: keep"):
         unpin(store, "other")
-    with pytest.raises(InvalidInput, match="not a valid name"):
+    with pytest.raises(InvalidInput, match="not a valid pin name"):
         pin(store, "../x", Pin(set_id(young), at=AT))
 
 

@@ -33,7 +33,7 @@ EXAMINATIONS = (
     Examination(
         "gpu",
         "AMD GPUs as the kernel driver lists them; never guessed",
-        next_step="free the files below `/sys/class/kfd` for reading",
+        next_step="make the files below `/sys/class/kfd` readable",
     ),
     Examination(
         "driver",
@@ -73,8 +73,8 @@ EXAMINATIONS = (
     ),
     Examination(
         "system-rocm",
-        "ROCm below `/opt` or from the distribution, several of them, and on `PATH`",
-        next_step="take its `bin` out of `PATH`; nothing else where wheels are used",
+        "ROCm below `/opt` or from the distribution: several of them, or one on `PATH`",
+        next_step="take its `bin` out of `PATH`; with wheels nothing else is needed",
     ),
     Examination(
         "platform", "on Windows, WSL and other systems: what is not checked there", next_step="nothing"

@@ -123,7 +123,7 @@ def _check(choice: Choice) -> None:
         )
     if choice.group and _PART.fullmatch(choice.group) is None:
         raise UsageError(
-            f"{choice.group!r} is not a valid name of a group", next_step="write it like multi-arch-release"
+            f"{choice.group!r} is not a valid group name", next_step="write it like multi-arch-release"
         )
     if not choice.build_pytorch:
         _check_without_pytorch(choice)

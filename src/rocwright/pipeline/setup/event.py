@@ -268,7 +268,7 @@ class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def started(changed: Iterable[str] | None, triggers: Triggers) -> Started:
     """What a change of these files starts: all where nobody knows them, nothing where there are none."""
     if changed is None:
-        return Started("everything", ("nobody knows which files changed",))
+        return Started("everything", ("it is not known which files changed",))
     found: dict[Level, dict[str, str]] = {}
     for path in sorted(set(changed)):
         rule = triggers.rule_of(path)

@@ -237,7 +237,7 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
         name = item.get("name") if isinstance(item, dict) else None
         canonical = _canonical(name) if isinstance(name, str) else None
         if canonical is None:
-            notes.append(f"{name!r} on {shown(url)} is not a name of a project")
+            notes.append(f"{name!r} on {shown(url)} is not the name of a project")
         else:
             projects[canonical] = urljoin(url, f"{canonical}/")
     return Page(tuple(files), projects, tuple(notes))

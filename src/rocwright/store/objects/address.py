@@ -72,7 +72,7 @@ def open_store(
         return LocalStore(folder, public=public)
     if scheme not in ("s3", "memory"):
         raise InvalidInput(
-            f"{_without_query(address)!r} is not an address of a store",
+            f"{_without_query(address)!r} is not the address of a store",
             next_step="give a folder, file:///path, s3://bucket/prefix or memory://name",
         )
     _require_obstore()
@@ -201,7 +201,7 @@ def _checked_endpoint(endpoint: str) -> str:
         good = False
     if not good or parts.scheme not in ("http", "https") or parts.username is not None or parts.query:
         raise InvalidInput(
-            "the S3 endpoint is not an address of a server",
+            "the S3 endpoint is not the address of a server",
             next_step="set AWS_ENDPOINT_URL to https://host or http://host:port",
         )
     return endpoint.rstrip("/")

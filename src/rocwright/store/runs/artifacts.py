@@ -332,7 +332,8 @@ def plan_artifacts(store: ObjectStore, files: Iterable[RunFile], run: Run) -> tu
     changed = [one.name for one in files if one.name in held and held[one.name].sha256 != one.sha256]
     if changed:
         raise IntegrityError(
-            f"run {run.run_id} has other bytes there, refusing to replace them: {', '.join(changed)}",
+            f"run {run.run_id} already has other bytes under these names, refusing to replace them: "
+            f"{', '.join(changed)}",
             where=run.folder,
             next_step="upload the new build under another run id",
         )

@@ -68,7 +68,8 @@ def plan_upload(
     changed = [one.name for one in wanted if one.name in held and held[one.name].sha256 != one.sha256]
     if changed:
         raise IntegrityError(
-            f"run {run.run_id} has other bytes there, refusing to replace them: {', '.join(changed)}",
+            f"run {run.run_id} already has other bytes under these names, refusing to replace them: "
+            f"{', '.join(changed)}",
             where=run.prefix(kind, group),
             next_step="give the new build another version, or another run id",
         )

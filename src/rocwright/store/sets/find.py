@@ -93,7 +93,7 @@ def current_set(store: ObjectStore, channel: Channel, family: str = "") -> str:
     current = current_of(store, read_state(store, channel_prefix(channel.prefix, family)))
     if current is None:
         raise InvalidInput(
-            f"{channel.name} lists only withdrawn sets for {family}",
+            f"{channel.name} lists no set for {family}, or only withdrawn ones",
             next_step="rocwright set list shows the sets of the store",
         )
     return current

@@ -167,7 +167,7 @@ def test_a_gpu_that_is_gone_leaves_nothing_to_the_cpu(double: Callable[..., None
         **dict.fromkeys(("bfloat16", "int32", "uint16"), "not run"),
     }
     assert report.environment.device == "cuda"
-    assert report.environment.device_problem == "it was gone after a process was lost (torch lists none)"
+    assert report.environment.device_problem == "the GPU was gone after a process was lost (torch lists none)"
     assert report.failed == tuple(f"torch.{name}" for name in DTYPES[1:])
 
 

@@ -172,7 +172,7 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
         ({"projects": ["torchvision"]}, "--projects leaves out torch"),
         ({"device_groups": 0}, "--device-groups is 0"),
         ({"group": "g"}, "--group g names a group without families"),
-        ({"group": "a/b", "families": ["one-all"]}, "'a/b' is not a valid name of a group"),
+        ({"group": "a/b", "families": ["one-all"]}, "'a/b' is not a valid group name"),
         ({"build_pytorch": False, "refs": ["main"]}, "--no-pytorch .* but --pytorch-git-refs"),
         ({"build_pytorch": False, "projects": ["torch"]}, "--no-pytorch .* but --projects"),
         ({"build_pytorch": False, "split": True}, "--no-pytorch .* but --split"),

@@ -31,7 +31,7 @@ def unreadable(case: Case) -> Iterator[Observation]:
     assert case.environment is not None
     for text in case.environment.unreadable:
         place, _, why = text.partition(": ")
-        step = f"rm -r {shlex.quote(place)}, and install what it was again"
+        step = f"rm -r {shlex.quote(place)}, then reinstall what it belonged to"
         yield Observation("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
 
 

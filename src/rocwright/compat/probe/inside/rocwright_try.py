@@ -179,7 +179,7 @@ class Course:
             self.asked = self.known["device"] = device
             self.known["torch"]["devices"] = devices
         elif not device and self.known["device"]:
-            problem = f"it was gone after a process was lost ({problem or 'torch lists none'})"
+            problem = f"the GPU was gone after a process was lost ({problem or 'torch lists none'})"
         self.known["device_problem"] = self.known["device_problem"] or problem
         self._over = not device
 
