@@ -150,7 +150,7 @@ def _facts(
     visible = read_visible(environ, hip=bool(answer.hip))
     problem = answer.problem or ""
     if answer.devices is None:
-        problem = f"asking for GPUs, torch {ended or 'ended early'}"
+        problem = f"asked for its GPUs, torch {ended or 'ended early'}"
     if visible.entries == ():
         problem = visible.notes[-1]
     elif answer.hip or answer.cuda:

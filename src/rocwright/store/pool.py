@@ -155,7 +155,7 @@ def _requires_python(path: Path, headers: Message) -> str | None:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise InvalidWheel(f"{path.name} says Requires-Python: {text!r}, {error}", where=path) from error
+        raise InvalidWheel(f"{path.name} has Requires-Python: {text!r}, {error}", where=path) from error
     return text
 
 

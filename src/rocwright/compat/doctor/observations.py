@@ -165,7 +165,7 @@ EXAMINATIONS = (
     ),
     Examination(
         "two-rocms",
-        "the environment holds one ROCm, not two (one inside torch's wheel, one of packages)",
+        "the environment contains one ROCm, not two (one inside torch's wheel, one of packages)",
         next_step="`python -m pip uninstall` the one that is not wanted",
         section="environment",
     ),

@@ -307,10 +307,10 @@ def carried_over(
         one = judged.get(entry.id)
         holds = where_fits(entry.where, place, families)
         if one is None or one.advice == "unknown":
-            why = one.why if one is not None else "is flaky; whether it still is takes many runs"
+            why = one.why if one is not None else "is flaky; only many runs show whether it still is"
             found.append(Ported(entry.id, "ask", why))
         elif one.advice == "remove":
-            end = f"; it still holds there: bound its torch below {torch}" if holds else ""
+            end = f"; it still applies there: limit its torch to below {torch}" if holds else ""
             found.append(Ported(entry.id, "drop", one.why + end))
         elif holds:
             found.append(Ported(entry.id, "holds", one.why))

@@ -135,7 +135,7 @@ class _ScriptReader:
     def names(self, node: ast.expr, around: tuple[str, ...], module: str) -> Iterator[Listed]:
         """The names of one list."""
         if isinstance(node, ast.Call):
-            raise self.refuse(node, "is computed; only what is written out can be read")
+            raise self.refuse(node, "is computed; only literals can be read")
         if not isinstance(node, (ast.List, ast.Set, ast.Tuple)):
             raise self.refuse(node, "is not a list of names")
         if not around:
@@ -157,12 +157,12 @@ class _ScriptReader:
         seen: dict[str, ast.expr] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                raise self.refuse(value, "is unpacked; only what is written out can be read")
+                raise self.refuse(value, "is unpacked; only literals can be read")
             name = self.text(key)
             if name in seen:
                 self.notes.append(
-                    f"{self.at(key)}: {name!r} is given twice; Python keeps the last one only, "
-                    f"here the one of line {seen[name].lineno} is read, too"
+                    f"{self.at(key)}: {name!r} is given twice; Python keeps only the last one, "
+                    f"here the one in line {seen[name].lineno} is read, too"
                 )
             seen[name] = key
             yield key, value

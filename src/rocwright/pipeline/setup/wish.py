@@ -331,7 +331,7 @@ def _check(wish: Wish) -> None:
         ):
             if value:
                 raise UsageError(
-                    f"the input build_pytorch is false, and {name} says how to build it",
+                    f"the input build_pytorch is false, but {name} says how to build it",
                     next_step="leave one of them empty",
                 )
     if len(set(wish.prebuilt.values())) > 1:

@@ -205,7 +205,9 @@ def parse_page(data: bytes, content_type: str, url: str, enter: Enter) -> Page:
     notes = []
     if said_json != looks_json and text:
         is_what, called = "JSON" if looks_json else "HTML", content_type or "nothing"
-        notes.append(f"{shown(url)} is {is_what}, its server calls it {called}: installers believe it")
+        notes.append(
+            f"{shown(url)} is {is_what}, but its server calls it {called}, and installers believe it"
+        )
     found = _json_page(text, url, enter) if looks_json else _html_page(text, url, enter)
     return Page(found.files, found.projects, (*notes, *found.notes))
 

@@ -322,7 +322,7 @@ def _distinct(paths: Iterable[Path]) -> dict[str, Path]:
             raise InvalidInput(
                 f"{path.name} is there twice, with different bytes: in {known.parent} and {path.parent}",
                 where=path,
-                next_step="keep one of them; which one an installer takes is chance",
+                next_step="keep one of them; which one an installer takes is random",
             )
     return once
 

@@ -66,8 +66,8 @@ def test_rocms_packages_of_two_versions(room: Room) -> None:
     ("version", "part"),
     [
         ("0.24.0+rocm7.9.0", "is built for ROCm 7.9.0, the rest here for 7.10.0"),
-        ("0.24.0", "names no ROCm: it is PyPI's"),
-        ("0.24.0+cu128", "names no ROCm: it is PyPI's"),
+        ("0.24.0", "names no ROCm version: it is PyPI's"),
+        ("0.24.0+cu128", "names no ROCm version: it is PyPI's"),
     ],
 )
 def test_a_torchvision_of_another_build(room: Room, version: str, part: str) -> None:

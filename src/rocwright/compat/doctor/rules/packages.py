@@ -199,7 +199,7 @@ def _other_build(
     for_rocm = torch is not None and rocm_of(torch.version)
     plain = fits(one.name, extensions) and (not local or _FOREIGN_LOCAL.fullmatch(local))
     if for_rocm and plain and torch is not None:
-        return f"{one.name} {one.version} names no ROCm: it is PyPI's, torch {torch.version} is not"
+        return f"{one.name} {one.version} names no ROCm version: it is PyPI's, torch {torch.version} is not"
     return ""
 
 
