@@ -61,5 +61,5 @@ def render_messages() -> str:
         text = f"$ {line['line']}\n{line['text'].strip()}"
         text = re.sub(r"\{\w+\}", lambda place: _PLACES.get(place[0], place[0]), text)
         code_ = line.get("exit", codes[line["error"]])
-        shown.append(f"### `{line['error']}`, exit code {code_}\n\n```text\n{text}\n```")
+        shown.append(f"## `{line['error']}`, exit code {code_}\n\n```text\n{text}\n```")
     return "\n\n".join(shown)

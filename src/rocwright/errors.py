@@ -40,8 +40,8 @@ command line turns one into text and an exit code; libraries never exit.
 
 from __future__ import annotations
 
-import re
 import shlex
+from collections.abc import Sequence
 from os import PathLike
 
 __all__ = [
@@ -105,6 +105,10 @@ class RocwrightError(Exception):
 
     def __str__(self) -> str:
         return self.told()
+
+    def listed(self) -> list[str]:
+        """What the message only counts, each thing with what to do about it; printed above the message."""
+        return []
 
     def told(self, most: int | None = None) -> str:
         """The message in at most so many lines; how many of a list were left out stands in their place."""
@@ -262,14 +266,18 @@ class CommandFailed(RocwrightError):
         self.log = log
 
     def told(self, most: int | None = None) -> str:
-        """As for every error; of what the command printed the last lines stay."""
+        """As for every error; of what the command printed the last lines stay, and its first error."""
         head = [self.what] + ([] if self.cwd is None else [f"  directory: {self.cwd}"])
         said = [f"    {line}" for line in self.tail.splitlines()]
         said = ["  last lines:", *said] if said else []
         foot = [] if self.log is None else [f"  log: {self.log}"]
         foot += [] if self.next_step is None else [f"  next: {self.next_step}"]
         if most is not None and (left := len(head) + len(said) + len(foot) - most) > 0:
-            said = [f"  last lines; -v shows {left} more:", *said[left + 1 :]]
+            kept = said[left + 1 :]
+            errors = [line for line in said[1:] if "error" in line.lower()]
+            if kept and errors and not set(errors) & set(kept):
+                kept[0] = errors[0]
+            said = [f"  of its last lines; -v shows {left} more:", *kept]
         return "\n".join([*head, *said, *foot])
 
 
@@ -304,12 +312,24 @@ class NotReady(RocwrightError):
     exit_code = 12
     usual_step = "put right what is listed, then run again"
 
-    def told(self, most: int | None = None) -> str:
-        """As for every error; where that is too long, each of the things on a line with its next step."""
-        if most is not None and len(super().told().splitlines()) > most:
-            a_line_each = re.sub(r"\n {4,}", "; ", self.what)
-            return RocwrightError(a_line_each, where=self.where, next_step=self.next_step).told(most)
-        return super().told(most)
+    def __init__(
+        self,
+        what: str,
+        *,
+        found: Sequence[str] = (),
+        where: str | PathLike[str] | None = None,
+        next_step: str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, next_step=next_step)
+        self.found = tuple(found)
+
+    def listed(self) -> list[str]:
+        """The things that are missing or wrong."""
+        return [f"  - {text}" for text in self.found]
+
+    def __str__(self) -> str:
+        first, *rest = self.told().splitlines()
+        return "\n".join([first, *self.listed(), *rest])
 
 
 class ChannelBusy(RocwrightError):

@@ -259,7 +259,7 @@ def test_a_dry_run_needs_neither_credentials_nor_the_bucket(
         words = ("--input-packages-dir=dist", "--run-id=1", "--artifact-group=g", "--dry-run")
         assert call(UPLOAD, *words) == 0
     said = capsys.readouterr()
-    assert "warning: what the store holds is not known: s3://therock-ci-artifacts" in said.err
+    assert "warning: what the store already has could not be read: s3://therock-ci-artifacts" in said.err
     assert "rocmx-7.10.0-py3-none-any.whl" in said.out
 
 
@@ -268,9 +268,9 @@ def test_a_dry_run_needs_neither_credentials_nor_the_bucket(
     [
         (["--output-dir=out"], 2, "give --artifact-group"),
         (["--artifact-group=g", "--output-dir=out", "--bucket=b"], 2, "one of --output-dir, --bucket"),
-        (["--artifact-group=../g", "--output-dir=out"], 3, "no valid artifact group"),
-        (["--artifact-group=g", "--output-dir=out", "--repository=x"], 3, "no repository of GitHub"),
-        (["--artifact-group=g", "--output-dir=out", "--run-id=../1"], 3, "no valid run id"),
+        (["--artifact-group=../g", "--output-dir=out"], 3, "not a valid artifact group"),
+        (["--artifact-group=g", "--output-dir=out", "--repository=x"], 3, "not a GitHub repository"),
+        (["--artifact-group=g", "--output-dir=out", "--run-id=../1"], 3, "not a valid run id"),
     ],
 )
 def test_an_upload_that_cannot_be_meant_is_refused(
@@ -367,7 +367,7 @@ def test_runs_do_not_mix_in_one_directory(tmp_path: Path, capsys: pytest.Capture
     words = ("--platform=linux", "--output-dir=out", "--store", store)
     assert call(FETCH, "--run-id=5", *words) == 0
     assert call(FETCH, "--run-id=6", *words) == 3
-    assert "holds artifacts of another run" in capsys.readouterr().err
+    assert "contains artifacts of another run" in capsys.readouterr().err
     assert (tmp_path / "out/base_lib_generic/stage/share/base_lib_generic.txt").read_text() == "x\n"
     # Nor over what somebody built there.
     (tmp_path / "own/base_lib_generic").mkdir(parents=True)

@@ -60,7 +60,7 @@ class ScriptHelp:
 
     def render_usage(self, _terminal: object, _options: object, usage: object) -> None:
         """How the script is called."""
-        console.out(f"Usage: {str(usage).strip()}")
+        console.out(f"Usage: {str(usage).strip().removeprefix('Usage: ')}")
 
     def render_description(self, _terminal: object, _options: object, description: object) -> None:
         """What it does."""
@@ -73,7 +73,10 @@ class ScriptHelp:
             text = " ".join(_plain(entry.description).split())
             default = "required" if entry.required else entry.default and f"default: {entry.default}"
             told = f"{text.removesuffix('.')} ({default})." if default else text
-            rows.append((", ".join(entry.display_labels_with_metavar), told))
+            # Parsers before 5 tell no place's name apart, and no metavar.
+            labels = [getattr(entry, "positional_label", None), *entry.names, *entry.shorts]
+            value = getattr(entry, "metavar", None)
+            rows.append((" ".join(filter(None, [", ".join(filter(None, labels)), value])), told))
         if rows:
             show_rows(_plain(panel.title), rows)
 

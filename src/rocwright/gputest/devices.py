@@ -150,7 +150,7 @@ def _facts(
     visible = read_visible(environ, hip=bool(answer.hip))
     problem = answer.problem or ""
     if answer.devices is None:
-        problem = f"asking for GPUs, torch {ended or 'ended early'}"
+        problem = f"asked for its GPUs, torch {ended or 'ended early'}"
     if visible.entries == ():
         problem = visible.notes[-1]
     elif answer.hip or answer.cuda:
@@ -246,7 +246,7 @@ def parse_wanted(text: str, families: Mapping[str, tuple[str, ...]]) -> TargetCh
         else:
             near = get_close_matches(word, families, n=3)
             raise UsageError(
-                f"{word!r} is no GPU family or target",
+                f"{word!r} is not a GPU family or target",
                 next_step=f"perhaps {' or '.join(near)}"
                 if near
                 else "write a target (gfx942), the beginning of targets (gfx94X), or a family: "
@@ -320,7 +320,7 @@ def _none(facts: TorchFacts, wanted: TargetChoice, generic: Mapping[str, Sequenc
         f"  GPUs that it sees: {there}",
     ]
     if facts.problem:
-        lines.append(f"  torch said: {facts.problem.splitlines()[0]}")
+        lines.append(f"torch reports: {facts.problem.splitlines()[0]}")
     return NoGpu("\n".join(lines), next_step=_next_step(facts, generic))
 
 
@@ -332,5 +332,5 @@ def _next_step(facts: TorchFacts, generic: Mapping[str, Sequence[str]] | None) -
     elif not any(built_for(one.target, facts.architectures, generic) for one in facts.devices):
         step = "install a torch that is built for one of these GPUs"
     else:
-        step = "name a family that one of these GPUs belongs to, run this where such a GPU is"
+        step = "name a family that one of these GPUs belongs to, or run this where there is such a GPU"
     return f"{step}, or test the CPU alone: --cpu"

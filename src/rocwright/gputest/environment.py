@@ -136,10 +136,10 @@ def read_visible(environ: Mapping[str, str], *, hip: bool) -> Visible:
     if hip and ROCR in environ:
         if not environ[ROCR].strip():
             return Visible(variable, (), ROCR, (f"{ROCR} is set and empty: no GPU is visible",))
-        notes.append(f"{ROCR}={environ[ROCR]} chooses first; other variables count among what it leaves")
+        notes.append(f"{ROCR}={environ[ROCR]} is applied first; other variables choose among what it leaves")
     said = _speaking(environ, hip=hip)
     if hip and HIP in environ and CUDA in environ and environ[HIP] != environ[CUDA]:
-        notes.append(f"{HIP}={environ[HIP]} is taken; {CUDA}={environ[CUDA]} is not given to the tests")
+        notes.append(f"{HIP}={environ[HIP]} is used; {CUDA}={environ[CUDA]} is not passed to the tests")
     if said is None:
         return Visible(variable, None, "", tuple(notes))
     entries = _entries(environ[said], said, notes, hip=hip)
@@ -160,10 +160,10 @@ def _entries(value: str, said: str, notes: list[str], *, hip: bool) -> tuple[str
     found: list[str] = []
     for word in (part.strip() for part in value.split(",")):
         if not (_HIP_ENTRY if hip else _CUDA_ENTRY).fullmatch(word):
-            notes.append(f"{said}={value}: {word!r} is no index and no UUID, which ends the list")
+            notes.append(f"{said}={value}: {word!r} is neither an index nor a UUID, so the list ends there")
             break
         if word in found:
-            notes.append(f"{said}={value}: {word} stands there twice")
+            notes.append(f"{said}={value}: {word} is listed twice")
             continue
         found.append(word)
     return tuple(found)

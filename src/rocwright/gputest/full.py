@@ -97,7 +97,7 @@ def find_config(table: SuiteTable, name: str) -> tuple[UpstreamCall, ...]:
     found = tuple(row for row in table.upstream.call if row.config == name)
     if not found:
         known = " ".join(dict.fromkeys(row.config for row in table.upstream.call))
-        raise UsageError(f"{name!r} is no test configuration", next_step=f"configurations: {known}")
+        raise UsageError(f"{name!r} is not a test configuration", next_step=f"configurations: {known}")
     return found
 
 

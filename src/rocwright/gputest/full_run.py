@@ -142,7 +142,7 @@ def _run_call(
         seconds = time.monotonic() - began
         if error.status == _REFUSED and "usage:" in log.read_text(encoding="utf-8", errors="replace"):
             raise UsageError(
-                f"run_test.py does not understand what it was given: {_last(error.tail)}",
+                f"run_test.py does not understand its arguments: {_last(error.tail)}",
                 where=log,
                 next_step="see the modules and options that it has: python test/run_test.py --help",
             ) from error
@@ -206,7 +206,7 @@ def judge_call(
     by_id = {one.id: one for one in results}
     for test in told.consistent:
         if test not in by_id or not by_id[test].bad:
-            message = "its process ended in it each time; there is no report of it"
+            message = "its process ended during this test each time, so there is no report of it"
             by_id[test] = CaseResult(test, "crashed", message=message)
     for test in told.again:
         held = by_id.get(test)
@@ -306,9 +306,7 @@ class Watch:
         """Why the process has to be ended now; None: it has not."""
         now = self.clock()
         if self.over:
-            return (
-                None if now - self._since < self.end_s else f"its tests were over {self.end_s:g} seconds ago"
-            )
+            return None if now - self._since < self.end_s else f"its tests ended {self.end_s:g} seconds ago"
         seen = self._look()
         if seen != self._seen:
             self._seen, self._since = seen, now

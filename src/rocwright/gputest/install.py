@@ -95,7 +95,7 @@ def package_words(texts: Sequence[str]) -> tuple[str, ...]:
     for word in words:
         if word.startswith("-"):
             raise UsageError(
-                f"--packages {word}: that is an option of the installer, no package",
+                f"--packages {word}: that is an option of the installer, not a package",
                 next_step="give names with versions: --packages 'torch==2.9.0 pytest'",
             )
         if "/" in word or word.endswith((".whl", ".tar.gz")):
@@ -104,8 +104,8 @@ def package_words(texts: Sequence[str]) -> tuple[str, ...]:
             Requirement(word)
         except InvalidRequirement as error:
             raise UsageError(
-                f"--packages {word}: that is no package",
-                next_step="write NAME, NAME==VERSION or NAME[EXTRA]==VERSION, without blanks",
+                f"--packages {word}: that is not a package",
+                next_step="write NAME, NAME==VERSION or NAME[EXTRA]==VERSION, without spaces",
             ) from error
     return words
 
@@ -201,13 +201,13 @@ def _advice(told: str, environment: Environment, wanted: Install, *, again: bool
         return "the index wants a login: put it in the address, https://USER:PASSWORD@HOST/, or ~/.netrc"
     if wanted.index == "" and re.search(r"No module named|BackendUnavailable|Cannot import", told):
         return (
-            "without an index a source package is built with what the environment holds: install what its "
+            "without an index a source package is built with what the environment contains: install what its "
             "build needs first (--packages setuptools, with an index), then run this again"
         )
     steps = {
         SILENT: f"nothing answers at the address of the index{since}: check it, and the network",
-        TROUBLED: f"{TROUBLED}{since}: run again later, or tell those who keep it",
+        TROUBLED: f"{TROUBLED}{since}: run again later, or tell whoever runs the index",
         BROKEN_OFF: f"a file arrives damaged{since}: run again, or look at it on the index",
-        NOT_SHOWN: f"not all of {' '.join(wanted.packages)} is there{since}: check versions and places",
+        NOT_SHOWN: f"not all of {' '.join(wanted.packages)} can be found{since}: check versions and index",
     }
     return steps.get(not_yet(told) or "", f"read {wanted.installer}'s lines above, and the log")

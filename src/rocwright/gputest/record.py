@@ -62,7 +62,7 @@ def read_record(path: Path) -> RunRecord:
         ) from error
     except msgspec.DecodeError as error:
         raise InvalidInput(
-            f"{path} is no record of a test run: {error}",
+            f"{path} is not a record of a test run: {error}",
             where=path,
             next_step="run the tests again; an interrupted copy or upload leaves such files",
         ) from error

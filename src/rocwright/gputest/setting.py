@@ -228,14 +228,14 @@ def read_checkout(directory: Path) -> Checkout:
     that cannot be read.
     """
     if not directory.is_dir():
-        state = "is no directory" if directory.exists() else "does not exist"
+        state = "is not a directory" if directory.exists() else "does not exist"
         raise UsageError(
             f"the PyTorch checkout {directory} {state}",
             next_step="name it with --pytorch-dir, or make it: rocwright checkout torch",
         )
     if not (directory / TESTS).is_dir():
         raise UsageError(
-            f"{directory} has no directory test, so it is no PyTorch checkout",
+            f"{directory} has no directory test, so it is not a PyTorch checkout",
             where=directory,
             next_step="name the root of the checkout with --pytorch-dir",
         )
@@ -245,7 +245,7 @@ def read_checkout(directory: Path) -> Checkout:
     except FileNotFoundError:
         version = ""
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(f"{path} cannot be read: {why}", where=path) from error
     return Checkout(directory, version, _commits(directory))
 
@@ -320,7 +320,7 @@ def _commit_problem(checkout: Checkout, facts: TorchFacts, locked: Sequence[str]
         return UsageError(
             f"the checkout is at {checkout.commits[0][:12]}, the lock says {locked[0][:12]}",
             where=checkout.directory,
-            next_step=f"bring it there: rocwright checkout --lock sources.lock.json torch; {_ALLOW}",
+            next_step=f"check that commit out: rocwright checkout --lock sources.lock.json torch; {_ALLOW}",
         )
     known = set(locked) | set(checkout.commits)
     if built and known and built not in known:

@@ -63,7 +63,7 @@ def index_of(table: IndexTable, url: str | None, name: str, subdir: str) -> str 
             next_step=f"leave one of them out (--index-name {name} is {table.named(name).url})",
         )
     if subdir and not name and not url:
-        raise UsageError(f"--index-subdir {subdir} is below no index", next_step="give --index-url, too")
+        raise UsageError(f"--index-subdir {subdir} needs an index", next_step="give --index-url, too")
     if name:
         named = table.named(name)
         if named.by_family and not subdir:
@@ -76,7 +76,7 @@ def index_of(table: IndexTable, url: str | None, name: str, subdir: str) -> str 
         return url
     if "://" not in url or any(character.isspace() for character in url):
         raise UsageError(
-            f"--index-url {url}: that is no address", next_step="write it with https:// or file://"
+            f"--index-url {url}: that is not a URL", next_step="write it with https:// or file://"
         )
     return _below(url, subdir) if subdir else url
 
@@ -85,7 +85,7 @@ def _below(url: str, subdir: str) -> str:
     parts = subdir.strip("/").split("/")
     if not all(part.strip(".") and part.isprintable() and not set(part) & set(" ?#\\:") for part in parts):
         raise UsageError(
-            f"--index-subdir {subdir!r} is no directory below an index",
+            f"--index-subdir {subdir!r} is not a directory below an index",
             next_step="give its name, such as gfx94X-dcgpu",
         )
     if urlsplit(url).query:
@@ -146,7 +146,7 @@ def _require_name(root: Path) -> None:
 def require_environment(root: Path) -> None:
     """Raise `UsageError` for something that is no virtual environment."""
     if not (root / _CONFIG).is_file():
-        what = "is a directory, but no virtual environment" if root.is_dir() else "is no directory"
+        what = "is a directory, but not a virtual environment" if root.is_dir() else "is not a directory"
         raise UsageError(
             f"{root} {what}; nothing was touched",
             where=root,
@@ -173,7 +173,7 @@ def require_removable(root: Path) -> None:
     if strange:
         shown = ", ".join(strange[:5]) + (" …" if len(strange) > 5 else "")
         raise UsageError(
-            f"--clean would remove what is no part of an environment: {shown}; nothing was touched",
+            f"--clean would remove what is not part of an environment: {shown}; nothing was touched",
             where=root,
             next_step="move it away, or name another directory",
         )
@@ -187,7 +187,7 @@ def _reused(wanted: VenvRequest) -> Environment:
         raise UsageError(
             f"the environment {wanted.root} does not work: {error.what}",
             where=wanted.root,
-            next_step="make it anew with --clean",
+            next_step="recreate it with --clean",
         ) from error
     if wanted.python:
         asked = find_interpreter(wanted.python)
@@ -195,7 +195,7 @@ def _reused(wanted: VenvRequest) -> Environment:
             raise UsageError(
                 f"the environment {wanted.root} has Python {there.name}, not {asked.name}",
                 where=wanted.root,
-                next_step="make it anew with --clean, or leave --python out",
+                next_step="recreate it with --clean, or leave --python out",
             )
     return environment
 

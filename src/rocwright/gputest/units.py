@@ -102,7 +102,7 @@ def require_sense(asked: Units) -> None:
     word = next(iter(asked.pytest_args), "-")
     if not word.startswith("-"):
         raise UsageError(
-            f"{word!r} is no option of pytest", next_step=f"name test files with --suite-files {word}"
+            f"{word!r} is not an option of pytest", next_step=f"name test files with --suite-files {word}"
         )
 
 

@@ -187,7 +187,7 @@ def _gathered(
             one for one in found.files if one.link.sha256 is None and one.name not in fetcher.downloaded
         ]
         if fetcher.web is not None and unknown and fetcher.whole:
-            note(f"fetching {len(unknown)} files: the index gives no sha256 of them")
+            note(f"fetching {len(unknown)} files: the index gives no sha256 for them")
         entries = fetcher.entries(found.files)
         there = [one for one in found.files if one.name not in fetcher.gone]
         here = fetcher.bringing or fetcher.web is None
@@ -220,7 +220,8 @@ def _asked(found: Judged, wanted: SetChoice, how: How) -> tuple[str, ...]:
 def _require_whole(found: Judged, finder: Finder) -> None:
     if not found.whole:
         raise ContractBroken(
-            f"{found.name} is no whole set:\n" + "\n".join(f"  - {problem}" for problem in found.problems),
+            f"{found.name} is not a complete set:\n"
+            + "\n".join(f"  - {problem}" for problem in found.problems),
             where=finder.reading.name,
             next_step="take another set: --list-sets shows all",
         )
@@ -273,7 +274,7 @@ def _files(
         said = by_name[there.name]
         if said != there:
             raise IntegrityError(
-                f"{said.name} has other metadata inside than its index says",
+                f"{said.name} contains other metadata than its index gives",
                 where=said.name,
                 next_step="tell whoever runs the index: what installers resolve there is not what they get",
             )

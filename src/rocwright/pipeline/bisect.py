@@ -133,7 +133,7 @@ def span(store: ObjectStore, prefix: str, good: str, bad: str) -> tuple[str, ...
     if first >= last:
         raise InvalidInput(
             f"the good set {good[:16]} is not older than the bad one {bad[:16]} in {prefix}",
-            next_step="to find what mended something, turn the command's exit code around: sh -c '! …'",
+            next_step="to find what fixed something, invert the command's exit code: sh -c '! …'",
         )
     return tuple(order[first : last + 1])
 

@@ -105,7 +105,7 @@ def given_files(paths: Iterable[Path]) -> Given:
     entries = describe_files(files)
     if not entries:
         raise InvalidInput(
-            "no wheels or sdists to make a set of", next_step="give files, or directories that hold them"
+            "no wheels or sdists to make a set of", next_step="give files, or directories that contain them"
         )
     return Given(tuple(entries), {path.name: path for path in files})
 

@@ -56,8 +56,8 @@ def _require_targets(options: RunOptions) -> None:
     foreign = [one for one in options.targets if parse_target(one).base not in rocm.targets]
     if foreign:
         raise InvalidTarget(
-            f"the ROCm {rocm.rocm_version} of {rocm.id.capitalize()} {rocm.version_id} makes no code for "
-            f"{', '.join(foreign)}; it does for {' '.join(rocm.targets)}",
+            f"the ROCm {rocm.rocm_version} of {rocm.id.capitalize()} {rocm.version_id} cannot compile for "
+            f"{', '.join(foreign)}, only for {' '.join(rocm.targets)}",
             next_step="choose --targets among these, or give a newer ROCm with --rocm-prefix DIR",
         )
 

@@ -51,7 +51,7 @@ def fetch_artifacts(
     """Download, compare and unpack the archives, several at once; each artifact is there whole or not.
 
     Without `unpack` the archives themselves go to `dest`, each with a sidecar that says its sha256. What
-    an earlier call completed is kept. Raises `InvalidInput` where `dest` holds artifacts of another run or
+    an earlier call completed is kept. Raises `InvalidInput` where `dest` contains artifacts of another run or
     of somebody else, `IntegrityError`, `InvalidArchive`, `Unreachable`, `NoSpace`.
     """
     dest = dest.resolve()
@@ -118,7 +118,7 @@ def _missing(
             wanted.append(archive)
     if foreign:
         raise InvalidInput(
-            f"{dest.name} holds artifacts that were not fetched into it: {', '.join(foreign)}",
+            f"{dest.name} contains artifacts that were not fetched into it: {', '.join(foreign)}",
             where=dest,
             next_step="name another directory, or move them away",
         )
@@ -128,7 +128,7 @@ def _missing(
 def _read_state(dest: Path, run: str) -> FetchState:
     path = dest / STATE
     if dest.exists() and not dest.is_dir():
-        raise InvalidInput(f"{dest} is no directory", where=dest, next_step="name another one")
+        raise InvalidInput(f"{dest} is not a directory", where=dest, next_step="name another one")
     if not path.is_file():
         return FetchState(run, {})
     try:
@@ -139,7 +139,7 @@ def _read_state(dest: Path, run: str) -> FetchState:
         ) from error
     if state.run != run and state.artifacts:
         raise InvalidInput(
-            f"{dest.name} holds artifacts of another run, and two runs must not mix: {state.run}",
+            f"{dest.name} contains artifacts of another run, and two runs must not mix: {state.run}",
             where=dest,
             next_step="name another directory for this run",
         )

@@ -81,7 +81,8 @@ class Finder:
             if not self.wanted.one:
                 self.note(f"{judged.name} is mixed: {judged.problems[0]}")
         lines = [
-            f"{one.name} is no whole set:\n" + "\n".join(f"  - {p}" for p in one.problems) for one in mixed
+            f"{one.name} is not a complete set:\n" + "\n".join(f"  - {p}" for p in one.problems)
+            for one in mixed
         ]
         raise ContractBroken(
             "\n".join(lines),
@@ -110,7 +111,7 @@ class Finder:
         if not meant:
             newest = ", ".join(version for _, version in known[:3])
             raise InvalidInput(
-                f"{self.reading.name} has no {project} that is asked for",
+                f"{self.reading.name} has no {project} that matches what was asked for",
                 where=self.reading.name,
                 next_step=f"the newest there: {newest}" if newest else "give another --project or --platform",
             )
@@ -121,7 +122,7 @@ class Finder:
             SpecifierSet(f"=={self.wanted.version}" if self.wanted.version is not None else "")
         except InvalidSpecifier as error:
             raise InvalidInput(
-                f"{self.wanted.version!r} is no version", next_step="write it like 2.9.0"
+                f"{self.wanted.version!r} is not a version", next_step="write it like 2.9.0"
             ) from error
 
     def _project(self) -> str:
@@ -137,7 +138,7 @@ class Finder:
         raise InvalidInput(
             f"{self.reading.name} has no {' and no '.join(asked)}",
             where=self.reading.name,
-            next_step=f"say what a set there grows from: --project {there[0]} (it has "
+            next_step=f"name the project to build a set around: --project {there[0]} (it has "
             f"{', '.join(there[:_NAMED])}{more})"
             if there
             else "check the address",
@@ -162,7 +163,7 @@ class Finder:
                 return [found for found, _ in grown]
             self._learn(asking)
         raise InvalidInput(
-            f"what belongs together on {self.reading.name} is not found out in {_MOST_ROUNDS} rounds",
+            f"what belongs together on {self.reading.name} could not be determined in {_MOST_ROUNDS} rounds",
             where=self.reading.name,
         )
 
@@ -212,7 +213,7 @@ def judged(found: OfferedSet, files: Iterable[Offered], report: Report, missing:
     told = {_version_of(one.file) for one in found.misfits}
     problems += [f"{one.file}: {one.cause}" for one in broken if _version_of(one.file) not in told]
     if problems:
-        problems += [f"{name} cannot be had: {why}" for name, why in missing.items()]
+        problems += [f"{name} cannot be downloaded: {why}" for name, why in missing.items()]
     return Judged(found, tuple(files), report, tuple(problems))
 
 

@@ -135,11 +135,11 @@ def read_record(store: ObjectStore, key: str, cell: str, say: Say) -> Record | N
     try:
         record = msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
-        say(f"warning: {key} cannot be read ({error}); it counts as not there")
+        say(f"warning: {key} cannot be read ({error}); it is treated as missing")
         return None
     named = key.rpartition("/")[2].partition(".")[0]
     if record.schema != SCHEMA or record.cell != cell or record.inputs != named:
-        say(f"warning: {key} is the record of something else; it counts as not there")
+        say(f"warning: {key} is the record of something else; it is treated as missing")
         return None
     return record
 

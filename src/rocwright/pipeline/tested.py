@@ -214,7 +214,7 @@ def _require_version(manifest: SetManifest, reports: Sequence[Report]) -> None:
     for one in reports:
         if served and one.ran.torch and not any(_same(one.ran.torch, version) for version in served):
             raise UsageError(
-                f"{one.name} tested torch {one.ran.torch}; the set holds {', '.join(sorted(served))}",
+                f"{one.name} tested torch {one.ran.torch}; the set has {', '.join(sorted(served))}",
                 next_step="give the reports of this set, or name the set that they are of",
             )
 
@@ -260,7 +260,9 @@ def kept_reports(store: ObjectStore, set_digest: str) -> tuple[Report, ...]:
             found.append(msgspec.json.decode(data, type=Report))
         except (zstandard.ZstdError, msgspec.MsgspecError) as error:
             raise InvalidData(
-                f"{stored.key} is no kept report: {error}", where=stored.key, next_step="delete that object"
+                f"{stored.key} is not a kept report: {error}",
+                where=stored.key,
+                next_step="delete that object",
             ) from error
     return settled(found)
 

@@ -51,10 +51,10 @@ class Question:
     def __post_init__(self) -> None:
         if not self.command:
             raise UsageError(
-                "no command to try sets with", next_step="put it behind --: … -- python -c 'import torch'"
+                "no command to try sets with", next_step="put it after --: … -- python -c 'import torch'"
             )
         if self.installer not in ("pip", "uv"):
-            raise UsageError(f"{self.installer!r} is no installer", next_step="give pip or uv")
+            raise UsageError(f"{self.installer!r} is not an installer", next_step="give pip or uv")
         if self.other_index is not None and self.installer != "uv":
             # pip takes the highest version of all indexes, and would try something else than the set.
             raise UsageError("--other-index needs --installer uv", next_step="pip cannot keep indexes apart")

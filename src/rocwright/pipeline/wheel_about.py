@@ -99,7 +99,7 @@ class WheelAbout(msgspec.Struct, frozen=True):
 def about_wheel(path: Path) -> WheelAbout:
     """Look into a wheel; raises `UsageError` for another kind of file, `InvalidWheel` where it is damaged."""
     if path.suffix != ".whl":
-        raise UsageError(f"{path.name} is no wheel", next_step="give files that end in .whl")
+        raise UsageError(f"{path.name} is not a wheel", next_step="give files that end in .whl")
     facts = gather(path)
     damaged = facts.unreadable or facts.bomb or next((fault.what for fault in facts.damaged), None)
     if damaged is not None:

@@ -128,7 +128,7 @@ def read_log(store: ObjectStore, prefix: str) -> Log:
         elif (mark := _MARK.fullmatch(name)) is not None:
             marks.append((int(mark["count"]), mark["events"], stored))
         else:
-            raise InvalidData(f"{stored.key} is no event of a channel", where=stored.key)
+            raise InvalidData(f"{stored.key} is not an event of a channel", where=stored.key)
     digests = _digests(events)
     fitting = [
         (count, stored)
@@ -214,11 +214,11 @@ def _read_event(store: ObjectStore, stored: Stored) -> tuple[int, Event]:
     match = _EVENT.fullmatch(stored.key.rpartition("/")[2])
     data = store.read(stored.key)
     if match is None or _digest(data) != match["digest"]:
-        raise InvalidData(f"{stored.key} is no event of this channel, or was changed", where=stored.key)
+        raise InvalidData(f"{stored.key} is not an event of this channel, or was changed", where=stored.key)
     try:
         return int(match["number"]), msgspec.json.decode(data, type=Event)
     except msgspec.MsgspecError as error:
-        raise InvalidData(f"{stored.key} is no event of a channel: {error}", where=stored.key) from error
+        raise InvalidData(f"{stored.key} is not an event of a channel: {error}", where=stored.key) from error
 
 
 def _read_mark(store: ObjectStore, stored: Stored) -> tuple[ChannelState, Mapping[str, str]]:

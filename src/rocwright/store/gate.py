@@ -200,7 +200,7 @@ def _digest(set_id: str, said: tuple[Statement, ...], policy: Policy) -> Ruling:
     if tests and not any(item.about(set_id) for item in tests):
         reason = "tests ran, but on other bytes than the staged ones"
         return Ruling("digest", False, reason, tested(set_id, policy.required[:1], policy.today)[:1])
-    return Ruling("digest", True, "no test counts that ran on other bytes")
+    return Ruling("digest", True, "tests of other bytes do not count")
 
 
 def _tests(set_id: str, results: dict[Required, SuiteResult]) -> Ruling:

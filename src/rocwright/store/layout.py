@@ -80,7 +80,7 @@ def check_key(key: str) -> str:
     """The key itself, if it is a key (`is_key`); else `InvalidInput`."""
     if not is_key(key):
         raise InvalidInput(
-            f"{key!r} is no valid key of a store",
+            f"{key!r} is not a valid store key",
             next_step="join parts of letters, digits and . _ + ! - by /; none starts with . + ! or -",
         )
     return key
@@ -89,7 +89,7 @@ def check_key(key: str) -> str:
 def _part(value: str, what: str) -> str:
     if _PART.fullmatch(value) is None or ".." in value:
         raise InvalidInput(
-            f"{value!r} is no valid {what}",
+            f"{value!r} is not a valid {what}",
             next_step=f"give a {what} of letters, digits, dots, dashes and underscores",
         )
     return value
@@ -103,7 +103,8 @@ def run_folder(run_id: str, platform: str, *, external_repo: str = "") -> str:
     """
     if platform not in PLATFORMS:
         raise InvalidInput(
-            f"{platform!r} is no platform; known: {', '.join(PLATFORMS)}", next_step="write linux or windows"
+            f"{platform!r} is not a platform; known: {', '.join(PLATFORMS)}",
+            next_step="write linux or windows",
         )
     if external_repo:
         if not external_repo.endswith("/"):
@@ -123,7 +124,7 @@ def run_prefix(
     """
     if kind not in KINDS:
         raise InvalidInput(
-            f"{kind!r} is no kind of package; known: {', '.join(KINDS)}", next_step="choose one of these"
+            f"{kind!r} is not a kind of package; known: {', '.join(KINDS)}", next_step="choose one of these"
         )
     group = "" if artifact_group is None else f"{_part(artifact_group, 'artifact group')}/"
     return f"{run_folder(run_id, platform, external_repo=external_repo)}{kind}/{group}"
@@ -156,7 +157,7 @@ def metadata_key(sha256: str, name: str) -> str:
 
 def _digest(value: str, what: str) -> str:
     if _SHA256.fullmatch(value) is None:
-        raise InvalidInput(f"{value!r} is no {what}", next_step="give all 64 hexadecimal digits")
+        raise InvalidInput(f"{value!r} is not a {what}", next_step="give all 64 hexadecimal digits")
     return value
 
 

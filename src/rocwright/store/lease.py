@@ -160,9 +160,9 @@ def _try(store: ObjectStore, scope: str, by: str, pace: Pace) -> tuple[Lease, St
         mine = found.pop(key, None)
         if mine is None:
             raise ChannelBusy(
-                f"{key} was written and is not in the listing of the store",
+                f"{key} was written but is not in the listing of the store",
                 where=key,
-                next_step="use a store that shows at once what was written to it",
+                next_step="use a store that lists at once what was written to it",
             )
     except BaseException:
         # Perhaps it is there although the answer was lost; nobody is to wait for it. What went wrong is to be

@@ -90,13 +90,13 @@ def describe_file(path: Path) -> FileEntry:
     """The entry of one wheel or sdist; see `describe_files`."""
     project, version = _named(path)
     if not path.is_file():
-        raise InvalidInput(f"{path} is no file", where=path, next_step="check the path")
+        raise InvalidInput(f"{path} is not a file", where=path, next_step="check the path")
     metadata = read_metadata(path)
     headers = HeaderParser().parsestr(metadata.decode("utf-8", "replace"))
     for field in _ONCE:
         said = headers.get_all(field, [])
         if len(said) > 1:
-            raise InvalidWheel(f"{path.name} says {field} {len(said)} times in its metadata", where=path)
+            raise InvalidWheel(f"{path.name} has {field} {len(said)} times in its metadata", where=path)
     _require_same_name(path, project, version, headers)
     try:
         return FileEntry(
@@ -126,9 +126,9 @@ def _named(path: Path) -> tuple[NormalizedName, Version]:
             return parse_sdist_filename(path.name)
     except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion) as error:
         raise InvalidWheel(
-            f"{path.name!a} is no name of a wheel or sdist: {error}",
+            f"{path.name!a} is not the name of a wheel or sdist: {error}",
             where=path,
-            next_step="no installer would take it; give a renamed file its name back, or build it again",
+            next_step="no installer would accept it; give a renamed file its name back, or build it again",
         ) from error
     raise InvalidInput(
         f"{path.name} is neither a wheel nor an sdist",
@@ -155,7 +155,7 @@ def _requires_python(path: Path, headers: Message) -> str | None:
     try:
         SpecifierSet(text)
     except InvalidSpecifier as error:
-        raise InvalidWheel(f"{path.name} says Requires-Python: {text!r}, {error}", where=path) from error
+        raise InvalidWheel(f"{path.name} has Requires-Python: {text!r}, {error}", where=path) from error
     return text
 
 
@@ -238,7 +238,8 @@ def _wheel_metadata(path: Path) -> bytes:
         outside = next((name for name in names if _leads_out(name)), None)
         if outside is not None:
             raise InvalidWheel(
-                f"{path.name} has a member {outside!a}, which leads out of the place it is installed to",
+                f"{path.name} has a member {outside!a}, which leads outside the directory that it is "
+                "installed to",
                 where=path,
             )
         found = [name for name in names if name.count("/") == 1 and name.endswith(".dist-info/METADATA")]

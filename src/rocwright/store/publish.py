@@ -125,7 +125,7 @@ def publish(
         except LeaseLost:
             continue
     raise ChannelBusy(
-        f"{prefix} took so long that the lease of this publisher expired, {_TRIES} times",
+        f"publishing to {prefix} took so long that the lease of this publisher expired, {_TRIES} times",
         next_step="run again from a machine that is nearer to the store",
     )
 

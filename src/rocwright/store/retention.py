@@ -63,7 +63,7 @@ def read_pins(store: ObjectStore) -> dict[str, Pin]:
         try:
             found[name] = msgspec.json.decode(data, type=Pin)
         except msgspec.MsgspecError as error:
-            raise InvalidData(f"{stored.key} is no pin: {error}", where=stored.key) from error
+            raise InvalidData(f"{stored.key} is not a pin: {error}", where=stored.key) from error
     return found
 
 
@@ -95,7 +95,7 @@ def unpin(store: ObjectStore, name: str) -> None:
 def _pin_key(name: str) -> str:
     if _PIN_NAME.fullmatch(name) is None:
         raise InvalidInput(
-            f"{name!r} is no valid name of a pin",
+            f"{name!r} is not a valid pin name",
             next_step="choose one of letters, digits, dots, dashes and underscores",
         )
     return f"{PINS}{name}.json"

@@ -194,7 +194,7 @@ def error(problem: RocwrightError) -> None:
     if problem.next_step is None:
         problem.next_step = problem.usual_step
     kind = type(problem).__name__
-    text = _Text()
+    text = _Text("".join(f"{_visible(line)}\n" for line in problem.listed()))
     text.append(f"error ({kind}): ", style="bold red")
     whole = _level > 0 or "CI" in os.environ
     text.append(_visible(problem.told(None if whole else _ERROR_LINES)))

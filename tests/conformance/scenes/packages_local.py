@@ -247,7 +247,8 @@ def the_script_packages_what_it_is_given(world: World, row: Row) -> None:
     assert [path.name for path in (place / "packages").iterdir()] == ["dist"]
     # The table lists every file of dist with its size, and pip's line names the directory and version.
     assert done.out.splitlines()[0] == f"ROCm {VERSION} for gfx110X-all"
-    listed = dict(re.findall(r"^(rocm\S+) +([0-9.]+ [kM]?B) ", done.out, re.MULTILINE))
+    rows = re.findall(r"^ *([0-9.]+ [kM]?B) .* (rocm\S+)$", done.out, re.MULTILINE)
+    listed = {name: size for size, name in rows}
     assert listed == {name: _size(dist / name) for name in names(dist)} and len(listed) == 5
     assert f'pip install --find-links {dist} "rocm[libraries,devel]=={VERSION}"' in done.out
     # What device libraries load lies in the package of the family as it lay in the artifact; of libraries,

@@ -150,7 +150,7 @@ def test_another_gpu_than_the_one_that_was_installed_for(practice: Callable[...,
     here.tree = Tree(here.newcomer.home / "other-machine").gpu(RADEON_7900).gpu(MI210, 2)
     here.newcomer.own(here.tree.root)
     first, second = here.complaints()["device-code"]
-    assert "installed is that for gfx942" in first["detail"]
+    assert "only the package for gfx942 is installed" in first["detail"]
     # No package is for that one; of those that there are none is of its kind.
     assert "GPU 1 (gfx90a) at all; the nearest it has: gfx942" in second["detail"]
     here.mend(first["next_step"])

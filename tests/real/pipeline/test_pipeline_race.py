@@ -200,7 +200,7 @@ def test_one_that_sleeps_for_long_is_overtaken_and_takes_the_first_result(
         sleeper.send_signal(signal.SIGCONT)
         assert sleeper.wait(timeout=ENDLESS_S) == 0, left.text()
     assert require_all_whole(store)[A] == first
-    assert "its result stands" in left.text()
+    assert "its result is kept" in left.text()
 
 
 def test_two_runs_that_are_killed_at_random_moments_finish(tmp_path: Path, address: str) -> None:

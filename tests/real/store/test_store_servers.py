@@ -183,7 +183,7 @@ def test_malformed_keys_are_refused_before_anything_is_asked(
         lambda: store.delete(key),
         lambda: store.digest(key),
     ):
-        with pytest.raises(InvalidInput, match="no valid key"):
+        with pytest.raises(InvalidInput, match="not a valid store key"):
             act()
     assert store.list("") == ()
 

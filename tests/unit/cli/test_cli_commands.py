@@ -103,7 +103,7 @@ def test_zeros_are_no_wheel(tmp_path: Path) -> None:
             ["demo", "--targets", "gfx90a,gfx9999"],
             3,
             "InvalidTarget",
-            "makes no code for gfx9999; it does for ",
+            "cannot compile for gfx9999, only for ",
         ),
         (["demo", "--targets", "gfx1201"], 3, "InvalidTarget", "or give a newer ROCm with --rocm-prefix"),
         (["demo", "--jobs", "-3"], 2, "UsageError", "give another --jobs"),

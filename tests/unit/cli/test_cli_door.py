@@ -88,5 +88,5 @@ def test_a_wrong_run_id_is_the_same_error_everywhere(
     with pytest.raises(SystemExit) as ended:
         main(["pipeline", *words.split(), "--run-id", run_id, "--work-dir", str(tmp_path / "work")])
     assert ended.value.code == 3
-    assert f"'{run_id}' is no run id" in capsys.readouterr().err.replace("\n", "")
+    assert f"'{run_id}' is not a valid run id" in capsys.readouterr().err.replace("\n", "")
     assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,7 @@ def test_a_required_job_that_was_skipped_is_told_apart(capsys: pytest.CaptureFix
     given = needs(build="skipped", test="skipped")
     assert script("workflow_summary.py", "--needs-json", given, "--require", "build") == 1
     told = capsys.readouterr()
-    assert "| ⛔ is required, and was left out | `build` | skipped |" in told.out
+    assert "| ⛔ is required, but was left out | `build` | skipped |" in told.out
     assert "| ⏭️ left out | `test` | skipped |" in told.out
     assert "build (required, but skipped)" in told.err
     assert command("workflow-summary", "--needs-json", given, "--require", "nope") == 2

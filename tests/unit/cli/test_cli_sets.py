@@ -319,7 +319,7 @@ def test_diff_names_what_moved_in_a_sentence(run: Run) -> None:
         ("0" * 64, "the store has no set 0"),
         ("abc", "'abc' names no set"),
         ("release:fam", "release has no family 'fam'; it lists nothing"),
-        ("release", "release alone names no set"),
+        ("release", "release alone does not name a set"),
         ("nightly:fam", "there is no channel 'nightly'"),
         ("staging:gfx942", "staging has no family 'gfx942'; families: fam"),
         ("../../etc", "names no set"),
@@ -420,7 +420,7 @@ def test_a_failure_is_not_bypassed(run: Run) -> None:
     ("words", "told"),
     [
         ([], "nothing to state"),
-        (["--suite", "smoke-gpu"], "alone says nothing"),
+        (["--suite", "smoke-gpu"], "needs a result or a bypass"),
         (["--result", "passed"], "needs --suite"),
         (["--suite", "smoke-gpu", "--result", "passed"], "runs on each target"),
         (["--suite", "smoke-gpu", "--target", "gfx90a", "--result", "passed"], "the set is not for gfx90a"),

@@ -188,8 +188,8 @@ def test_other_keys_are_refused_by_name(run: Run) -> None:
     Path("rsa.pem").write_bytes(pem(rsa.generate_private_key(65537, 2048)))
     Path("no.pem").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n-----END PRIVATE KEY-----\n")
     for name, told in (
-        ("rsa.pem", "no Ed25519 key"),
-        ("no.pem", "no private key in PEM"),
+        ("rsa.pem", "not an Ed25519 key"),
+        ("no.pem", "not a private key in PEM"),
         ("absent.pem", "absent.pem cannot be read"),
     ):
         done = run("sign", digest, "--key", name)
@@ -250,7 +250,7 @@ def test_a_changed_signature_is_not_merely_none(run: Run) -> None:
     path.write_text(path.read_text().replace('"sig":"', '"sig":"AAAA'))
     done = run("promote", digest)
     assert (done.code, "error (IntegrityError)" in done.err) == (6, True)
-    assert "  next: find out who changed it; do not install from this set before\n" in done.err
+    assert "  next: find out who changed it; do not install from this set until then\n" in done.err
     assert not Path("store/v2").exists()
 
 

@@ -56,7 +56,7 @@ def test_probe_of_a_store_that_cannot_be_written(tmp_path: Path, capsys: pytest.
 def test_addresses_that_are_none(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, verb, "--store", "gs://bucket")
     assert (code, out) == (3, "")
-    assert "'gs://bucket' is no address of a store" in err and "next: give a folder" in err
+    assert "'gs://bucket' is not the address of a store" in err and "next: give a folder" in err
 
 
 @pytest.mark.slow

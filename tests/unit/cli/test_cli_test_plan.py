@@ -53,7 +53,7 @@ def test_the_plan_for_people_says_by_what_it_was_made(call: Run) -> None:
     assert code == 0
     assert "units-default-gfx942-1of3" in out
     assert "rocwright test units --cpu --shard 3 --num-shards 3" in out
-    assert "units-default-gfx942: durations: none given, by the number of files" in err
+    assert "units-default-gfx942: durations: none given, so shards go by the number of files" in err
 
 
 def test_options_take_several_words(call: Run) -> None:
@@ -116,7 +116,7 @@ def test_a_time_that_is_none_is_not_taken_and_not_read(call: Run, tmp_path: Path
     text = (tmp_path / "d.json").read_text()
     (tmp_path / "d.json").write_text(text.replace("[1.0]", f"[{wild}]"))
     code, _, err = call(*plan, "d.json")
-    assert (code, "is no durations file" in err) == (3, True)
+    assert (code, "is not a durations file" in err) == (3, True)
 
 
 def test_a_second_run_is_added_and_anew_begins_again(call: Run, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_broken_durations_file_is_not_replaced(call: Run, tmp_path: Path) -> N
     (tmp_path / "d.json").write_text('{"schema": 1, "timed": [')
     code, _, err = call("durations", "one", "--output", "d.json")
     assert code == 3
-    assert "d.json is no durations file" in err
+    assert "d.json is not a durations file" in err
     assert (tmp_path / "d.json").read_text() == '{"schema": 1, "timed": ['
 
 
@@ -153,10 +153,10 @@ def test_times_are_written_for_run_test(call: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("plan", "--targets", "gfx94", "--torch", "2.9"), 3, "'gfx94' is no known family or target"),
+        (("plan", "--targets", "gfx94", "--torch", "2.9"), 3, "'gfx94' is not a known family or target"),
         (("plan", "--targets", "gfx942", "--torch", "new"), 3, "'new' is not a version of torch"),
         (("plan", "--targets", ",", "--torch", "2.9"), 2, "no target is named"),
-        (("plan", "--targets", "cpu", "--torch", "2.9", "--suites", "unit"), 2, "'unit' is no suite"),
+        (("plan", "--targets", "cpu", "--torch", "2.9", "--suites", "unit"), 2, "'unit' is not a suite"),
         (("plan", "--targets", "cpu", "--torch", "2.9", "--shards", "x=2"), 2, "nothing of that name"),
         (("plan", "--targets", "cpu", "--torch", "2.9", "--pytorch-dir", "no"), 2, "does not exist"),
         (("plan", "--targets", "cpu", "--torch", "2.9", "--durations", "no"), 2, "cannot be read"),
@@ -165,7 +165,7 @@ def test_times_are_written_for_run_test(call: Run, tmp_path: Path) -> None:
         (("durations",), 2, "nothing to take durations from"),
         (("durations", "no"), 2, "no does not exist"),
         (("durations", "no", "--upstream", "pytorch"), 2, "--target, --torch"),
-        (("matrix", "--test-configs", "new", "--default-runner", "L"), 2, "'new' is no known"),
+        (("matrix", "--test-configs", "new", "--default-runner", "L"), 2, "'new' is not a known"),
         (("matrix", "--test-configs", " ", "--default-runner", "L"), 2, "no configuration"),
         (("matrix", "--test-configs", "default"), 2, "no machine"),
     ],

@@ -301,7 +301,7 @@ def test_a_report_of_another_torch_is_none_of_this_set(run: Run, test: Run) -> N
     digest = set_id(manifest)
     recorded("r", "passed", torch="2.9.0+rocm7.1")
     done = test("report", "--reports-dir", "r", "--set", digest)
-    assert (done.code, "tested torch 2.9.0+rocm7.1; the set holds 2.9.1+rocm7.1" in done.err) == (2, True)
+    assert (done.code, "tested torch 2.9.0+rocm7.1; the set has 2.9.1+rocm7.1" in done.err) == (2, True)
     recorded("r", "passed", torch="2.9.1+rocm7.1")
     assert test("report", "--reports-dir", "r", "--set", digest).code == 0
 
@@ -345,7 +345,7 @@ def test_kept_reports_are_no_defect_of_the_store(run: Run, test: Run) -> None:
     assert kept.name.startswith("smoke-gpu-default-gfx942-1of1-")
     kept.write_bytes(b"spoiled")
     done = test("report", "--reports-dir", "r", "--previous", digest)
-    assert (done.code, "is no kept report" in done.err) == (3, True)
+    assert (done.code, "is not a kept report" in done.err) == (3, True)
 
 
 def test_the_summary_of_a_workflow_gets_the_report(test: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_cuda_program(environ: dict[str, str], entries: tuple[str, ...] | None
 def test_both_variables_are_said_when_they_differ() -> None:
     assert read_visible({HIP: "1", CUDA: "1"}, hip=True).notes == ()
     (note,) = read_visible({HIP: "1", CUDA: "3"}, hip=True).notes
-    assert "HIP_VISIBLE_DEVICES=1 is taken" in note
+    assert "HIP_VISIBLE_DEVICES=1 is used" in note
     assert "CUDA_VISIBLE_DEVICES=3" in note
 
 

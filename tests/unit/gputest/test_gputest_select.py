@@ -127,7 +127,7 @@ def test_no_gpu_says_what_torch_said() -> None:
     )
     with pytest.raises(NoGpu) as caught:
         select(nothing, "", FAMILIES)
-    assert "torch said: HIP_VISIBLE_DEVICES is set and empty" in str(caught.value)
+    assert "torch reports: HIP_VISIBLE_DEVICES is set and empty" in str(caught.value)
     assert "rocwright doctor" in (caught.value.next_step or "")
 
 

@@ -56,12 +56,12 @@ def test_a_test_that_failed_and_then_broke_is_no_pass(tmp_path: Path) -> None:
     ids=["empty", "half", "cut-at-the-end", "text", "unclosed"],
 )
 def test_a_broken_report_is_never_a_pass(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InvalidInput, match="no readable test report"):
+    with pytest.raises(InvalidInput, match="not a readable test report"):
         verdicts_of(read_junit(report(tmp_path, text)))
 
 
 def test_a_missing_report_is_never_a_pass(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no readable test report") as caught:
+    with pytest.raises(InvalidInput, match="not a readable test report") as caught:
         verdicts_of(read_junit(tmp_path / "absent.xml"))
     assert caught.value.where == str(tmp_path / "absent.xml")
 

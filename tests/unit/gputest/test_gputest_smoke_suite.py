@@ -217,7 +217,7 @@ def test_no_gpu_is_exit_1_and_lists_what_is_there(door: Door, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--amdgpu-family", "gfx94Y"), "'gfx94Y' is no GPU family or target"),
+        (("--amdgpu-family", "gfx94Y"), "'gfx94Y' is not a GPU family or target"),
         (("--", "-n", "4"), "-n cannot be passed to pytest here"),
         (("--", "--junit-xml=x.xml"), "--junit-xml=x.xml cannot be passed"),
         (("--test-timeout", "0"), "--test-timeout 0 is not more than 0"),

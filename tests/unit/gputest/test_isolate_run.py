@@ -216,7 +216,7 @@ def test_options_for_a_whole_session_are_refused(tmp_path, argument, instead):
     [
         (("--no-such-option",), "pytest refuses its arguments: unrecognized arguments: --no-such-option"),
         (("-k", "a and"), "pytest refuses its arguments: Wrong expression passed to '-k'"),
-        (("test_b.py",), "test_b.py cannot stand among pytest's arguments"),
+        (("test_b.py",), "test_b.py cannot be one of pytest's arguments"),
     ],
 )
 def test_arguments_that_pytest_cannot_use_are_usage_errors(tmp_path, arguments, message):
@@ -246,7 +246,7 @@ def test_a_python_that_adds_no_directory_of_its_own_runs_tests(tmp_path):
 def test_no_directory_and_no_file_are_usage_errors(tmp_path):
     with pytest.raises(UsageError, match="the directory of the tests does not exist"):
         isolated(tmp_path, {}, files=("test_a.py",))
-    with pytest.raises(UsageError, match=r"none of the test files is there: test_gone.py"):
+    with pytest.raises(UsageError, match=r"none of the test files exists: test_gone.py"):
         isolated(tmp_path, {"test_a.py": ""}, files=("test_gone.py",))
 
 

@@ -91,5 +91,5 @@ def test_what_is_no_checkout(tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     assert read_checkout(tmp_path).version == ""
     (tmp_path / "version.txt").write_bytes(b"\xff\xfe2")
-    with pytest.raises(InvalidInput, match="no UTF-8"):
+    with pytest.raises(InvalidInput, match="it is not UTF-8"):
         read_checkout(tmp_path)

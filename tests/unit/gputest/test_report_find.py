@@ -114,7 +114,7 @@ def test_one_broken_file_among_many_leaves_the_run_without_a_report(tmp_path: Pa
     write(tmp_path / "coverage.xml", "<coverage/>")
     [one] = found(tmp_path).values()
     assert [text.partition(":")[0] for text in one.problems] == ["r5.xml"]
-    assert one.notes == ("coverage.xml is no report of tests",)
+    assert one.notes == ("coverage.xml is not a test report",)
 
 
 def test_a_retry_of_run_test_is_flaky_by_its_time_and_not_by_its_file_name(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_file_cut_anywhere_is_no_report_and_shows_what_it_held(tmp_path: Path)
     path = tmp_path / "r.xml"
     for end in range(len(text)):
         path.write_text(text[:end])
-        with pytest.raises(InvalidInput, match="no readable test report"):
+        with pytest.raises(InvalidInput, match="not a readable test report"):
             read_junit(path)
     path.write_text(text[: text.index("test_3")])
     assert [one.verdict for one in salvage_junit(path).results] == ["passed", "failed", "passed"]
@@ -168,12 +168,12 @@ def test_a_file_cut_anywhere_is_no_report_and_shows_what_it_held(tmp_path: Path)
     [
         (
             junit([xml_case("test_a", "test_b")], tests=4, errors=2),
-            "counts 2 failures and errors and holds 0",
+            "counts 2 failures and errors but contains 0",
         ),
-        (junit([], tests=9), "counts 9 tests and holds none"),
+        (junit([], tests=9), "counts 9 tests but contains none"),
         ("<coverage/>", "not of a test run"),
         ('<!DOCTYPE x [<!ENTITY a "b">]><testsuites/>', "document type"),
-        ("\x00\x01\x02", "no XML"),
+        ("\x00\x01\x02", "not XML"),
     ],
     ids=["crashed-head", "none", "another", "entities", "bytes"],
 )

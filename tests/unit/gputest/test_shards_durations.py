@@ -141,7 +141,7 @@ def test_files_of_two_machines_are_joined_and_copies_of_one_are_not_added() -> N
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no durations file"),
+        ("", "is not a durations file"),
         ('{"schema": 2}', "$.schema"),
         ('{"schema": 1, "timed": [{"place": {"target": "gfx942"}}]}', "torch"),
         (
@@ -206,7 +206,7 @@ def test_a_broken_report_among_others_is_said_and_alone_is_an_error(tmp_path: Pa
     taken = take(Durations(), [tmp_path], PlaceFacts(), kept=5)
     assert taken.runs == 1
     assert [str(broken) in line for line in taken.unread] == [True]
-    with pytest.raises(InvalidInput, match="no record"):
+    with pytest.raises(InvalidInput, match="not a record"):
         take(Durations(), [broken], PlaceFacts(), kept=5)
     with pytest.raises(InvalidInput, match="no run could be read"):
         take(Durations(), [broken.parent], PlaceFacts(), kept=5)
@@ -232,8 +232,10 @@ def test_times_of_the_same_place_are_taken() -> None:
 def test_times_of_another_gpu_never_are() -> None:
     timed, what = said(TimingPlace("gfx1151", "2.9"), recorded(HERE, _TIMES))
     assert not timed
-    assert what == ("durations: none for gfx1151, torch 2.9, by the number of files (the file has gfx942)")
-    assert said(HERE, None) == (False, "durations: none given, by the number of files")
+    assert what == (
+        "durations: none for gfx1151, torch 2.9, so shards go by the number of files (the file has gfx942)"
+    )
+    assert said(HERE, None) == (False, "durations: none given, so shards go by the number of files")
 
 
 def test_times_of_another_configuration_are_not_taken_either() -> None:
@@ -257,7 +259,7 @@ def test_the_same_platform_goes_before_a_nearer_torch() -> None:
 def test_a_new_file_is_taken_for_the_median_one() -> None:
     held = recorded(HERE, {"a.py::t": 2.0, "b.py::t": 8.0, "c.py::t": 90.0})
     sharded = shards_of(("a.py", "b.py", "c.py", "new.py"), 2, place=HERE, spread=0.10, durations=held)
-    assert sharded.said[1] == "no durations for new.py: taken for 8 s, as the median file"
+    assert sharded.said[1] == "no durations for new.py: taken as 8 s, like the median file"
     assert [shard.files for shard in sharded.shards] == [("c.py",), ("a.py", "b.py", "new.py")]
     assert [sharded.seconds(shard) for shard in sharded.shards] == [90.0, 18.0]
     assert sharded.said[2] == "the shards are 80% apart: c.py::t alone takes 90 s"
@@ -265,7 +267,7 @@ def test_a_new_file_is_taken_for_the_median_one() -> None:
 
 def test_durations_that_know_none_of_the_files_say_so() -> None:
     sharded = shards_of(_FILES, 2, place=HERE, spread=0.10, durations=recorded(HERE, {"x.py::t": 2.0}))
-    assert "know none of these files" in sharded.said[1]
+    assert "have none of these files" in sharded.said[1]
     assert sharded.seconds(sharded.shards[0]) is None
 
 

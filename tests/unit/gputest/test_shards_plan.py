@@ -66,7 +66,7 @@ def test_each_job_has_the_id_of_the_run_that_it_is() -> None:
     words = "rocwright test units --amdgpu-family gfx942 --shard 2 --num-shards 2"
     assert " ".join(job.command) == words
     assert plan.jobs[2].command[3] == "--cpu"
-    assert plan.notes[0] == "units-default-gfx942: durations: none given, by the number of files"
+    assert plan.notes[0] == "units-default-gfx942: durations: none given, so shards go by the number of files"
 
 
 def test_variables_are_those_of_the_child_and_paths_of_the_run_are_left_to_it() -> None:
@@ -107,7 +107,7 @@ def test_shards_are_made_by_the_times_of_each_gpu() -> None:
     assert known[0].command[-2:] == ("--durations", "d.json")
     assert plan.notes == (
         "units-default-gfx942: durations: gfx942, torch 2.9",
-        "units-default-gfx1151: durations: none for gfx1151, torch 2.9, by the number of files"
+        "units-default-gfx1151: durations: none for gfx1151, torch 2.9, so shards go by the number of files"
         " (the file has gfx942)",
     )
 
@@ -180,7 +180,7 @@ def test_what_is_no_target_is_refused(word: str) -> None:
 def test_a_plan_for_nothing_is_refused() -> None:
     with pytest.raises(UsageError, match="no target"):
         parse_places((), FAMILIES)
-    with pytest.raises(UsageError, match="'unit' is no suite"):
+    with pytest.raises(UsageError, match="'unit' is not a suite"):
         parse_suites(("unit",))
     assert parse_suites(("full", "smoke", "full")) == ("smoke", "full")
 
@@ -192,7 +192,7 @@ def test_a_version_that_is_none_is_refused(fields: dict[str, str]) -> None:
 
 
 def test_a_configuration_that_upstream_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match="'mine' is no test configuration"):
+    with pytest.raises(UsageError, match="'mine' is not a test configuration"):
         planned(ShardRequest(("gfx942",), "2.9", suites=("full",), configs=("mine",), counts={"mine": 2}))
 
 
@@ -232,7 +232,7 @@ def test_a_number_makes_a_configuration_and_replaces_one() -> None:
 
 
 def test_an_unknown_configuration_is_not_four_shards() -> None:
-    with pytest.raises(UsageError, match="'inductr' is no known") as raised:
+    with pytest.raises(UsageError, match="'inductr' is not a known") as raised:
         rows_of("inductr")
     assert "perhaps inductor" in str(raised.value)
     assert "--shards inductr=2" in str(raised.value)
@@ -241,11 +241,11 @@ def test_an_unknown_configuration_is_not_four_shards() -> None:
 @pytest.mark.parametrize(
     ("shards", "said"),
     [
-        (("default",), "is no number"),
-        (("default=0",), "is no number"),
-        (("default=-1",), "is no number"),
-        (("default=two",), "is no number"),
-        (("default=1.5",), "is no number"),
+        (("default",), "is not a number"),
+        (("default=0",), "is not a number"),
+        (("default=-1",), "is not a number"),
+        (("default=two",), "is not a number"),
+        (("default=1.5",), "is not a number"),
         (("default=2", "default=3"), "twice"),
         (("defalt=2",), "perhaps default=2"),
         (("inductor=2",), "asked for: default"),

@@ -76,7 +76,7 @@ def test_a_process_whose_tests_are_over_has_a_minute_whatever_it_says(tmp_path: 
     watch.line("still here")
     assert watch.ended() is None
     clock.now = 60
-    assert watch.ended() == "its tests were over 60 seconds ago"
+    assert watch.ended() == "its tests ended 60 seconds ago"
 
 
 def test_lines_and_growing_reports_are_life_and_silence_is_not(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_damaged_record_is_an_error(tmp_path: Path) -> None:
     renamed = whole.replace(b"passed", b"passt"), whole.replace(b'"ran"', b'"run"')
     for damaged in (b"", whole[:-30], b"[]", *renamed):
         path.write_bytes(damaged)
-        with pytest.raises(InvalidInput, match="is no record of a test run"):
+        with pytest.raises(InvalidInput, match="is not a record of a test run"):
             read_record(path)
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_record(tmp_path / "absent" / RECORD_NAME)

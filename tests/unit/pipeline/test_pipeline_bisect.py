@@ -92,7 +92,7 @@ def test_another_script_of_the_same_name_is_another_question(tmp_path: Path, mon
 def test_what_cannot_be_asked() -> None:
     with pytest.raises(UsageError, match="no command"):
         Question((), Path("python"))
-    with pytest.raises(UsageError, match="no installer"):
+    with pytest.raises(UsageError, match="not an installer"):
         Question(("true",), Path("python"), installer="conda")
     with pytest.raises(UsageError, match="needs --installer uv"):
         Question(("true",), Path("python"), installer="pip", other_index="https://pypi.org/simple/")

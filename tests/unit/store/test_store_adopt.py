@@ -80,7 +80,7 @@ def test_the_sets_of_an_index_are_told_whole_or_mixed(index: IndexServer, create
     problems = {one["version"][-2:]: one["problems"] for one in sets}
     assert problems["30"] == [
         "torchvision-0.25.0+rocm7.12.0a20260430-cp311-cp311-linux_x86_64.whl requires "
-        "torch==2.10.0+rocm7.12.0a20260429, the set holds torch 2.10.0+rocm7.12.0a20260430; "
+        "torch==2.10.0+rocm7.12.0a20260429, the set has torch 2.10.0+rocm7.12.0a20260430; "
         "needed: a torchvision that requires torch==2.10.0+rocm7.12.0a20260430"
     ]
     [missing] = problems["28"]
@@ -221,7 +221,7 @@ def test_without_digests_files_are_downloaded_or_named(one: IndexServer, create:
     one.manner.digests = False
     ended = create("--from-index", one.url(), "--no-download")
     assert ended.code == 3
-    assert "gives no sha256 of 15 files: amd_torch_device_gfx1100-2.10.0" in ended.err
+    assert "gives no sha256 for 15 files: amd_torch_device_gfx1100-2.10.0" in ended.err
     assert one.whole() == []
     ended = create("--from-index", one.url())
     assert (ended.code, ended.out.strip()) == (0, digest)
@@ -309,7 +309,7 @@ def test_bad_files_make_their_own_build_mixed_and_no_other(
     core = "rocm_sdk_core-7.12.0a20260429-py3-none-linux_x86_64.whl"
     index.manner.sidecars = False
     index.manner.json = digests
-    for wrong, what in (({"cut": {core}}, "is no whole wheel"), ({"absent": {core}}, "answers 404")):
+    for wrong, what in (({"cut": {core}}, "is not a complete wheel"), ({"absent": {core}}, "answers 404")):
         for name, value in wrong.items():
             setattr(index.manner, name, value)
         ended = create("--from-index", index.url(), "--list-sets", "--json")
@@ -346,7 +346,7 @@ def test_metadata_beside_a_wheel_that_differs_from_that_inside(
     monkeypatch.setattr("index_server.metadata_of", lambda path: metadata_of(path) + b"\n\nmore\n")
     ended = create("--from-index", one.url(), "--download")
     assert ended.code == 6
-    assert "has other metadata inside than its index says" in ended.err
+    assert "contains other metadata than its index gives" in ended.err
     assert recorded_sets(store(tmp_path)) == ()
 
 
@@ -403,8 +403,8 @@ def test_a_login_is_written_nowhere(one: IndexServer, create: Run, tmp_path: Pat
         (("--from-index", "{url}", "--from-page", "{url}"), 2, "give one of"),
         (("--from-page", "{url}"), 3, "is an index, not a flat page"),
         (("--from-index", "{files}"), 5, "answers 404"),
-        (("--from-folder", "nowhere"), 3, "is no folder"),
-        (("--from-folder", "."), 3, "holds no wheels"),
+        (("--from-folder", "nowhere"), 3, "is not a folder"),
+        (("--from-folder", "."), 3, "contains no wheels"),
         (("--from-index", "ftp://x/"), 3, "no address of a web server"),
         (("--from-index", "{url}", "--project", "jax"), 3, "has no jax"),
     ],

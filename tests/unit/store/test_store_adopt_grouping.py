@@ -124,7 +124,7 @@ def test_an_extension_for_the_torch_of_another_day_is_named() -> None:
     requires = {"torchvision 1+rocm7a20260429": [old], "torchvision 1+rocm7a20260430": [old]}
     [misfit] = grown(("torch", "2+rocm7a20260430"), index, requires).misfits
     assert misfit.file == "torchvision-1+rocm7a20260430-py3-none-linux_x86_64.whl"
-    assert misfit.what == f"requires {old}, the set holds torch 2+rocm7a20260430"
+    assert misfit.what == f"requires {old}, the set has torch 2+rocm7a20260430"
     assert misfit.needed == "a torchvision that requires torch==2+rocm7a20260430"
     whole = grown(("torch", "2+rocm7a20260429"), index, requires)
     assert (whole.misfits, whole.versions["torchvision"]) == ((), "1+rocm7a20260429")
@@ -171,7 +171,7 @@ def test_libraries_of_another_build_are_named_though_they_answer_the_pin() -> No
     }
     [misfit] = grown(("torch", "2+rocm7a20260430"), index, requires).misfits
     assert misfit.file == "rocm-7a20260430.tar.gz"
-    assert "of another build than 7a20260430" in misfit.what
+    assert "from another build than 7a20260430" in misfit.what
 
 
 def test_a_compatible_release_is_a_pin_among_builds_and_none_elsewhere() -> None:
@@ -180,7 +180,7 @@ def test_a_compatible_release_is_a_pin_among_builds_and_none_elsewhere() -> None
     found = grown(("torch", "2+rocm7.1"), index, requires)
     assert "numpy" not in found.versions
     [misfit] = found.misfits
-    assert "of another build" in misfit.what
+    assert "from another build" in misfit.what
     [misfit] = grown(("torch", "2+rocm7.1"), index, {"torch 2+rocm7.1": ["rocm~=7.1"]}).misfits
     assert "requires rocm~=7.1, the index has 7.0" in misfit.what
 

@@ -116,9 +116,9 @@ def test_a_login_on_a_page_goes_into_no_link() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[" * 100_000, "is no"),
-        ("[]", "no page of an index"),
+        ("[]", "not a page of an index"),
         ('{"files": {}}', "no list of files"),
         ('{"meta": {"api-version": "2.0"}}', "version 2.0"),
         ('<meta name="pypi:repository-version" content="2.1"><a href="x/">x</a>', "version 2.1"),

@@ -68,7 +68,7 @@ def test_describe_refuses_what_is_no_distribution(tmp_path: Path, make_wheel: Ca
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(InvalidInput, match="neither a wheel nor an sdist"):
         describe_files([tmp_path / "notes.txt"])
-    with pytest.raises(InvalidInput, match="is no file"):
+    with pytest.raises(InvalidInput, match="is not a file"):
         describe_files([tmp_path / "gone-1-py3-none-any.whl"])
     (tmp_path / "a-1-py3-none-any.whl").write_bytes(bytes(200_000))
     refused(tmp_path / "a-1-py3-none-any.whl", "cannot be read")

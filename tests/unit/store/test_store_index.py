@@ -236,7 +236,7 @@ def test_a_project_that_is_none_gets_no_page(project: str) -> None:
 
 @pytest.mark.parametrize("version", ["", "nightly", "1.0+rocm+x", "1.0-gitdeadbeef"])
 def test_a_version_that_is_none_is_named(version: str) -> None:
-    with pytest.raises(InvalidData, match="is no version") as raised:
+    with pytest.raises(InvalidData, match="is not a version") as raised:
         view_pages([pooled(msgspec.structs.replace(TORCH, version=version))], "v2/f/")
     assert raised.value.where == TORCH.name
 

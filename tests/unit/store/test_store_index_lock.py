@@ -122,7 +122,7 @@ def test_a_set_with_two_versions_of_a_project_has_no_lock() -> None:
 def test_a_set_without_targets_has_one_lock(tmp_path: Path) -> None:
     manifest = a_set(*TORCH, ROCM, targets=())
     assert only_target(manifest) == "none"
-    with pytest.raises(InvalidInput, match="'gfx90a' is no target of this set; it has none"):
+    with pytest.raises(InvalidInput, match="'gfx90a' is not a target of this set; it has none"):
         lock_recorded(
             LocalStore(tmp_path), ListedSet(manifest), "gfx90a", index_url=None, work=tmp_path / "work"
         )

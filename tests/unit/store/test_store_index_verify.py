@@ -121,7 +121,7 @@ def test_metadata_that_is_another_or_missing(store: LocalStore, url: str) -> Non
 
 def test_pages_that_disagree(store: LocalStore, url: str) -> None:
     edit(store, "torch/index.html", "&gt;=3.10", "&gt;=3.11")
-    what = "says something else of {} than the HTML page, or only one of them has it"
+    what = "differs from the HTML page about {}, or only one of them has it"
     assert faults(url) == [
         ("v2/fam/_json/torch/", what.format(name)) for name in ("torch-2.8.0-py3-none-any.whl", TORCH)
     ]
@@ -152,7 +152,7 @@ def test_a_page_that_is_no_page(store: LocalStore, url: str) -> None:
 def test_no_index_and_no_address(url: str) -> None:
     with pytest.raises(Unreachable):
         verify_served(f"{url}nothing/")
-    with pytest.raises(UsageError, match="no web address"):
+    with pytest.raises(UsageError, match="not a web address"):
         verify_served("v2/fam/")
 
 
@@ -192,7 +192,7 @@ def test_a_foreign_index_lacks_nothing_for_having_html_only(
     assert run(foreign) == 0
     said = capsys.readouterr()
     assert said.out == "2 files on 3 pages; faults: 0\n"
-    assert "only HTML pages were looked at" in said.err
+    assert "only HTML pages were checked" in said.err
     [wheel] = (tmp_path / "foreign/simple/torch").glob("*.whl")
     wheel.unlink()
     assert run(foreign) == 6

@@ -48,7 +48,7 @@ def test_malformed_keys_are_refused_everywhere(tmp_path: Path, key: str) -> None
         lambda: store.exists(key),
         lambda: store.digest(key),
     ):
-        with pytest.raises(InvalidInput, match="no valid key"):
+        with pytest.raises(InvalidInput, match="not a valid store key"):
             act()
     assert not (tmp_path / "store").exists()
 
@@ -65,7 +65,7 @@ def test_no_malformed_key_reaches_a_bucket(key: str) -> None:
         lambda: store.digest(key),
         lambda: store.delete(key),
     ):
-        with pytest.raises(InvalidInput, match="no valid key"):
+        with pytest.raises(InvalidInput, match="not a valid store key"):
             act()
     assert store.list("") == ()
 

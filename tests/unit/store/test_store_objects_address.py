@@ -47,16 +47,16 @@ def test_a_folder_by_its_path_and_by_a_url(tmp_path: Path) -> None:
     ("address", "said"),
     [
         ("", "is empty"),
-        ("gs://bucket", "'gs://bucket' is no address of a store"),
-        ("http://host/x", "is no address of a store"),
-        ("https://user:sesame@host/x?key=sesame", "is no address of a store"),
+        ("gs://bucket", "'gs://bucket' is not the address of a store"),
+        ("http://host/x", "is not the address of a store"),
+        ("https://user:sesame@host/x?key=sesame", "is not the address of a store"),
         ("file://other-host/x", "names no folder of this machine"),
         ("file://", "names no folder of this machine"),
         ("s3://", "names no bucket"),
         ("s3://UPPER", "names no bucket"),
         ("s3://a", "names no bucket"),
-        ("s3://bucket/../x", "no valid key"),
-        ("s3://bucket/a//b", "no valid key"),
+        ("s3://bucket/../x", "not a valid store key"),
+        ("s3://bucket/a//b", "not a valid store key"),
         ("s3://key:sesame@bucket/x", "names no bucket"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_folder_can_have_a_public_address(monkeypatch: pytest.MonkeyPatch, tmp
 def test_a_public_address_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str) -> None:
     monkeypatch.setenv("ROCWRIGHT_PUBLIC_URL", url)
     with pytest.raises(
-        InvalidInput, match="ROCWRIGHT_PUBLIC_URL is no address that clients can read"
+        InvalidInput, match="ROCWRIGHT_PUBLIC_URL is not an address that clients can read"
     ) as refused:
         open_store(str(tmp_path))
     assert "sesame" not in str(refused.value)
@@ -166,7 +166,7 @@ def test_an_endpoint_that_is_none(monkeypatch: pytest.MonkeyPatch, endpoint: str
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sesame-sesame")
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(InvalidInput, match="the endpoint of S3 is no address of a server") as refused:
+    with pytest.raises(InvalidInput, match="the S3 endpoint is not the address of a server") as refused:
         open_store("s3://bkt")
     assert "sesame" not in str(refused.value)
 
@@ -191,7 +191,7 @@ def test_a_region_that_is_none(monkeypatch: pytest.MonkeyPatch, region: str) -> 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     monkeypatch.setenv("AWS_REGION", region)
-    with pytest.raises(InvalidInput, match="is no region of S3"):
+    with pytest.raises(InvalidInput, match="is not an S3 region"):
         open_store("s3://bkt")
 
 

@@ -37,7 +37,7 @@ def reported(status: int, code: str, *, query: str = "") -> Exception:
         (reported(403, "AccessDenied"), "delete", InvalidInput, "the right s3:DeleteObject"),
         (reported(403, "AccessDenied"), "list", InvalidInput, "the right s3:ListBucket"),
         (reported(401, "Unauthorized"), "list", InvalidInput, "the right s3:ListBucket"),
-        (reported(301, "PermanentRedirect"), "read", InvalidInput, "lies in another region"),
+        (reported(301, "PermanentRedirect"), "read", InvalidInput, "is in another region"),
         (reported(400, "EntityTooLarge"), "write", InvalidInput, "refuses to write k (400 EntityTooLarge)"),
         (reported(400, "BadDigest"), "write", Unreachable, "did not write k: 400 BadDigest"),
         (reported(503, "SlowDown"), "write", Unreachable, "did not write k: 503 SlowDown"),

@@ -255,7 +255,7 @@ def test_pins_and_youth_hold_a_set(
         pin(store, "keep", Pin(set_id(pinned), at=AT))
     with pytest.raises(InvalidInput, match="pins of this store: keep"):
         unpin(store, "other")
-    with pytest.raises(InvalidInput, match="no valid name"):
+    with pytest.raises(InvalidInput, match="not a valid pin name"):
         pin(store, "../x", Pin(set_id(young), at=AT))
 
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_read_holds_everything(
     store.age(11)
     before = files_of(store)
     store.put_bytes("pins/mine.json", b"{}")
-    with pytest.raises(InvalidData, match="no pin"):
+    with pytest.raises(InvalidData, match="not a pin"):
         collect(store, channels, at=AT)
     store.delete("pins/mine.json")
     store.delete(f"sets/{set_id(listed)}/manifest.json")

@@ -130,12 +130,12 @@ def test_every_module_is_imported_where_only_posix_modules_are_missing() -> None
         (
             "rocwright_try",
             "main(['table.json'])",
-            "processes that may be lost are forked, which this system has not: use Linux, or WSL\n",
+            "exercises run in forked processes, which this system lacks: use Linux, or WSL\n",
         ),
         (
             "rocwright_process",
             "Worker([], 'auto', False, os.devnull)",
-            "OSError: processes that may be lost are forked, which this system has not: use Linux, or WSL\n",
+            "OSError: exercises run in forked processes, which this system lacks: use Linux, or WSL\n",
         ),
     ],
     ids=["recorder", "program of the probe", "process of the probe"],

@@ -130,5 +130,4 @@ def require_none(problems: Sequence[Problem], *, work: str) -> None:
         if len(problems) == 1
         else f"{len(problems)} things are missing or wrong"
     )
-    lines = "\n".join(f"  - {problem}" for problem in problems)
-    raise NotReady(f"{work} has not begun: {count}\n{lines}")
+    raise NotReady(f"{work} has not begun: {count}", found=[str(problem) for problem in problems])

@@ -1,6 +1,6 @@
 """Answers to questions about compatibility: every part judged, the whole as weak as its weakest part.
 
-Nothing that a question names is passed over: where no source says anything of it, that is a part, too.
+Nothing that a question names is passed over: where no source says anything about it, that is a part, too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def answer(question: Question, facts: Facts) -> Answer:
             return _release(question, facts)
         raise InvalidQuestion(
             "the question names no feature, library, GPU or version",
-            next_step="`rocwright compat query` alone lists what can be asked for",
+            next_step="`rocwright compat query` without a question lists what can be asked",
         )
     first = parts[0]
     better = any(part.verdict != first.verdict for part in parts)
@@ -92,7 +92,7 @@ def _others(question: Question, facts: Facts) -> Iterator[AnswerPart]:
     if question.rocm and elsewhere and not (question.torch or question.gpus or question.subjects):
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm} on {NAMES[question.platform]}")
     if question.rocm and not facts.line_of(question.rocm):
-        known = Reason(f"ROCm that tables know: {' '.join(row.rocm for row in facts.releases)}")
+        known = Reason(f"ROCm releases in the tables: {' '.join(row.rocm for row in facts.releases)}")
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm}", known)
     if question.system and question.platform == "linux":
         yield distribution(question, facts)
@@ -101,11 +101,11 @@ def _others(question: Question, facts: Facts) -> Iterator[AnswerPart]:
 def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     """What a question that leaves the platform open should know of the other one."""
     if question.system and question.platform != "linux":
-        yield f"what is known is of {NAMES[question.platform]}, not of {question.system} alone"
+        yield f"this is known for {NAMES[question.platform]}, not for {question.system} alone"
     if not question.torch or question.platform or verdict not in ("yes", "partly"):
         return
     if (question.subjects or question.gpus) and torch_on(question.torch, "windows", facts).verdict == "no":
-        yield f"this is said of Linux; PyTorch {question.torch} on Windows is unsupported"
+        yield f"this applies to Linux; PyTorch {question.torch} on Windows is unsupported"
 
 
 # --- questions for a list: every candidate is judged like a question of its own
@@ -179,7 +179,7 @@ def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> An
     )
     if not found:
         raise InvalidQuestion(
-            "the question does not say of what", next_step="name a library, a GPU or a version"
+            "the question does not say what it is about", next_step="name a library, a GPU or a version"
         )
     because = parts[0].because[:1]
     return Answer(

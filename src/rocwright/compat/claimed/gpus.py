@@ -113,8 +113,8 @@ def _built(targets: Sequence[str], facts: Facts) -> list[Reason]:
     families = [name for name, members in facts.families.items() if set(targets) <= set(members)]
     if not families:
         return []
-    named = f"packages for {' '.join(targets)} are built all the same (families {' '.join(families)})"
-    text = f"{named}; that says nothing of support"
+    named = f"packages for {' '.join(targets)} are built anyway (families {' '.join(families)})"
+    text = f"{named}; that says nothing about support"
     return [Reason(text, sources(facts, _BUILT))]
 
 

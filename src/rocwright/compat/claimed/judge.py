@@ -2,7 +2,8 @@
 
 yes: sources say so of all that is asked. partly: a yes with a limit (experimental, some of the GPUs, the
 target but not the product, sources that contradict each other). no: sources say that it is not so, or their
-list of what is supported does not have it. unknown: no source says anything of it. list: a list answers it.
+list of what is supported does not have it. unknown: no source says anything about it. list: a list
+answers it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def sources(facts: Facts, *addresses: str) -> tuple[Reference, ...]:
 
 def unknown(what: str, text: str, *because: Reason) -> AnswerPart:
     """A part of which no source says anything."""
-    return AnswerPart(what, "unknown", f"no source says anything of {text}", because)
+    return AnswerPart(what, "unknown", f"no source says anything about {text}", because)
 
 
 def judge(

@@ -38,7 +38,7 @@ class Markup:
         if kind == "ref" or project not in self.addresses:
             table = "labels" if kind == "ref" else "addresses"
             raise InvalidData(
-                f"a text refers to {address!r}, of which [compat.{table}] says nothing",
+                f"a text refers to {address!r}, which is not in [compat.{table}]",
                 next_step=f"add {rest if kind == 'ref' else project!r} to [compat.{table}]",
             )
         return f"{self.addresses[project]}{page.lstrip('/')}.html"

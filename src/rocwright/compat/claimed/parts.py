@@ -156,7 +156,12 @@ def _with_hardware(part: AnswerPart, name: str, question: Question, facts: Facts
         verdict, limit = _has(target, name, facts)
         by.setdefault(verdict, []).append(target)
         limits += [f"on {target} {limit}"] if limit else []
-    words = {"yes": "has it", "partly": "has it", "no": "does not have it", "unknown": "no source says of"}
+    words = {
+        "yes": "has it",
+        "partly": "has it",
+        "no": "does not have it",
+        "unknown": "no source says anything about",
+    }
     told = [
         f"{words[verdict]}: {' '.join(targets)}"
         for verdict, targets in by.items()
@@ -194,7 +199,7 @@ def _other_type(name: str, question: Question, facts: Facts) -> AnswerPart:
     return AnswerPart(
         name,
         "unknown",
-        f"no source says anything of {name} in PyTorch: its list of data types has none",
+        f"no source says anything about {name} in PyTorch: its list of data types does not have it",
         (page,),
     )
 
@@ -269,7 +274,7 @@ def _function(name: str, question: Question, facts: Facts) -> AnswerPart:
 
 def _issue(name: str, question: Question, facts: Facts) -> AnswerPart:
     row = next(one for one in facts.page.issue if one.id == name)
-    text = f"{plain(row.text)} (Said of PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
+    text = f"{plain(row.text)} (Stated for PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
     because = Reason(text, sources(facts, facts.page.page.source))
     name = row.names[0]
     others = question.torch and not same_line(question.torch, row.torch)

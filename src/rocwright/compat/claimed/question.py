@@ -74,7 +74,7 @@ def _read(text: str, known: Vocabulary, facts: Facts) -> _PhraseReader:
         f"not understood: {' '.join(dict.fromkeys(reader.strange))}",
         next_step=f'try: rocwright compat query "{" ".join(words)}"'
         if about_something and not tried.strange
-        else "leave it out; `rocwright compat query` alone lists what can be asked for",
+        else "leave it out; `rocwright compat query` without a question lists what can be asked",
     )
 
 
@@ -255,7 +255,7 @@ def known_target(text: str, facts: Facts) -> str:
     if base in facts.targets:
         return base
     near = get_close_matches(base, facts.targets, n=3) or list(facts.targets[:3])
-    raise InvalidTarget(f"no table knows the GPU {text!r}", next_step=f"perhaps {' or '.join(near)}")
+    raise InvalidTarget(f"no table lists the GPU {text!r}", next_step=f"perhaps {' or '.join(near)}")
 
 
 def with_options(

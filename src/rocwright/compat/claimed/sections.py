@@ -114,8 +114,8 @@ def library_versions(facts: Facts) -> Section:
         ),
     )
     intro = Text(
-        "The last release of each line; *none* is a release that the library is not part of, an empty field "
-        "one of which the source says nothing."
+        "The last release of each line. *none*: the library is not part of that release; an empty field: the "
+        "source does not mention it."
     )
     return Section("library-versions", "Versions by release of ROCm", (intro, grid, sources))
 
@@ -149,7 +149,7 @@ def data_types(facts: Facts) -> Section:
 
 def modules(facts: Facts) -> Section:
     """The core modules."""
-    core = "On ROCm, the core of PyTorch does: " + ", ".join(facts.page.modules.core) + "."
+    core = "On ROCm, the core of PyTorch supports: " + ", ".join(facts.page.modules.core) + "."
     return Section("modules", "Supported modules", (Text(facts.page.modules.text), Text(core)))
 
 
@@ -250,7 +250,9 @@ def conflicts(facts: Facts) -> Section:
         for said in found.statements
     )
     head = ("Topic", "PyTorch", "On", "Answer", "Because")
-    intro = Text("For these versions sources say yes and no; both stand here, and the answer depends.")
+    intro = Text(
+        "For these versions some sources say yes and others no. Both are listed; the answer depends."
+    )
     return Section("conflicts", "Where sources contradict each other", (intro, Table(head, rows)))
 
 

@@ -33,12 +33,12 @@ EXAMINATIONS = (
     Examination(
         "gpu",
         "AMD GPUs as the kernel driver lists them; never guessed",
-        next_step="free the files below `/sys/class/kfd` for reading",
+        next_step="make the files below `/sys/class/kfd` readable",
     ),
     Examination(
         "driver",
-        "the PCI bus lists an AMD GPU, but the kernel driver `amdgpu` is not loaded, or something forbids it",
-        next_step="`sudo modprobe amdgpu`; remove the line or the word that forbids it",
+        "the PCI bus lists an AMD GPU, but the kernel driver `amdgpu` is not loaded, or something blocks it",
+        next_step="`sudo modprobe amdgpu`; remove the line or the kernel parameter that blocks it",
     ),
     Examination(
         "container",
@@ -63,7 +63,7 @@ EXAMINATIONS = (
     ),
     Examination(
         "override",
-        "`HSA_OVERRIDE_GFX_VERSION` makes programs take every GPU for another one",
+        "`HSA_OVERRIDE_GFX_VERSION` makes programs treat every GPU as another one",
         next_step="`unset HSA_OVERRIDE_GFX_VERSION`",
     ),
     Examination(
@@ -73,11 +73,11 @@ EXAMINATIONS = (
     ),
     Examination(
         "system-rocm",
-        "ROCm below `/opt` or from the distribution, several of them, and on `PATH`",
-        next_step="take its `bin` out of `PATH`; nothing else where wheels are used",
+        "ROCm below `/opt` or from the distribution: several of them, or one on `PATH`",
+        next_step="take its `bin` out of `PATH`; with wheels nothing else is needed",
     ),
     Examination(
-        "platform", "on Windows, WSL and other systems: what is not looked at there", next_step="nothing"
+        "platform", "on Windows, WSL and other systems: what is not checked there", next_step="nothing"
     ),
     Examination("git", "git, for checkouts of sources", next_step="`apt-get install git`"),
     Examination("cc", "a C compiler", next_step="`apt-get install gcc`"),
@@ -104,13 +104,13 @@ EXAMINATIONS = (
     ),
     Examination(
         "torch",
-        "torch is there, and one for ROCm: not the one for CUDA or the CPU that PyPI has",
+        "torch is installed and built for ROCm, not PyPI's build for CUDA or the CPU",
         next_step="`python -m pip install --index-url … --force-reinstall --no-deps torch==VERSION`",
         section="environment",
     ),
     Examination(
         "shadowed",
-        "`PYTHONPATH` leads to another torch than the installed one",
+        "`PYTHONPATH` leads to a torch other than the installed one",
         next_step="`unset PYTHONPATH`",
         section="environment",
     ),
@@ -128,7 +128,7 @@ EXAMINATIONS = (
     ),
     Examination(
         "unreadable",
-        "metadata of a distribution cannot be read, or lies there since an installation broke off",
+        "metadata of a distribution cannot be read, or was left by an interrupted installation",
         next_step="remove the directory that is named, and install again",
         section="environment",
     ),
@@ -153,19 +153,19 @@ EXAMINATIONS = (
     ),
     Examination(
         "set",
-        "with `--set` or `--manifest`: every distribution of the family is the one of that set",
+        "with `--set` or `--manifest`: every distribution of the family comes from that set",
         next_step="`python -m pip install --index-url … --force-reinstall --no-deps PROJECT==VERSION`",
         section="environment",
     ),
     Examination(
         "files",
-        "files are there and have the size that RECORD says (with `--deep`: the content)",
+        "files exist and have the size that RECORD gives (with `--deep`: the content)",
         next_step="`python -m pip install --index-url … --force-reinstall --no-deps PROJECT==VERSION`",
         section="environment",
     ),
     Examination(
         "two-rocms",
-        "the environment holds one ROCm, not two (one inside torch's wheel, one of packages)",
+        "the environment contains one ROCm, not two (one inside torch's wheel, one of packages)",
         next_step="`python -m pip uninstall` the one that is not wanted",
         section="environment",
     ),
@@ -186,7 +186,7 @@ EXAMINATIONS = (
         "import",
         "with `--import-torch`: torch can be imported; if not, why (a library that is missing, one "
         "that is foreign or damaged, the wrong Python, a ROCm that does not fit)",
-        next_step="as the cause asks for",
+        next_step="depends on the cause",
         section="environment",
     ),
     Examination(

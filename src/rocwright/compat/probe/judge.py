@@ -39,7 +39,7 @@ def judge(answers: Answers, table: ProbeTable, held: Sequence[HeldLibrary] = ())
     """The report. `held` is what torch's own directory holds, where it could be looked at."""
     torch = answers.torch
     if torch is None:
-        raise ValueError("answers without a torch are no report")
+        raise ValueError("answers without a torch are not a report")
     done = {one.id: one for one in answers.exercises}
     kinds: dict[str, tuple[str, ...]] = {kind.name: kind.needs for kind in table.kind}
     dtypes = tuple(_dtype(row, kinds[row.kind], _of(done, f"dtype:{row.name}")) for row in table.dtype)
@@ -252,7 +252,7 @@ def _found(
 ) -> tuple[LibraryFound, Outcome, str]:
     if row.reached == "no":
         if files:
-            return "mapped", "more", "it is in the process, although torch is not said to reach it"
+            return "mapped", "more", "it is in the process, although torch is not claimed to reach it"
         if marked:
             return "compiled in", "more", f"its names are in {', '.join(marked)}"
         return "not reached by torch", "as claimed", row.note

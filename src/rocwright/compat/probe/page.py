@@ -59,12 +59,12 @@ def verdict(report: Probe) -> tuple[str, str]:
     tried = f"{where.kind}, on {gpus if where.device == 'cuda' and gpus else f'the {where.device.upper()}'}"
     less = ", ".join(report.failed)
     if not where.hip:
-        told = f"Not a ROCm torch: {tried}; it says nothing of what is claimed of PyTorch on ROCm"
+        told = f"Not a ROCm torch: {tried}; it says nothing about what is claimed for PyTorch on ROCm"
         return ("failed", f"✗ {told}; these fail: {less}") if less else ("no-report", f"? {told}")
     if less:
         return "failed", f"✗ Less than claimed: {less}; {tried}"
     if where.device != "cuda":
-        return "no-report", f"? Not tried on a GPU: {tried}; only that its libraries are there can be said"
+        return "no-report", f"? Not tried on a GPU: {tried}; this shows only that its libraries are present"
     claims = [row.outcome for row in report.dtypes] + [row.outcome for row in report.libraries]
     unseen = (
         f"; {claims.count('open')} of {len(claims)} claims could not be shown" if "open" in claims else ""
@@ -137,8 +137,8 @@ def _dtypes(report: Probe) -> str:
         else ""
     )
     told = (
-        "<p class='quiet'>In part: its values can be kept and converted, and torch does not compute with "
-        "them. Limited: claimed for torch.compile only.</p>\n"
+        "<p class='quiet'>In part: torch can store and convert its values, but not compute with them. "
+        "Limited: claimed for torch.compile only.</p>\n"
     )
     shown = f'<div class="steps">{table(head, rows, "Data types")}</div>'
     return f"<h2>Data types ({len(report.dtypes)})</h2>\n{told}{shown}{more}"
@@ -252,7 +252,7 @@ def _held(held: Sequence[HeldLibrary]) -> str:
         for one in held
     )
     head = heads(("Library", "Size", "Device code", "Targets", "Needs"), numbers=(1,))
-    return f"<h2>What this torch holds ({len(held)})</h2>\n{table(head, rows, 'Libraries of torch')}"
+    return f"<h2>What this torch contains ({len(held)})</h2>\n{table(head, rows, 'Libraries of torch')}"
 
 
 def _process(report: Probe) -> str:

@@ -113,15 +113,15 @@ def read_answers(path: Path) -> Answers:
         ) from error
     except msgspec.DecodeError as error:
         raise InvalidData(
-            f"{path} holds no answers of rocwright_try.py: {error}",
+            f"{path} does not contain answers of rocwright_try.py: {error}",
             where=path,
             next_step="write it with --out of that script",
         ) from error
     if answers.schema != ANSWERS_SCHEMA:
         raise InvalidData(
-            f"{path} is of version {answers.schema}; this reads version {ANSWERS_SCHEMA}",
+            f"{path} is of version {answers.schema}; this tool reads version {ANSWERS_SCHEMA}",
             where=path,
-            next_step="use the script that lies beside this tool",
+            next_step="use the script that comes with this tool",
         )
     return answers
 

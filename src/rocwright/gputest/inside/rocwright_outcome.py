@@ -54,7 +54,7 @@ def of_test(reports: list[Any], problem: BaseException | None) -> tuple[str, str
         message, text = of_error(problem)
         return "failed", f"raised {message}", cut("\n\n".join([*details, text])), entry, attempts
     if not verdict:
-        return "error", "pytest reported nothing of this test", "", entry, attempts
+        return "error", "pytest reported nothing about this test", "", entry, attempts
     if verdict == "passed" and attempts > 1:
         verdict = "flaky"
     message = next((one for one in messages if one), "")

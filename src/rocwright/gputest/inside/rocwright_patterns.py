@@ -30,7 +30,7 @@ def is_exact(pattern: str) -> bool:
 def problem_of(pattern: str) -> str:
     """What is wrong with the text of a pattern, or an empty string."""
     if pattern != pattern.strip():
-        return "has a space before or behind it"
+        return "has a space before or after it"
     found = parts(pattern)
     if len(found) < 2:
         return "names no test: write file::class::test, or file::test for a function"
@@ -39,7 +39,7 @@ def problem_of(pattern: str) -> str:
     if "\\" in found[0]:
         return "has a backslash in its file: write forward slashes"
     if found[0].startswith("/") or ".." in found[0].split("/") or found[0].startswith("./"):
-        return "names its file from elsewhere: write it relative to the directory of the tests"
+        return "has an absolute path or one with ./ or ../: write it relative to the directory of the tests"
     if "\n" in pattern or "\r" in pattern:
         return "has a line break in it"
     return ""

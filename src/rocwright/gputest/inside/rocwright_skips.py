@@ -92,7 +92,7 @@ class _Entries:
 
     def pytest_report_collectionfinish(self) -> str:
         if self.only:
-            return "skip entries: only their tests, and as if there were none"
+            return "skip entries: running only the tests they name, as if there were no entries"
         said = ", ".join(f"{self.met[kind]} {kind}" for kind in _STRONGEST if kind in self.met)
         return f"skip entries: {said or 'none of these tests'}"
 

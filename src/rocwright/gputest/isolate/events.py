@@ -76,7 +76,7 @@ def take(run: IsolatedRun, number: int, worker: Worker, message: list[Any]) -> N
 def _hello(run: IsolatedRun, number: int, worker: Worker, said: dict[str, Any]) -> None:
     if said["extra"]:
         raise UsageError(
-            f"{said['extra'][0]} cannot stand among pytest's arguments",
+            f"{said['extra'][0]} cannot be one of pytest's arguments",
             next_step="name test files before the arguments for pytest, and other tests with -k",
         )
     run.greeted = True
@@ -239,14 +239,14 @@ def _start_problem(plan: Isolation, worker: Worker, message: str, printed: str) 
         return UsageError(
             f"pytest refuses its arguments: {said}",
             where=worker.log,
-            next_step="mend what stands after --, in PYTEST_ADDOPTS, PYTEST_PLUGINS or pytest's settings",
+            next_step="correct what follows --, or PYTEST_ADDOPTS, PYTEST_PLUGINS or pytest's settings",
         )
     errors = [line[1:].strip() for line in lines if line.startswith("E ")]
     said = errors[-1] if errors else (lines[-1] if lines and message.startswith("ended its") else message)
     return InvalidInput(
         f"no test can be run with {plan.python}: {said}",
         where=worker.log,
-        next_step="mend that environment (does it import torch?), or name another with --python",
+        next_step="repair that environment (can it import torch?), or name another with --python",
     )
 
 

@@ -94,12 +94,12 @@ def check_plan(plan: Isolation) -> None:
             "the directory of the tests does not exist", where=plan.root, next_step="name the one that does"
         )
     if not plan.workers:
-        raise UsageError("a run needs one worker at least", next_step="name a device, or none for the CPU")
+        raise UsageError("a run needs at least one worker", next_step="name a device, or none for the CPU")
     if not plan.files:
         raise UsageError("there are no test files to run", next_step="name one")
     if not any((plan.root / name.partition("::")[0]).exists() for name in plan.files):
         raise UsageError(
-            f"none of the test files is there: {', '.join(plan.files[:6])}",
+            f"none of the test files exists: {', '.join(plan.files[:6])}",
             where=plan.root,
             next_step="name the directory that holds them",
         )

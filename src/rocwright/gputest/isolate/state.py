@@ -284,7 +284,7 @@ class MemoryWatch:
 
     def _message(self, held: int) -> str:
         assert self._limit is not None
-        return f"its processes held {held / 1e9:.2f} GB; the limit is {self._limit / 1e9:.2f} GB"
+        return f"its processes used {held / 1e9:.2f} GB; the limit is {self._limit / 1e9:.2f} GB"
 
     def killed_by_system(self, code: int | None) -> bool:
         """Whether a process that ended with this code was ended because memory ran out."""

@@ -169,7 +169,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
             return
     xml = [path for path in files if path.suffix == ".xml"]
     read = [(path, salvage_junit(path)) for path in xml]
-    foreign = tuple(f"{path.name} is no report of tests" for path, part in read if part.foreign)
+    foreign = tuple(f"{path.name} is not a test report" for path, part in read if part.foreign)
     own = [(path, part) for path, part in read if not part.foreign]
     problems = tuple(f"{_shown(path, root)}: {part.problem}" for path, part in own if part.problem)
     results = _merged(own)

@@ -81,7 +81,7 @@ def _silent(expected: Expected) -> ShardState:
     named = run_of_key(expected.id) or Ran("")
     target = expected.target.removeprefix("cpu") or named.target
     suite = expected.suite or named.suite
-    return ShardState(expected.id, "no report", "nothing came from it", target, suite=suite)
+    return ShardState(expected.id, "no report", "no report of it was found", target, suite=suite)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -131,7 +131,9 @@ def read_junit(path: Path) -> tuple[CaseResult, ...]:
     """
     found = salvage_junit(path)
     if found.problem:
-        raise InvalidInput(f"{path} is no readable test report: {found.problem}", where=path, next_step=_NEXT)
+        raise InvalidInput(
+            f"{path} is not a readable test report: {found.problem}", where=path, next_step=_NEXT
+        )
     return found.results
 
 
@@ -159,13 +161,13 @@ def salvage_junit(path: Path) -> Salvaged:
     except OSError as error:
         problem = error.strerror or str(error)
     except (ElementTree.ParseError, ValueError) as error:
-        problem = f"it breaks off or is no XML ({error})"
+        problem = f"it breaks off or is not XML ({error})"
     if not problem and root not in ("testsuites", "testsuite"):
         return Salvaged((), "it is XML, but not of a test run", foreign=True)
     elif not problem and counted > held:
-        problem = f"it counts {counted} failures and errors and holds {held}"
+        problem = f"it counts {counted} failures and errors but contains {held}"
     elif not problem and cases and not attempts:
-        problem = f"it counts {cases} tests and holds none"
+        problem = f"it counts {cases} tests but contains none"
     return Salvaged(merged(attempts), problem, began)
 
 

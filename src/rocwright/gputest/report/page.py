@@ -295,7 +295,7 @@ def _skips(judged: Judged) -> str:
     return (
         f"<h2>Why tests were skipped ({whole:,})</h2>\n"
         "<p class='quiet'>A test skips itself and says why, or an entry of a skip list names it. What was "
-        "skipped says nothing of this torch: it counts neither as passed nor as failed.</p>\n"
+        "skipped says nothing about this torch: it counts neither as passed nor as failed.</p>\n"
         f"{table(head, rows, 'Reasons of skips')}{_left(len(judged.skips), _SKIPS, 'reasons')}"
     )
 

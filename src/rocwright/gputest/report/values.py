@@ -214,7 +214,7 @@ def parse_expected(texts: Sequence[str]) -> tuple[Expected, ...]:
         elif _ID.fullmatch(text) and not text.endswith(".json"):
             found.append(Expected(text))
         else:
-            raise UsageError(f"--expect {text}: there is no such file, and it is no id", next_step=_FORMS)
+            raise UsageError(f"--expect {text}: there is no such file, and it is not an id", next_step=_FORMS)
     return tuple(dict.fromkeys(found))
 
 
@@ -248,7 +248,7 @@ def _rows(rows: list[Any], path: Path) -> Iterator[Expected]:
             yield _row(row)
         except (AttributeError, TypeError, ValueError) as error:
             raise InvalidData(
-                f"{path}: job {number + 1} is no run: it has neither an id nor a configuration and shard",
+                f"{path}: job {number + 1} is not a run: it has neither an id nor a configuration and shard",
                 where=path,
                 next_step=_FORMS,
             ) from error

@@ -95,7 +95,7 @@ def place_of(ran: Ran) -> TimingPlace:
     if not ran.torch:
         raise InvalidInput(
             f"the run {ran.key} does not say which torch it tested",
-            next_step="say it with --torch",
+            next_step="give it with --torch",
         )
     return TimingPlace(target_name(ran.target), minor_of(ran.torch), platform_named(ran.platform), ran.config)
 
@@ -211,9 +211,9 @@ def parse_durations(data: bytes, *, where: str) -> Durations:
             raise msgspec.ValidationError("it has two tables for one place - at `$.timed`")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidData(
-            f"{where} is no durations file: {error}",
+            f"{where} is not a durations file: {error}",
             where=where,
-            next_step="write it anew with `rocwright test durations --output`",
+            next_step="write it again with `rocwright test durations --output`",
         ) from error
     return found
 
@@ -262,7 +262,7 @@ class PlaceFacts:
             raise UsageError(
                 f"{path} does not say on which GPU and with which torch its tests ran",
                 where=path,
-                next_step="say it: --target gfx942 --torch 2.9 (cpu for none), or give results.json",
+                next_step="give both: --target gfx942 --torch 2.9 (cpu for none), or give results.json",
             )
         return TimingPlace(target_name(self.target), minor_of(self.torch), self.platform, self.config)
 

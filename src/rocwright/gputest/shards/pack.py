@@ -82,7 +82,7 @@ def _outermost(files: Sequence[str]) -> tuple[str, ...]:
 def _lookup(durations: Durations | None, place: TimingPlace) -> tuple[Timed | None, list[str]]:
     """The times that come nearest, of the same GPU and configuration or none at all."""
     if durations is None:
-        return None, ["durations: none given, by the number of files"]
+        return None, ["durations: none given, so shards go by the number of files"]
     exact = durations.at(place)
     if exact is not None:
         return exact, [f"durations: {place}"]
@@ -94,7 +94,7 @@ def _lookup(durations: Durations | None, place: TimingPlace) -> tuple[Timed | No
     if not near:
         held = sorted({one.place.target for one in durations.timed})
         others = f" (the file has {', '.join(held)})" if held else ""
-        return None, [f"durations: none for {place}, by the number of files{others}"]
+        return None, [f"durations: none for {place}, so shards go by the number of files{others}"]
     wanted = _numbers(place.torch)
 
     def distance(one: Timed) -> tuple[bool, int, int, tuple[int, int]]:
@@ -128,11 +128,11 @@ def _weighed(
         if tests
     }
     if not told:
-        said = ["the durations know none of these files: by the number of files"] if known else []
+        said = ["the durations have none of these files: shards go by their number"] if known else []
         return [FileWeight(name) for name in names], False, said
     usual = round(median(one.cost + one.collect for one in told.values()))
     new = [name for name in names if name not in told]
-    said = [f"no durations for {name}: taken for {usual / 1000:g} s, as the median file" for name in new]
+    said = [f"no durations for {name}: taken as {usual / 1000:g} s, like the median file" for name in new]
     return [told.get(name) or FileWeight(name, usual) for name in names], True, said
 
 

@@ -102,7 +102,7 @@ def parse_suites(words: Sequence[str]) -> tuple[Suite, ...]:
     """Names of suites, in the order in which they are run; raises `UsageError` for any other."""
     for word in words:
         if word not in SUITES:
-            raise UsageError(f"{word!r} is no suite", next_step=f"suites: {' '.join(SUITES)}")
+            raise UsageError(f"{word!r} is not a suite", next_step=f"suites: {' '.join(SUITES)}")
     return tuple(suite for suite in SUITES if suite in words)
 
 
@@ -122,7 +122,7 @@ def parse_places(words: Sequence[str], families: FamilyMembers) -> tuple[str, ..
         meant = targets_of((word.partition(":")[0],), families)
         if not meant:
             raise InvalidTarget(
-                f"{word!r} is no known family or target", next_step=near_names(word, families)
+                f"{word!r} is not a known family or target", next_step=near_names(word, families)
             )
         found |= meant
     targets = (*in_order(found), *dict.fromkeys(cuda), *([CPU] if CPU in words else []))
@@ -315,7 +315,7 @@ def parse_counts(texts: Sequence[str], names: Sequence[str]) -> dict[str, int]:
         match = _COUNT.fullmatch(text.strip())
         if match is None or int(match["count"]) < 1:
             raise UsageError(
-                f"--shards {text} is no number of shards", next_step="write it like --shards default=4"
+                f"--shards {text} is not a number of shards", next_step="write it like --shards default=4"
             )
         name = match["name"]
         if name in counts:
@@ -341,7 +341,7 @@ def find_row(name: str, table: Sequence[ConfigRow], counts: Mapping[str, int]) -
         near = get_close_matches(name, known, n=1)
         perhaps = f"perhaps {near[0]}; " if near else ""
         raise UsageError(
-            f"{name!r} is no known test configuration (known: {', '.join(known)})",
+            f"{name!r} is not a known test configuration (known: {', '.join(known)})",
             next_step=f"{perhaps}for one of your own say how many shards it has: --shards {name}=2",
         )
     if row is None:

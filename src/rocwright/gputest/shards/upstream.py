@@ -73,7 +73,7 @@ def write_upstream(times: tuple[FileTimes, ClassTimes], checkout: Path) -> tuple
     """Write both files into a checkout; raises `UsageError` for a directory without test/run_test.py."""
     if not (checkout / "test" / "run_test.py").is_file():
         raise UsageError(
-            f"{checkout} has no test/run_test.py, so it is no PyTorch checkout",
+            f"{checkout} has no test/run_test.py, so it is not a PyTorch checkout",
             where=checkout,
             next_step="name the root of a checkout",
         )

@@ -237,7 +237,7 @@ def _advice(entry: SkipEntry, by: Mapping[str, Sequence[str]]) -> tuple[Advice, 
     if harm and entry.kind == "xfail":
         return "harden", f"{harm} of its tests crash or hang: skip or hang keeps their process alive"
     if not harm and entry.kind in ("skip", "hang"):
-        return "soften", f"fails ({failed}) and harms nothing: xfail tells when it is mended"
+        return "soften", f"fails ({failed}) and harms nothing: xfail reports when it is fixed"
     return "keep", f"{failed} fail, {harm} crash or hang"
 
 

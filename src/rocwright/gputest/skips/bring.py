@@ -95,7 +95,7 @@ def imported(
             continue
         wider = _wider(kept.values(), found.tests, where, families)
         if wider is not None:
-            notes.append(f"{listed.place}: {listed.name} is left out: {wider.listed.place} says it already")
+            notes.append(f"{listed.place}: {listed.name} is left out: {wider.listed.place} already covers it")
             continue
         key = (found.tests, where.torch, where.platforms)
         if key in kept:
@@ -270,7 +270,7 @@ def _of_old(
     here = bench.setting.here(bench.target)
     for text in (old, new):
         if not text.replace(".", "").isdigit():
-            raise UsageError(f"{text} is no release of torch", next_step="write it like 2.10")
+            raise UsageError(f"{text} is not a release of torch", next_step="write it like 2.10")
     if not version_fits(new, here.torch):
         raise UsageError(
             f"torch is {here.torch} here, so nothing can be said for {new}",
@@ -307,10 +307,10 @@ def carried_over(
         one = judged.get(entry.id)
         holds = where_fits(entry.where, place, families)
         if one is None or one.advice == "unknown":
-            why = one.why if one is not None else "is flaky; whether it still is takes many runs"
+            why = one.why if one is not None else "is flaky; only many runs show whether it still is"
             found.append(Ported(entry.id, "ask", why))
         elif one.advice == "remove":
-            end = f"; it still holds there: bound its torch below {torch}" if holds else ""
+            end = f"; it still applies there: limit its torch to below {torch}" if holds else ""
             found.append(Ported(entry.id, "drop", one.why + end))
         elif holds:
             found.append(Ported(entry.id, "holds", one.why))

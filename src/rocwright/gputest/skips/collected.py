@@ -55,7 +55,7 @@ def read_collected(path: Path) -> Collected:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
             f"{path} cannot be read: {why}",
             where=path,
@@ -81,12 +81,12 @@ def _ids_of_record(path: Path, text: str) -> list[str]:
     try:
         record = msgspec.json.decode(text, type=RunRecord)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"{path} is no record of a test run: {error}", where=path) from error
+        raise InvalidInput(f"{path} is not a record of a test run: {error}", where=path) from error
     if not record.complete or record.ran.shards > 1 or record.deselected:
         raise InvalidInput(
-            f"{path} holds a part of the tests only, so what is missing in it says nothing",
+            f"{path} contains only part of the tests, so a test missing from it proves nothing",
             where=path,
-            next_step="give the record of a run that was complete, without shards and without -k",
+            next_step="give the record of a complete run, without shards and without -k",
         )
     return [result.id for result in record.results if "::" in result.id]
 
@@ -129,7 +129,7 @@ def collect(
     `limit_s` is the time for one file. Raises `UsageError` for a directory that is not there.
     """
     if not root.is_dir():
-        raise UsageError(f"{root} is no directory", next_step="name the directory that holds test_torch.py")
+        raise UsageError(f"{root} is not a directory", next_step="name the one that has test_torch.py")
     if not files:
         return Collected((), str(root))
 
@@ -205,7 +205,7 @@ class TestTree:
         root = pytorch_dir / "test" if (pytorch_dir / "test").is_dir() else pytorch_dir
         if not root.is_dir():
             raise UsageError(
-                f"{pytorch_dir} is no directory", next_step="name a PyTorch checkout: --pytorch-dir DIR"
+                f"{pytorch_dir} is not a directory", next_step="name a PyTorch checkout: --pytorch-dir DIR"
             )
         table = load_table("tests", SuiteTable)
         given = child_environment(

@@ -110,7 +110,7 @@ def read_file(path: Path) -> list[tuple[SkipEntry, Origin]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidData(
             f"{path} cannot be read: {why}", where=path, next_step="name a TOML file with [[entry]] tables"
         ) from error
@@ -148,24 +148,24 @@ def _require_sense(entry: SkipEntry, origin: Origin, families: FamilyMembers) ->
         )
 
     if not _ID.fullmatch(entry.id):
-        raise refuse("id", "is no name", "write letters, digits, dots, dashes: miopen-rnn-dropout")
+        raise refuse("id", "is not a valid name", "write letters, digits, dots, dashes: miopen-rnn-dropout")
     if not entry.reason.strip():
         raise refuse("reason", "is empty", "say why the test is not expected to pass")
     if entry.issue and not _ISSUE.fullmatch(entry.issue):
-        raise refuse("issue", f"is no issue: {entry.issue!r}", "write an address, or owner/repository#123")
+        raise refuse("issue", f"is not an issue: {entry.issue!r}", "write its URL, or owner/repository#123")
     if entry.expires is not None and entry.expires < entry.added:
         raise refuse("expires", "lies before added", "correct one of the two days")
     _require_tests(entry, refuse)
     for name in entry.where.targets:
         if not targets_of((name,), families):
             raise refuse(
-                "targets", f"has {name!r}, which is no known target or family", near_names(name, families)
+                "targets", f"has {name!r}, which is not a known target or family", near_names(name, families)
             )
     versions = (("torch", entry.where.torch), ("rocm", entry.where.rocm), ("python", entry.where.python))
     for field, specifier in versions:
         if specifier and not is_specifier(specifier):
             raise refuse(
-                field, f"is no version specifier: {specifier!r}", "write it like >=2.9,<2.11 or 2.10"
+                field, f"is not a version specifier: {specifier!r}", "write it like >=2.9,<2.11 or 2.10"
             )
 
 
@@ -179,7 +179,7 @@ def _require_tests(entry: SkipEntry, refuse: Callable[[str, str, str], InvalidDa
                 "tests", f"has {test!r}, which {problem}", "compare it with pytest --collect-only -q"
             )
         if test in entry.tests[:number]:
-            raise refuse("tests", f"has {test!r} twice", "take one of them out")
+            raise refuse("tests", f"has {test!r} twice", "remove one of them")
     if entry.matches is None:
         return
     if entry.matches < 1:
@@ -265,9 +265,9 @@ def without(text: str, ids: Collection[str], path: Path) -> str:
     kept = tuple(entry for entry in before if entry.id not in ids)
     if not _holds_exactly(left, kept, path):
         raise InvalidData(
-            f"{path} is laid out in a way that entries cannot be taken out of by lines",
+            f"{path} is laid out in a way that does not allow removing entries line by line",
             where=path,
-            next_step=f"begin each with a line [[entry]]; or take out by hand: {', '.join(sorted(ids))}",
+            next_step=f"begin each with a line [[entry]]; or remove by hand: {', '.join(sorted(ids))}",
         )
     return left
 

@@ -63,7 +63,7 @@ def expression(
             continue
         found = [word_of(test) for test in entry.tests]
         if None in found:
-            left_out[entry.id] = f"has a pattern that no word stands for: {entry.tests[found.index(None)]}"
+            left_out[entry.id] = f"has a pattern that no word can express: {entry.tests[found.index(None)]}"
             continue
         words.update(dict.fromkeys(word for word in found if word is not None))
         said.append(entry)
@@ -203,13 +203,13 @@ def _unsayable(entry: SkipEntry, words: dict[str, str | None], file: str | None)
     if entry.kind == "flaky":
         return "is flaky, and run"
     if where.rocm or where.python:
-        return "holds for some versions of ROCm or Python only"
+        return "applies only to some versions of ROCm or Python"
     if where.targets and where.platforms:
-        return "holds for some targets on one platform only"
+        return "applies only to some targets on one platform"
     if file is None:
-        return f"holds for torch {where.torch}, which is no one version: name one with --torch"
+        return f"applies to torch {where.torch}, which is not a single version: name one with --torch"
     unsaid = [test for test, word in words.items() if word is None or not is_exact(parts(test)[0])]
-    return f"has a pattern that no name stands for: {unsaid[0]}" if unsaid else ""
+    return f"has a pattern that no name can express: {unsaid[0]}" if unsaid else ""
 
 
 def _sections(where: SkipWhere, families: FamilyMembers) -> list[str]:

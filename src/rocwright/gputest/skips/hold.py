@@ -217,7 +217,7 @@ def _targets(texts: Sequence[str], families: FamilyMembers) -> tuple[str, ...] |
         meant = targets_of((name.partition(":")[0],), families)
         if not meant:
             raise InvalidTarget(
-                f"{name!r} is no known family or target", next_step=near_names(name, families)
+                f"{name!r} is not a known family or target", next_step=near_names(name, families)
             )
         found |= meant
     return tuple(sorted(found)) if found else None
@@ -242,7 +242,7 @@ def unknown_of(
 ) -> dict[str, str]:
     """Entries that may hold at the place that was asked for, but not as it was closed; with the reason."""
     return {
-        entry.id: "holds for some targets, platforms or versions only, and not all of these are given"
+        entry.id: "applies only to some targets, platforms or versions, and not all of these are given"
         for entry in entries
         if where_fits(entry.where, replace(asked, platform=here.platform), families)
         and not where_fits(entry.where, here, families)

@@ -16,8 +16,8 @@ from rocwright.model.suites import SkipEntry
 
 # A finding names the entry as its file, and the pattern that it is about as its member.
 _CLAUSES = (
-    Clause("expired", "The last day of an entry is to come.", next_step="take it out, or decide anew"),
-    Clause("added-later", "An entry was not added on a day to come.", next_step="mend the day"),
+    Clause("expired", "The last day of an entry has not passed.", next_step="remove it, or renew it"),
+    Clause("added-later", "An entry was not added on a future day.", next_step="correct the day"),
     Clause(
         "no-issue", "An entry that is not flaky names an issue.", severity="warning", next_step="name one"
     ),
@@ -32,9 +32,9 @@ _CLAUSES = (
     ),
     Clause("more-than-declared", "An entry matches no more tests than it says.", next_step="narrow it"),
     Clause("not-collected", "The tests of a file can be collected.", next_step="see why they cannot"),
-    Clause("no-file", "A file that is named has tests here.", next_step="mend the name, or take it out"),
-    Clause("nothing", "A pattern matches a test.", next_step="mend the pattern, or take it out"),
-    Clause("twice", "No two entries are for one test in one place.", next_step="take one of them out"),
+    Clause("no-file", "A file that is named has tests here.", next_step="correct the name, or remove it"),
+    Clause("nothing", "A pattern matches a test.", next_step="correct the pattern, or remove it"),
+    Clause("twice", "No two entries are for one test in one place.", next_step="remove one of them"),
 )
 RULES = {clause.id: clause for clause in _CLAUSES}
 
@@ -121,14 +121,14 @@ def _alone(entry: SkipEntry, today: date) -> list[Finding]:
     """What an entry says of itself."""
     found = []
     if is_expired(entry, today):
-        what = f"expired on {entry.expires}: its tests run again; take it out, or decide anew"
+        what = f"expired on {entry.expires}: its tests run again; remove it, or renew it"
         found.append(_finding(entry, "expired", what))
     if entry.added > today:
-        found.append(_finding(entry, "added-later", f"added on {entry.added}, which is yet to come"))
+        found.append(_finding(entry, "added-later", f"added on {entry.added}, which is in the future"))
     if entry.kind != "flaky" and not entry.issue:
-        found.append(_finding(entry, "no-issue", "names no issue, so nobody can see whether it is mended"))
+        found.append(_finding(entry, "no-issue", "names no issue, so nobody can see whether it is fixed"))
     if entry.matches is None and not all(map(is_exact, entry.tests)):
-        what = "has a pattern with a star and does not say how many tests it may match: write matches = …"
+        what = "has a pattern with a star but does not say how many tests it may match: write matches = …"
         found.append(_finding(entry, "undeclared", what))
     return found
 

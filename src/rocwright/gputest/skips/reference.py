@@ -55,7 +55,7 @@ def read_lists(path: Path) -> Read:
         files = [one for one in sorted(path.glob("*.py")) if one.name == GENERIC or _FILE.fullmatch(one.name)]
         if not files:
             raise InvalidInput(
-                f"{path} holds no skip lists",
+                f"{path} contains no skip lists",
                 where=path,
                 next_step=f"name the directory that holds {GENERIC} and pytorch_2.9.py",
             )
@@ -82,7 +82,7 @@ def _read_file(path: Path) -> Read:
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text, filename=str(path))
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
             f"{path} cannot be read: {why}",
             where=path,
@@ -135,11 +135,11 @@ class _ScriptReader:
     def names(self, node: ast.expr, around: tuple[str, ...], module: str) -> Iterator[Listed]:
         """The names of one list."""
         if isinstance(node, ast.Call):
-            raise self.refuse(node, "is computed; only what is written out can be read")
+            raise self.refuse(node, "is computed; only literals can be read")
         if not isinstance(node, (ast.List, ast.Set, ast.Tuple)):
-            raise self.refuse(node, "is no list of names")
+            raise self.refuse(node, "is not a list of names")
         if not around:
-            raise self.refuse(node, "stands outside any section")
+            raise self.refuse(node, "is outside any section")
         for element in node.elts:
             raw = self.text(element)
             name = raw.strip()
@@ -153,16 +153,16 @@ class _ScriptReader:
     def pairs(self, node: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
         """Keys and values of a mapping; of two equal keys Python keeps the last, so the first is reported."""
         if not isinstance(node, ast.Dict):
-            raise self.refuse(node, "is no mapping {…}")
+            raise self.refuse(node, "is not a mapping {…}")
         seen: dict[str, ast.expr] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                raise self.refuse(value, "is unpacked; only what is written out can be read")
+                raise self.refuse(value, "is unpacked; only literals can be read")
             name = self.text(key)
             if name in seen:
                 self.notes.append(
-                    f"{self.at(key)}: {name!r} is given twice; Python keeps the last one only, "
-                    f"here the one of line {seen[name].lineno} is read, too"
+                    f"{self.at(key)}: {name!r} is given twice; Python keeps only the last one, "
+                    f"here the one in line {seen[name].lineno} is read, too"
                 )
             seen[name] = key
             yield key, value
@@ -170,7 +170,7 @@ class _ScriptReader:
     def text(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value
-        raise self.refuse(node, "is no text")
+        raise self.refuse(node, "is not text")
 
     def comment_at(self, node: ast.expr) -> str:
         """The comment behind a name, else in the lines right above it."""

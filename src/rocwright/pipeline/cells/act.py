@@ -71,7 +71,7 @@ def act(
         return dry_record(plan, cell, machine, steps_of(cell, plan, machine), needs)
     if missing and not cell.last:
         raise InvalidInput(
-            f"{cell.id} needs {missing[0]}, which nobody has done in run {plan.run_id}",
+            f"{cell.id} needs {missing[0]}, which has not been done in run {plan.run_id}",
             where=machine.store.url(run_prefix(plan.run_id)),
             next_step=f"rocwright pipeline step {missing[0]} --run-id {plan.run_id}",
         )
@@ -156,7 +156,7 @@ class _Work:
                 write_record(self.machine.store, self.plan.run_id, failed)
             except RocwrightError as refused:
                 # Why the step failed is what to tell, not that the store is full, too.
-                self.note(f"warning: that {self.cell.id} failed is not in the store: {refused.what}")
+                self.note(f"warning: the failure of {self.cell.id} could not be recorded: {refused.what}")
             raise
         record = _record(
             self.cell, self.inputs, "done", value=value, summary=summary, wall_s=time.monotonic() - began
@@ -167,7 +167,7 @@ class _Work:
         lost = self._ready() is None
         stands = write_record(self.machine.store, self.plan.run_id, record, replace=lost)
         if stands != record:
-            self.note(f"{stands.by} was done first: its result stands")
+            self.note(f"{stands.by} finished first: its result is kept")
         return stands
 
     def _run(self, values: Mapping[str, msgspec.Struct]) -> tuple[msgspec.Raw, str, Sequence[Path]]:
@@ -265,7 +265,7 @@ def dry_record(
         state="dry",
         value=msgspec.Raw(b"null"),
         outputs=(),
-        summary="nothing: its result is there" if known else would(plan, cell, machine, steps),
+        summary="nothing: its result is already there" if known else would(plan, cell, machine, steps),
         wall_s=0.0,
         by=f"{platform.node()}, process {os.getpid()}",
         why=why,

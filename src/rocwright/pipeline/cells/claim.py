@@ -124,7 +124,7 @@ def _renewed(lease: Lease, say: Say) -> Iterator[None]:
             try:
                 lease.renew()
             except LeaseLost:
-                say("warning: this machine was away for long; another one may do the same step by now")
+                say("warning: this machine was away too long; another one may be doing the same step by now")
                 return
             except RocwrightError:
                 # The store may answer again before the lease ends.
@@ -177,12 +177,12 @@ class _Watch:
                 continue
             by = self._holder(one.key)
             if one.key in _over or _dead(by):
-                self._say(f"{_plain(by)} ended without a word; taking over")
+                self._say(f"{_plain(by)} ended without finishing; taking over")
                 self._store.delete(one.key)
                 continue
             alive = True
             if by != self._told:
-                self._say(f"waiting: {_plain(by) or 'another machine'} is at it")
+                self._say(f"waiting: {_plain(by) or 'another machine'} is working on it")
                 self._told = by
         return alive
 

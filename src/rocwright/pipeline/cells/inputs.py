@@ -86,7 +86,7 @@ def result_of(cell: Cell, plan: Plan, record: Record, machine: Machine, steps_of
         return msgspec.convert(local_form(msgspec.json.decode(record.value), machine), type=kind)
     except msgspec.MsgspecError as error:
         raise InvalidData(
-            f"the record of {cell.id} holds another result than this rocwright has: {error}",
+            f"the record of {cell.id} has a result in another format than this rocwright uses: {error}",
             next_step=f"run it again with this version: rocwright pipeline step {cell.id}",
         ) from error
 

@@ -122,7 +122,7 @@ def _lost(machine: Machine, output: CellOutput) -> str:
     if there is None:
         return f"{output.key} is not in the store any more"
     if there.size != output.size:
-        return f"{output.key} has {there.size:,} bytes, recorded are {output.size:,}"
+        return f"{output.key} has {there.size:,} bytes, but {output.size:,} were recorded"
     if not isinstance(machine.store, LocalStore):
         return ""
     path = machine.store.root / output.key
@@ -294,7 +294,7 @@ def unpack_tree(packed: Path, root: Path) -> None:
             _unpack(packed, fresh)
     except (tarfile.TarError, zstandard.ZstdError, EOFError, ValueError) as error:
         raise InvalidArchive(
-            f"{packed.name} is no packed tree: {error}", where=packed, next_step="delete it and run again"
+            f"{packed.name} is not a packed tree: {error}", where=packed, next_step="delete it and run again"
         ) from error
 
 
@@ -318,7 +318,7 @@ def _unpack(packed: Path, fresh: Path) -> None:
             elif member.isfile():
                 _write(archive, member, path)
             else:
-                raise ValueError(f"{member.name} is no file, directory or link inside of it")
+                raise ValueError(f"{member.name} is not a file, directory or link inside of it")
     for path, target in links:
         remove_tree(path)
         path.symlink_to(target)

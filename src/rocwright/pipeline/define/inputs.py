@@ -92,7 +92,7 @@ def profiles(overlay: Overlay | None = None) -> ProfileTable:
         for place, name in (("stage", profile.stage), ("promote", profile.promote)):
             if name and name not in {one.name for one in channels.channel}:
                 raise InvalidData(
-                    f"profile {profile.name} has {place} = {name!r}, which is no channel",
+                    f"profile {profile.name} has {place} = {name!r}, which is not a channel",
                     where=overlay.where if overlay else "data/profiles.toml",
                     next_step=f"channels: {' '.join(one.name for one in channels.channel)}",
                 )
@@ -159,15 +159,15 @@ def _both(one: str, other: str, why: str) -> UsageError:
 
 
 def _alone(option: str, other: str, what: str) -> UsageError:
-    return UsageError(f"{option} says something of {what} that {other} names", next_step=f"add {other}")
+    return UsageError(f"{option} is about {what} that {other} names", next_step=f"add {other}")
 
 
 def require_run_id(run_id: str) -> str:
     """The name itself, when a run can have it; raises `InvalidInput` else."""
     if _RUN_ID.fullmatch(run_id) is None or run_id in _TAKEN or run_id.endswith(PARTIAL):
         raise InvalidInput(
-            f"{run_id!r} is no run id",
-            next_step="give --run-id letters and digits, with dots, dashes and underscores behind the first "
+            f"{run_id!r} is not a valid run id",
+            next_step="give --run-id letters and digits, with dots, dashes and underscores after the first "
             "one, at most 128",
         )
     return run_id

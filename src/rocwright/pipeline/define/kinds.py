@@ -56,7 +56,7 @@ def in_order(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
         for need in kind.needs:
             if need not in named:
                 raise InvalidInput(
-                    f"the step {kind.name} needs {need}, which is no step of this run",
+                    f"the step {kind.name} needs {need}, which is not a step of this run",
                     next_step=f"steps: {' '.join(named)}",
                 )
     done: dict[str, Kind] = {}

@@ -113,17 +113,17 @@ def _check(choice: Choice) -> None:
     for ref in choice.refs:
         if _REF.fullmatch(ref) is None:
             raise UsageError(
-                f"{ref!r} is no branch or tag", next_step="write it like release/2.12 or nightly"
+                f"{ref!r} is not a branch or tag", next_step="write it like release/2.12 or nightly"
             )
     if choice.device_groups is not None and choice.device_groups < 1:
         raise UsageError(f"--device-groups is {choice.device_groups}", next_step="give 1 or more")
     if choice.group and not (choice.families or choice.families_on):
         raise UsageError(
-            f"--group {choice.group} names a group of no families", next_step="name them with --families"
+            f"--group {choice.group} names a group without families", next_step="name them with --families"
         )
     if choice.group and _PART.fullmatch(choice.group) is None:
         raise UsageError(
-            f"{choice.group!r} is no name of a group", next_step="write it like multi-arch-release"
+            f"{choice.group!r} is not a valid group name", next_step="write it like multi-arch-release"
         )
     if not choice.build_pytorch:
         _check_without_pytorch(choice)
@@ -139,7 +139,7 @@ def _check_without_pytorch(choice: Choice) -> None:
     for name, value in given.items():
         if value:
             raise UsageError(
-                f"--no-pytorch builds no PyTorch, and {name} says how to", next_step="leave one of them out"
+                f"--no-pytorch builds no PyTorch, but {name} says how to", next_step="leave one of them out"
             )
     if choice.rocm.kind == "packages":
         raise UsageError(
@@ -216,7 +216,7 @@ def _tested(group: Group, choice: Choice, notes: list[str]) -> Group:
                 f"--test-families names {name}, which is not built", next_step="name it in --families, too"
             )
     if left := [name for name in group.families if name not in there]:
-        notes.append(f"not tested, as --test-families has it: {' '.join(left)}")
+        notes.append(f"not tested, because --test-families leaves them out: {' '.join(left)}")
     return msgspec.structs.replace(group, families=there)
 
 

@@ -114,7 +114,7 @@ def _wish(event: Event, platforms: Sequence[str], tables: Tables, said: _Said) -
     labels = read_labels(event.labels, tables.runners, tables.families)
     if event.trigger == "workflow_dispatch":
         wish = above(read_inputs(event.inputs, platforms, tables.runners, tables.families), labels)
-        said.reasons.append("somebody started this run by hand")
+        said.reasons.append("this run was started by hand")
         return wish, Started("everything", ("started by hand",))
     if event.trigger == "schedule":
         said.reasons.append("the run is a scheduled one: it tries all families")

@@ -62,7 +62,7 @@ def read_event(environment: Mapping[str, str]) -> Event:
         branch = environment.get("GITHUB_BASE_REF", "") or _text(_part(pull, "base"), "ref")
     labels = pull.get("labels") or []
     if not isinstance(labels, list):
-        raise _unreadable(environment, "pull_request.labels is no list")
+        raise _unreadable(environment, "pull_request.labels is not a list")
     return Event(
         trigger=trigger,
         branch=branch,
@@ -128,7 +128,7 @@ def _trigger(name: str) -> Trigger:
         if _SAME.get(name, name) == known:
             return known
     raise InvalidInput(
-        f"{name!r} is no event that starts a run" if name else "nothing says which event started the run",
+        f"{name!r} is not an event that starts a run" if name else "nothing says which event started the run",
         next_step=f"give --event: {' '.join(TRIGGERS)}",
     )
 
@@ -144,7 +144,7 @@ def _payload(environment: Mapping[str, str]) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _unreadable(environment, str(error)) from error
     if not isinstance(read, dict):
-        raise _unreadable(environment, "it is no object")
+        raise _unreadable(environment, "it is not a JSON object")
     return read
 
 
@@ -234,7 +234,7 @@ class PathRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.paths:
-            raise ValueError(f"the rule {self.name!r} has no paths: no file would be its")
+            raise ValueError(f"the rule {self.name!r} has no paths, so no file matches it")
 
 
 class Triggers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,7 +268,7 @@ class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def started(changed: Iterable[str] | None, triggers: Triggers) -> Started:
     """What a change of these files starts: all where nobody knows them, nothing where there are none."""
     if changed is None:
-        return Started("everything", ("nobody knows which files changed",))
+        return Started("everything", ("it is not known which files changed",))
     found: dict[Level, dict[str, str]] = {}
     for path in sorted(set(changed)):
         rule = triggers.rule_of(path)

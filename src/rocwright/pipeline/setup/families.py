@@ -46,7 +46,7 @@ def _family(name: str, runners: Runners, families: Mapping[str, Sequence[str]], 
     if spelled(name, targets) in targets:
         return spelled(name, targets)
     raise InvalidTarget(
-        f"{where} names {name!r}, which is no known family", next_step=f"families: {' '.join(rows)}"
+        f"{where} names {name!r}, which is not a known family", next_step=f"families: {' '.join(rows)}"
     )
 
 
@@ -74,7 +74,8 @@ def asked_for(
     special = [word for word in given if word.lower() in ("all", "none")]
     if special and len(given) > 1:
         raise UsageError(
-            f"{where} has {special[0]!r} beside other names: {text!r}", next_step="give one of them alone"
+            f"{where} has {special[0]!r} together with other names: {text!r}",
+            next_step="give one of them alone",
         )
     if special:
         every = special[0].lower() == "all"
@@ -242,7 +243,7 @@ def matrix_of_tests(
     special = [word for word in given if word.lower() in (*_AUTO, *_NONE)]
     if special and len(given) > 1:
         raise UsageError(
-            f"--test-amdgpu-families has {special[0]!r} beside other names",
+            f"--test-amdgpu-families has {special[0]!r} together with other names",
             next_step="give one of them alone",
         )
     if special and special[0].lower() in _NONE:

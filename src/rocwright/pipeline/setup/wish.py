@@ -159,13 +159,13 @@ def _notes(labels: Sequence[str]) -> list[str]:
     notes = []
     for label in labels:
         if label in _ELSEWHERE or (label.startswith("test_runner:") and label != "test_runner:"):
-            notes.append(f"the label {label} is about ROCm's own build: nothing of this run follows it")
+            notes.append(f"the label {label} is about ROCm's own build: this run ignores it")
         elif label in _PLAIN or any(label.startswith(one) and label != one for one in _PREFIXES):
             continue
         elif _misspelt(label):
             near = get_close_matches(label.lower(), LABELS, n=1, cutoff=0.7)
             hint = f": perhaps {near[0]}" if near else ""
-            notes.append(f"the label {label!r} is not known, so nothing follows it{hint}")
+            notes.append(f"the label {label!r} is not known, so it is ignored{hint}")
     return notes
 
 
@@ -272,7 +272,7 @@ def _named(inputs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
         if name not in INPUTS and name not in _WORKFLOW:
             near = get_close_matches(name, INPUTS, n=1)
             hint = f": perhaps {near[0]}" if near else ""
-            notes.append(f"the input {raw!r} is not known, so nothing follows it{hint}")
+            notes.append(f"the input {raw!r} is not known, so it is ignored{hint}")
     return given, notes
 
 
@@ -331,7 +331,7 @@ def _check(wish: Wish) -> None:
         ):
             if value:
                 raise UsageError(
-                    f"the input build_pytorch is false, and {name} says how to build it",
+                    f"the input build_pytorch is false, but {name} says how to build it",
                     next_step="leave one of them empty",
                 )
     if len(set(wish.prebuilt.values())) > 1:
@@ -341,6 +341,6 @@ def _check(wish: Wish) -> None:
         )
     if wish.artifact_run_id and False in wish.prebuilt.values():
         raise UsageError(
-            f"the inputs name the run {wish.artifact_run_id}, and say that nothing prebuilt is taken",
+            f"the inputs name the run {wish.artifact_run_id}, but say that nothing prebuilt is used",
             next_step="leave one of them empty",
         )

@@ -114,7 +114,7 @@ def require_tested_files(manifest: SetManifest, tested: Mapping[str, str]) -> No
     other = sorted(name for name, digest in tested.items() if served.get(name) != digest)
     if other:
         raise IntegrityError(
-            f"other bytes were tested than the set has: {', '.join(other)}", next_step="run the tests again"
+            f"the tested files are not those of the set: {', '.join(other)}", next_step="run the tests again"
         )
 
 
@@ -173,7 +173,7 @@ def _with_tests(decision: Decision, statements: Sequence[Statement]) -> Decision
     ]
     if not bad:
         return decision
-    ruling = Ruling("tests", False, f"{'; '.join(sorted(bad))}; nothing goes on that fails its tests")
+    ruling = Ruling("tests", False, f"{'; '.join(sorted(bad))}; what fails its tests is not promoted")
     rulings = (*(one for one in decision.rulings if one.rule != "tests"), ruling)
     return msgspec.structs.replace(
         decision, promote=False, rule="tests", reason=ruling.reason, rulings=rulings

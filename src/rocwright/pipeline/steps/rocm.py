@@ -135,7 +135,7 @@ def _prefix(options: RunOptions) -> Step:
             prefix=laid.prefix,
             identity=_identity(fetched),
             size=laid.size,
-            mended=f"{laid.files} files, {laid.rpaths} RPATHs and {laid.cmake_files} CMake files mended",
+            mended=f"{laid.files} files, {laid.rpaths} RPATHs and {laid.cmake_files} CMake files fixed",
             family=options.family or distribution.family,
             version=options.rocm_version or distribution.rocm_version,
         )
@@ -160,9 +160,9 @@ def require_pinned(pinned: Pinned, here: dict[str, str], where: str) -> None:
         name or "the prefix" for name in {*pinned.files, *here} if pinned.files.get(name) != here.get(name)
     )
     raise IntegrityError(
-        f"this machine has another ROCm than the run was begun with: {', '.join(differ[:4])}",
+        f"this machine has another ROCm than the run started with: {', '.join(differ[:4])}",
         where=where,
-        next_step="begin another run, or let each machine have the same packages of the distribution",
+        next_step="start another run, or give each machine the same packages of the distribution",
     )
 
 

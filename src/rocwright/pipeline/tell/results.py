@@ -215,7 +215,9 @@ def problems_of(
 
 def _consequence(cell: Cell, record: Record) -> RocwrightError | None:
     if record.state == "skipped" and not cell.skip:
-        return NotReady(f"{cell.id} was not done: {record.why}", next_step="do that one again, then this one")
+        return NotReady(
+            f"{cell.id} was not done: {record.why}", next_step="run that step again, then this one"
+        )
     ends = read(record, Ends) if cell.kind == "summary" and record.state == "done" else Ends()
     if ends.good:
         return None

@@ -153,7 +153,7 @@ def _ends(cell: Cell, record: Record, plan: Plan) -> list[str]:
         for id_, end in ends.cells.items()
     )
     total = sum(ends.counts.values()) or len(ends.cells)
-    head = f"❌ {bad} of {total} steps did not end well" if bad else "✅ The run came to its end"
+    head = f"❌ {bad} of {total} steps did not end well" if bad else "✅ The run is complete"
     rows = [
         (f"{_MARKS.get(end.state, '')} {end.state}", code(id_), text(end.why or end.summary))
         for id_, end in sorted(ends.cells.items(), key=lambda item: _ORDER.find(item[1].state))
@@ -204,7 +204,7 @@ def setup_summary(
     if plan.sources == "miniature":
         lines += ["It builds the miniature family: stand-ins under the real names, not PyTorch.", ""]
     if not jobs:
-        lines += ["Nothing is to be done.", ""]
+        lines += ["There is nothing to do.", ""]
     lines += _builds(plan) + _tested(plan) + _pytorch(plan)
     lines += [f"Publishing: {text(publishing(plan))}.", ""]
     if plan.notes:

@@ -18,9 +18,9 @@ _MARKS = {"passed": "✅", "left out": "⏭️", "tolerated": "⚠️", "failed"
 _TOLD = {
     "passed": "passed",
     "left out": "left out",
-    "tolerated": "failed, which it may",
+    "tolerated": "failed, which is allowed",
     "failed": "failed",
-    "missing": "is required, and was left out",
+    "missing": "is required, but was left out",
 }
 _LARGEST = 16 << 20
 _PAGES, _PER_PAGE = 10, 100
@@ -70,7 +70,7 @@ def judge_jobs(needs: str, required: Sequence[str] = ()) -> Outcome:
         said = msgspec.json.decode(needs, type=dict[str, _Need])
     except msgspec.MsgspecError as error:
         raise InvalidData(
-            f"--needs-json is not what a workflow calls needs: {error}",
+            f"--needs-json is not the needs context of a workflow: {error}",
             next_step='give toJSON(needs), such as {"build": {"result": "success"}}',
         ) from error
     for name in required:

@@ -87,8 +87,8 @@ class Fetcher:
         blind = [one.name for one in wanted if one.link.sha256 is None and self.web is not None]
         if blind and not self.whole:
             raise InvalidInput(
-                f"the index gives no sha256 of {len(blind)} files: {', '.join(blind)}",
-                next_step="leave out --no-download and they are downloaded; ask for an index with digests",
+                f"the index gives no sha256 for {len(blind)} files: {', '.join(blind)}",
+                next_step="leave out --no-download to download them, or ask for an index with digests",
             )
         if blind:
             self.notes.append(f"no sha256 on the index, so these are downloaded whole: {', '.join(blind)}")
@@ -179,7 +179,7 @@ class Fetcher:
             return Told(read_metadata(path), path.stat().st_size)
         if not one.is_wheel:
             if (one.link.size or 0) > _MOST_SDIST:
-                raise InvalidInput(f"{one.name} has {one.link.size:,} bytes, no sdist has so many")
+                raise InvalidInput(f"{one.name} has {one.link.size:,} bytes, too many for an sdist")
             path = self.path(one)
             return Told(read_metadata(path), path.stat().st_size)
         beside = self._beside(self.web, one)
@@ -227,7 +227,9 @@ class Fetcher:
             error.next_step = "tell whoever runs the index; leave this build out until it is uploaded again"
             raise
         if whole:
-            self.notes.append(f"its server ignores ranges, so all {size:,} bytes of {one.name} came")
+            self.notes.append(
+                f"its server ignores ranges, so all {size:,} bytes of {one.name} were downloaded"
+            )
         if one.link.size not in (None, size):
             raise InvalidWheel(
                 f"{one.name} has {size:,} bytes, the index says {one.link.size:,}: it is not whole",

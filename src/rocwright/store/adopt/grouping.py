@@ -169,7 +169,7 @@ class _Growth:
         elif fitting:
             best = max(fitting, key=self.preference(name))
             if label_of(name, best) not in (None, self.label) and self.label is not None:
-                what = f"requires {plain(requirement)}, which is of another build than {self.label}"
+                what = f"requires {plain(requirement)}, which is from another build than {self.label}"
                 self.misfits.append(Misfit(self.file(node), what, self.needed(name, None)))
             self.take(name, best)
         elif offered or exact is None or "+" in exact or label_of(name, exact) is not None:
@@ -249,7 +249,7 @@ class _Growth:
 
     def pinned_elsewhere(self, node: Node, requirement: Requirement) -> Misfit:
         name = str(canonicalize_name(requirement.name))
-        what = f"requires {plain(requirement)}, the set holds {name} {self.chosen[name]}"
+        what = f"requires {plain(requirement)}, the set has {name} {self.chosen[name]}"
         return Misfit(self.file(node), what, f"a {node[0]} that requires {name}=={self.chosen[name]}")
 
     def without_device(self) -> Iterator[Misfit]:

@@ -102,7 +102,7 @@ def ranged_metadata(
     """METADATA of a remote wheel, the wheel's size, and whether the server ignored that a part was asked for.
 
     A wheel that came as a whole, for that or because it is so small, is in `into` then, so that it need not
-    be fetched again. Raises `InvalidWheel` for a file that is no whole wheel.
+    be fetched again. Raises `InvalidWheel` for a file that is not a complete wheel.
     """
     try:
         remote = RangedFile(web, url, size, into)
@@ -120,7 +120,7 @@ def ranged_metadata(
             return archive.read(found[0]), remote.size, remote.ignored
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
         raise InvalidWheel(
-            f"{name} on the index is no whole wheel: {error}",
+            f"{name} on the index is not a complete wheel: {error}",
             where=name,
             next_step="tell whoever runs the index; leave this build out until it is uploaded again",
         ) from error

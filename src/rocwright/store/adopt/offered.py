@@ -125,7 +125,7 @@ class OfferedFiles:
 def _offered(link: Link) -> Offered | str:
     """The file behind a link; or why it is none, as text."""
     if _FILE_NAME.fullmatch(link.name) is None:
-        return f"{link.name!r} is no file name of a wheel or sdist"
+        return f"{link.name!r} is not the file name of a wheel or sdist"
     try:
         if link.name.endswith(".whl"):
             project, version, _, tags = parse_wheel_filename(link.name)

@@ -90,12 +90,12 @@ def read_index(web: Web, url: str) -> Reading:
         if isinstance(error, InvalidData):
             raise
         # What lists more than any page may have is asked by name.
-        note = f"{shown(address)} lists too much to be read; only pages that are needed are"
+        note = f"{shown(address)} is too long to be read; only the pages that are needed are read"
         return Reading(web, address, Catalogue({}), [note])
     if page.files and not page.projects:
         reading = _flat(web, address, page)
         reading.notes.append(
-            f"{shown(address)} is a flat page, no index: installers take it with --find-links"
+            f"{shown(address)} is a flat page, not an index: installers take it with --find-links"
         )
         return reading
     if not page.projects:
@@ -130,13 +130,13 @@ def read_flat(web: Web, url: str) -> Reading:
 def read_folder(folder: Path) -> Reading:
     """The wheels and sdists in a folder, and not below it; raises `InvalidInput` where there are none."""
     if not folder.is_dir():
-        raise InvalidInput(f"{folder} is no folder", where=folder, next_step="give a folder of wheels")
+        raise InvalidInput(f"{folder} is not a folder", where=folder, next_step="give a folder of wheels")
     gathered = OfferedFiles()
     paths = (path for path in sorted(folder.iterdir()) if path.name.endswith(ENDINGS) and path.is_file())
     gathered.add(Link(path.name, path.resolve().as_uri(), size=path.stat().st_size) for path in paths)
     if not gathered.files:
         raise InvalidInput(
-            f"{folder} holds no wheels or sdists", where=folder, next_step="give a folder of wheels"
+            f"{folder} contains no wheels or sdists", where=folder, next_step="give a folder of wheels"
         )
     files = gathered.by_project()
     return Reading(None, folder.name, Catalogue(files, frozenset(files)), gathered.notes)
@@ -205,7 +205,9 @@ def parse_page(data: bytes, content_type: str, url: str, enter: Enter) -> Page:
     notes = []
     if said_json != looks_json and text:
         is_what, called = "JSON" if looks_json else "HTML", content_type or "nothing"
-        notes.append(f"{shown(url)} is {is_what}, its server calls it {called}: installers believe it")
+        notes.append(
+            f"{shown(url)} is {is_what}, but its server calls it {called}, and installers believe it"
+        )
     found = _json_page(text, url, enter) if looks_json else _html_page(text, url, enter)
     return Page(found.files, found.projects, (*notes, *found.notes))
 
@@ -215,13 +217,13 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidData(
-            f"{shown(url)} is no JSON: {error}",
+            f"{shown(url)} is not JSON: {error}",
             where=shown(url),
             next_step="give the address of an index, such as https://host/simple/",
         ) from error
     if not isinstance(value, dict):
         raise InvalidData(
-            f"{shown(url)} is no page of an index",
+            f"{shown(url)} is not a page of an index",
             where=shown(url),
             next_step="give the address of an index, such as https://host/simple/",
         )
@@ -237,7 +239,7 @@ def _json_page(text: str, url: str, enter: Enter) -> Page:
         name = item.get("name") if isinstance(item, dict) else None
         canonical = _canonical(name) if isinstance(name, str) else None
         if canonical is None:
-            notes.append(f"{name!r} on {shown(url)} is no name of a project")
+            notes.append(f"{name!r} on {shown(url)} is not the name of a project")
         else:
             projects[canonical] = urljoin(url, f"{canonical}/")
     return Page(tuple(files), projects, tuple(notes))
@@ -273,7 +275,7 @@ def _json_link(item: Mapping[str, Any], url: str, enter: Enter) -> Link:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value
 
 
@@ -318,7 +320,7 @@ def _html_page(text: str, url: str, enter: Enter) -> Page:
             target, fragment = urldefrag(urljoin(base, (anchor["href"] or "").strip()))
             parts = urlsplit(target)
         except ValueError:
-            notes.append(f"a link of {shown(url)} is no address: {anchor['href']!r}")
+            notes.append(f"a link of {shown(url)} is not an address: {anchor['href']!r}")
             continue
         name = unquote(posixpath.basename(parts.path))
         if name.endswith(ENDINGS):
@@ -365,7 +367,7 @@ def _canonical(name: str) -> str | None:
 def _require_known(version: object, url: str) -> None:
     if isinstance(version, str) and version.partition(".")[0] != "1":
         raise InvalidData(
-            f"{shown(url)} is of version {version} of the simple repository API; this version reads 1",
+            f"{shown(url)} is of version {version} of the simple repository API; this tool reads version 1",
             where=shown(url),
             next_step="use a newer rocwright",
         )

@@ -305,7 +305,7 @@ def _about(offer: Offer, targets: Sequence[str]) -> str:
             text += f", lock for {' '.join(locks)}"
     if offer.outside:
         text += (
-            "<br>Not in this index, to be installed before from another: "
+            "<br>Not in this index; install from another one first: "
             f"<code>{escape(' '.join(offer.outside))}</code>"
         )
     return text

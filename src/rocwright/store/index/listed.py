@@ -113,7 +113,7 @@ def _version(text: str, name: str) -> Version:
     try:
         return _parsed(text)
     except InvalidVersion as error:
-        raise InvalidData(f"{text!r} is no version", where=name) from error
+        raise InvalidData(f"{text!r} is not a version", where=name) from error
 
 
 _parsed = lru_cache(maxsize=1 << 16)(Version)

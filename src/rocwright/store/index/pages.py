@@ -120,7 +120,7 @@ def page_keys(files: Iterable[FileEntry], prefix: str) -> tuple[str, ...]:
 def project_keys(prefix: str, project: str) -> tuple[str, str]:
     """The keys of a project's pages, as in `ProjectPages`; raises `InvalidData` for a name that is none."""
     if _PROJECT.fullmatch(project) is None:
-        raise InvalidData(f"{project!r} is no normalised name of a project")
+        raise InvalidData(f"{project!r} is not the normalised name of a project")
     return f"{prefix}{project}/index.html", f"{prefix}{JSON_PAGES}{project}/index.html"
 
 

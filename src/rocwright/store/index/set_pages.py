@@ -109,7 +109,8 @@ def lock_recorded(
     known = lock_targets(one.manifest) or (NO_TARGET,)
     if target not in known:
         raise InvalidInput(
-            f"{target!r} is no target of this set; it has {', '.join(known)}", next_step="give one of these"
+            f"{target!r} is not a target of this set; it has {', '.join(known)}",
+            next_step="give one of these",
         )
     several = [project for project, found in versions(one.manifest).items() if len(found) > 1]
     if several:

@@ -69,11 +69,11 @@ def verify_served(
 
     An index without both `_json/` and `_flat/` was not written by rocwright: its HTML pages alone are looked
     at, and `note` is told so; with `own` it is a fault. With `names`, only these files are asked for; the
-    pages are read all the same. Raises `UsageError` for what is no web address, `Unreachable` where the
+    pages are read all the same. Raises `UsageError` for what is not a web address, `Unreachable` where the
     root page cannot be had.
     """
     if urlsplit(url).scheme not in ("http", "https"):
-        raise UsageError(f"{url!r} is no web address", next_step="give http://… or https://…")
+        raise UsageError(f"{url!r} is not a web address", next_step="give http://… or https://…")
     with Web() as web:
         visit = _Visit(web, web.enter(url).rstrip("/") + "/", threads, own, note)
         listed = visit.view()
@@ -135,7 +135,7 @@ class _Visit:
 
     def _foreign(self, root: Page) -> list[Link]:
         """What the pages of an index list that was not written by rocwright: HTML, or one page of links."""
-        self.note("only HTML pages were looked at: this index has no _json/ and _flat/ of rocwright's")
+        self.note("only HTML pages were checked: this index has no _json/ and _flat/ of rocwright's")
         if not root.projects and not root.files:
             self.fault(self.url, "links to no project and no file")
         pages = self.each(lambda url: self._page(url, _HTML), sorted(root.projects.values()))
@@ -158,11 +158,9 @@ class _Visit:
         by_name = {one.name: one for one in html}
         for one in json:
             if one.size is None or one.sha256 is None:
-                self.fault(where, f"says no size or sha256 of {one.name}")
+                self.fault(where, f"gives no size or sha256 for {one.name}")
             if _of_html(one) != by_name.pop(one.name, None):
-                self.fault(
-                    where, f"says something else of {one.name} than the HTML page, or only one of them has it"
-                )
+                self.fault(where, f"differs from the HTML page about {one.name}, or only one of them has it")
         for name in by_name:
             self.fault(where, f"lacks {name}, which the HTML page has")
         return [*json, *by_name.values()]
@@ -172,7 +170,7 @@ class _Visit:
         wanted = {one.name: _of_html(one) for one in found if one.yanked is None}
         for name in sorted(wanted.keys() | flat.keys()):
             if wanted.get(name) != flat.get(name):
-                self.fault(where, f"says something else of {name} than the page of its project")
+                self.fault(where, f"differs from the page of its project about {name}")
 
     def file(self, one: Link) -> None:
         """Ask for a file's size and its METADATA."""

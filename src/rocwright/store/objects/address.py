@@ -72,7 +72,7 @@ def open_store(
         return LocalStore(folder, public=public)
     if scheme not in ("s3", "memory"):
         raise InvalidInput(
-            f"{_without_query(address)!r} is no address of a store",
+            f"{_without_query(address)!r} is not the address of a store",
             next_step="give a folder, file:///path, s3://bucket/prefix or memory://name",
         )
     _require_obstore()
@@ -104,7 +104,7 @@ def _public_url(environment: Mapping[str, str]) -> str | None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.username is not None:
         raise InvalidInput(
-            f"{PUBLIC_URL} is no address that clients can read",
+            f"{PUBLIC_URL} is not an address that clients can read",
             next_step="set it to https://host/path, without a login",
         )
     return url.rstrip("/")
@@ -119,7 +119,7 @@ def _require_obstore() -> None:
         import obstore  # noqa: F401 - only whether it is there
     except ImportError as missing:
         raise MissingTool(
-            "a store that is no folder needs the library obstore",
+            "a store other than a folder needs the library obstore",
             next_step="pip install 'rocwright[store]'",
         ) from missing
 
@@ -188,7 +188,7 @@ def _settings(environment: Mapping[str, str], usual: str | None) -> dict[str, An
         settings["endpoint"] = _checked_endpoint(endpoint)
     region = region or usual or "us-east-1"
     if _REGION.fullmatch(region) is None:
-        raise InvalidInput(f"{region!r} is no region of S3", next_step="correct AWS_REGION")
+        raise InvalidInput(f"{region!r} is not an S3 region", next_step="correct AWS_REGION")
     return {**settings, "region": region}
 
 
@@ -201,7 +201,7 @@ def _checked_endpoint(endpoint: str) -> str:
         good = False
     if not good or parts.scheme not in ("http", "https") or parts.username is not None or parts.query:
         raise InvalidInput(
-            "the endpoint of S3 is no address of a server",
+            "the S3 endpoint is not the address of a server",
             next_step="set AWS_ENDPOINT_URL to https://host or http://host:port",
         )
     return endpoint.rstrip("/")

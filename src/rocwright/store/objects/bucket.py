@@ -143,16 +143,16 @@ def named(error: Exception, place: str, key: str, act: Act) -> RocwrightError:
     if status in (401, 403):
         return InvalidInput(
             f"{place} does not let these credentials {act} {key or 'it'} ({what})",
-            next_step=f"give them the right {_RIGHTS[act]}; where they have it, the credentials are wrong",
+            next_step=f"give them the right {_RIGHTS[act]}; if they have it, the credentials are wrong",
         )
     if status in (301, 307) or "incorrectly configured region" in text:
-        return InvalidInput(f"the bucket of {place} lies in another region", next_step="set AWS_REGION to it")
+        return InvalidInput(f"the bucket of {place} is in another region", next_step="set AWS_REGION to it")
     if isinstance(error, FileNotFoundError):
         return NoObject(f"the store has no object {key}", where=place)
     if not can_pass(error):
         return InvalidInput(
             f"{place} refuses to {act} {key or 'it'} ({what})",
-            next_step="see what the store says of its account; AWS_PROFILE chooses another",
+            next_step="see what the store reports about its account; AWS_PROFILE chooses another",
         )
     return Unreachable(
         f"{place} did not {act} {key or 'it'}: {what}",

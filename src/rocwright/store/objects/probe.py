@@ -56,7 +56,7 @@ _MEANINGS = {
     "create-only": (
         False,
         "of two writers of one key the store itself refuses the second",
-        "two writers at once are found out by reading back; let one publisher work at a time",
+        "two writers at once are noticed by reading back; run one publisher at a time",
     ),
     "replace": (True, "pages are replaced as a whole", "pages cannot be replaced"),
     "range": (True, "parts of wheels can be read", "metadata of wheels costs a whole download"),
@@ -73,18 +73,18 @@ _MEANINGS = {
     "headers-on-copy": (
         False,
         "copies by other tools keep their headers",
-        "copies by other tools lose their headers; ours are written anew",
+        "copies by other tools lose their headers; ours are written again",
     ),
-    "multipart": (True, "large files go up in parts", "files above one part cannot be stored"),
+    "multipart": (True, "large files go up in parts", "files larger than one part cannot be stored"),
     "wrong-checksum-refused": (
         False,
-        "bytes that were damaged on the way are refused",
+        "bytes that were damaged in transit are refused",
         "only reading again finds them: rocwright set verify",
     ),
     "hard-links": (
         False,
         "files come in as links and take no room",
-        "files come in as copies; two writers at once are found out by their digests",
+        "files come in as copies; two writers at once are noticed by their digests",
     ),
     "clock": (
         True,

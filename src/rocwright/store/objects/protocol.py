@@ -111,7 +111,7 @@ def download(store: ObjectStore, key: str, target: Path, sha256: str | None) -> 
         if sha256 not in (None, digest):
             partial.unlink()
             raise IntegrityError(
-                f"{key} has sha256 {digest}, recorded is {sha256}",
+                f"{key} has sha256 {digest}, but {sha256} was recorded",
                 where=store.url(key),
                 next_step="it is damaged in the store, or was replaced; upload it again",
             )
@@ -142,7 +142,7 @@ def _fill(store: ObjectStore, stored: Stored, partial: Path) -> bool:
                     raise Unreachable(
                         f"{stored.key} ends after {place:,} of {stored.size:,} bytes",
                         where=store.url(stored.key),
-                        next_step="run again; what is there is gone on with",
+                        next_step="run again; the download continues where it ended",
                     )
                 stream.write(piece)
                 place += len(piece)

@@ -269,7 +269,7 @@ class RemoteStore:
         if problem is not None:
             raise named(problem, self.place, key, "write") from None
         raise IntegrityError(
-            f"the store took {key} and does not have it", where=self.place, next_step="run again"
+            f"the store accepted {key} but does not have it", where=self.place, next_step="run again"
         )
 
     def _is_there(self, key: str, size: int, digest: str) -> bool:

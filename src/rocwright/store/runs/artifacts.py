@@ -50,7 +50,7 @@ class ArtifactName:
 
 
 def artifact_name(file: str) -> ArtifactName | None:
-    """What the name of a file says; None for what is no archive of an artifact."""
+    """What the name of a file says; None for what is not an archive of an artifact."""
     for suffix in SUFFIXES:
         stem = file.removesuffix(suffix)
         match = _NAME.fullmatch(stem)
@@ -281,7 +281,9 @@ def _sidecar(store: ObjectStore, sidecar: Stored | None) -> str | None:
     words = store.read(sidecar.key).decode("utf-8", "replace").split()
     if not words or _SHA256.fullmatch(words[0].lower()) is None:
         raise InvalidInput(
-            f"{sidecar.key} holds no sha256", where=sidecar.key, next_step="upload the run's artifacts again"
+            f"{sidecar.key} contains no sha256",
+            where=sidecar.key,
+            next_step="upload the run's artifacts again",
         )
     return words[0].lower()
 
@@ -306,17 +308,17 @@ class UploadedArtifacts:
 def artifact_files(folder: Path) -> tuple[Path, ...]:
     """The archives of artifacts in a folder, by name."""
     if not folder.is_dir():
-        raise InvalidInput(f"{folder} is no directory", where=folder, next_step="give one with archives")
+        raise InvalidInput(f"{folder} is not a directory", where=folder, next_step="give one with archives")
     return tuple(sorted(path for path in folder.iterdir() if artifact_name(path.name) and path.is_file()))
 
 
 def describe_artifacts(paths: Iterable[Path]) -> tuple[RunFile, ...]:
-    """Names, digests and sizes; raises `InvalidInput` for what is no archive of an artifact."""
+    """Names, digests and sizes; raises `InvalidInput` for what is not an archive of an artifact."""
     described = []
     for path in sorted(paths):
         if artifact_name(path.name) is None or not path.is_file():
             raise InvalidInput(
-                f"{path.name} is no archive of an artifact",
+                f"{path.name} is not an archive of an artifact",
                 where=path,
                 next_step="its name must be <name>_<component>_<target>.tar.zst or .tar.xz",
             )
@@ -330,9 +332,10 @@ def plan_artifacts(store: ObjectStore, files: Iterable[RunFile], run: Run) -> tu
     changed = [one.name for one in files if one.name in held and held[one.name].sha256 != one.sha256]
     if changed:
         raise IntegrityError(
-            f"run {run.run_id} holds other bytes, refusing to replace them: {', '.join(changed)}",
+            f"run {run.run_id} already has other bytes under these names, refusing to replace them: "
+            f"{', '.join(changed)}",
             where=run.folder,
-            next_step="upload what was built anew under another run id",
+            next_step="upload the new build under another run id",
         )
     return tuple(one for one in files if one.name not in held)
 

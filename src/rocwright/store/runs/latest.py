@@ -132,7 +132,7 @@ def api_address(environment: Mapping[str, str]) -> str:
     parts = urlsplit(said)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(
-            f"GITHUB_API_URL is {said!r}, which is no address of a web server",
+            f"GITHUB_API_URL is {said!r}, which is not the address of a web server",
             next_step="unset GITHUB_API_URL, or set it to https://HOST/api/v3",
         )
     token = environment.get("GITHUB_TOKEN")

@@ -80,7 +80,7 @@ def external_repo(repository: str | None, own: str) -> str:
         return ""
     if _REPOSITORY.fullmatch(repository) is None:
         raise InvalidInput(
-            f"{repository!r} is no repository of GitHub", next_step="write it as owner/name, or leave it out"
+            f"{repository!r} is not a GitHub repository", next_step="write it as owner/name, or leave it out"
         )
     return repository.replace("/", "-") + "/"
 
@@ -122,5 +122,5 @@ def _read(store: ObjectStore, key: str, kind: type[_Record]) -> _Record:
         return msgspec.json.decode(store.read(key), type=kind)
     except msgspec.MsgspecError as error:
         raise InvalidData(
-            f"{key} is no record of a run: {error}", where=key, next_step="upload the run again"
+            f"{key} is not a record of a run: {error}", where=key, next_step="upload the run again"
         ) from error

@@ -68,9 +68,10 @@ def plan_upload(
     changed = [one.name for one in wanted if one.name in held and held[one.name].sha256 != one.sha256]
     if changed:
         raise IntegrityError(
-            f"run {run.run_id} holds other bytes, refusing to replace them: {', '.join(changed)}",
+            f"run {run.run_id} already has other bytes under these names, refusing to replace them: "
+            f"{', '.join(changed)}",
             where=run.prefix(kind, group),
-            next_step="give what was built anew another version, or another run id",
+            next_step="give the new build another version, or another run id",
         )
     return UploadPlan(
         prefix=run.prefix(kind, group),
@@ -84,7 +85,9 @@ def package_files(folder: Path) -> tuple[Path, ...]:
     place = folder / "dist" if (folder / "dist").is_dir() else folder
     if not place.is_dir():
         raise InvalidInput(
-            f"{place} is no directory", where=place, next_step="give the folder that packages were built into"
+            f"{place} is not a directory",
+            where=place,
+            next_step="give the folder that packages were built into",
         )
     return tuple(sorted(path for path in place.iterdir() if is_distribution(path)))
 
@@ -108,7 +111,7 @@ def plan_packages(
     try:
         return plan_upload(store, entries, run, group, kind)
     except (InvalidInput, Unreachable) as problem:
-        note(f"warning: what the store holds is not known: {problem.what}")
+        note(f"warning: what the store already has could not be read: {problem.what}")
     return UploadPlan(prefix, entries, ())
 
 
@@ -287,7 +290,9 @@ def write_folder_page(page: FolderPage) -> None:
 def _place(folders: Sequence[Path], output: Path | None) -> Path:
     for folder in folders:
         if not folder.is_dir():
-            raise InvalidInput(f"{folder} is no directory", where=folder, next_step="give one with packages")
+            raise InvalidInput(
+                f"{folder} is not a directory", where=folder, next_step="give one with packages"
+            )
     if output is None:
         return folders[0] / PAGE
     # A name alone is a file in the folder, whatever the current directory.
@@ -317,7 +322,7 @@ def _distinct(paths: Iterable[Path]) -> dict[str, Path]:
             raise InvalidInput(
                 f"{path.name} is there twice, with different bytes: in {known.parent} and {path.parent}",
                 where=path,
-                next_step="keep one of them; which one an installer takes is chance",
+                next_step="keep one of them; which one an installer takes is random",
             )
     return once
 

@@ -93,7 +93,7 @@ def current_set(store: ObjectStore, channel: Channel, family: str = "") -> str:
     current = current_of(store, read_state(store, channel_prefix(channel.prefix, family)))
     if current is None:
         raise InvalidInput(
-            f"{channel.name} lists no set for {family} that is not withdrawn",
+            f"{channel.name} lists no set for {family}, or only withdrawn ones",
             next_step="rocwright set list shows the sets of the store",
         )
     return current
@@ -120,7 +120,7 @@ def the_family(store: ObjectStore, channel: Channel, family: str = "") -> str:
     if family:
         raise InvalidInput(f"{channel.name} has no family {family!r}; {there}", next_step=how)
     if len(families) != 1:
-        raise InvalidInput(f"{channel.name} alone names no set; {there}", next_step=how)
+        raise InvalidInput(f"{channel.name} alone does not name a set; {there}", next_step=how)
     return families[0]
 
 

@@ -269,12 +269,12 @@ def _against(
             yield Objection("unstaged", f"{channel.after} does not list set {digest[:12]}", (Opening(stage),))
         elif digest in before.yanked:
             why = f"withdrawn from {channel.after}: {before.yanked[digest]}"
-            yield Objection("unstaged", why, (Opening((*stage, "--again"), "that reason holds no more"),))
+            yield Objection("unstaged", why, (Opening((*stage, "--again"), "that reason no longer applies"),))
     here = _state(store, channel, manifest)
     if digest in here.yanked and not again:
         why = f"withdrawn from {channel.name}: {here.yanked[digest]}"
         words = ("set", "promote", digest, "--to", channel.name, "--again")
-        yield Objection("withdrawn", why, (Opening(words, "that reason holds no more"),))
+        yield Objection("withdrawn", why, (Opening(words, "that reason no longer applies"),))
 
 
 def _files_at(store: ObjectStore, manifest: SetManifest) -> list[str]:

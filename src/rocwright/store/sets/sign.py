@@ -65,7 +65,7 @@ def sign_set(
 ) -> Signed:
     """Sign a recorded set; the same key again changes nothing.
 
-    Raises `InvalidInput` for what is no Ed25519 key in PEM, `MissingTool` without `cryptography`.
+    Raises `InvalidInput` for what is not an Ed25519 key in PEM, `MissingTool` without `cryptography`.
     """
     private = _private_key(private_pem, password)
     public = _public_text(private.public_key())
@@ -157,7 +157,9 @@ def _verify(data: bytes, manifest: SetManifest, public: str, *, where: str) -> N
         body = b64decode(envelope.payload, validate=True)
         signatures = [b64decode(one.sig, validate=True) for one in envelope.signatures]
     except (msgspec.MsgspecError, Base64Error) as error:
-        raise IntegrityError(f"{where} is no signature: {error}", where=where, next_step=_FIND_OUT) from error
+        raise IntegrityError(
+            f"{where} is not a signature: {error}", where=where, next_step=_FIND_OUT
+        ) from error
     if envelope.payload_type != PAYLOAD_TYPE or body != canonical_json(manifest):
         raise IntegrityError(f"{where} is a signature of something else", where=where, next_step=_FIND_OUT)
     key: Ed25519PublicKey = ed25519.Ed25519PublicKey.from_public_bytes(_public_bytes(public))
@@ -167,7 +169,7 @@ def _verify(data: bytes, manifest: SetManifest, public: str, *, where: str) -> N
         )
 
 
-_FIND_OUT = "find out who changed it; do not install from this set before"
+_FIND_OUT = "find out who changed it; do not install from this set until then"
 
 
 def _holds(key: Ed25519PublicKey, signature: bytes, body: bytes) -> bool:
@@ -189,12 +191,12 @@ def _private_key(pem: bytes, password: str | None) -> Ed25519PrivateKey:
     except (ValueError, TypeError):
         # The cause may quote the key, so it is not told.
         raise InvalidInput(
-            "the key to sign with is no private key in PEM, or its password is missing or wrong",
+            "the key to sign with is not a private key in PEM, or its password is missing or wrong",
             next_step="make one: openssl genpkey -algorithm ed25519 -out key.pem",
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInput(
-            "the key to sign with is no Ed25519 key",
+            "the key to sign with is not an Ed25519 key",
             next_step="make one: openssl genpkey -algorithm ed25519 -out key.pem",
         )
     return key
@@ -216,7 +218,7 @@ def _public_bytes(public: str) -> bytes:
 
 def _no_public_key() -> InvalidInput:
     return InvalidInput(
-        "this is no Ed25519 public key",
+        "this is not an Ed25519 public key",
         next_step="give ed25519:… as rocwright set sign prints it, or a PEM file with a public key",
     )
 

@@ -80,7 +80,7 @@ def statements_of(manifest: SetManifest, channels: Channels, said: Said, today: 
     if said.build is not None:
         yield about_set(manifest, BUILD, {"result": said.build})
     if said.result is None and not said.bypass and said.suite is not None:
-        raise UsageError(f"--suite {said.suite} alone says nothing", next_step=_RESULT)
+        raise UsageError(f"--suite {said.suite} needs a result or a bypass", next_step=_RESULT)
     # Each target has a statement of its own.
     for each in (replace(said, target=target) for target in said.target.split(",")):
         if said.result is not None:

@@ -63,7 +63,7 @@ def verify_set(
     if set_id(manifest) != set_digest:
         problems.append(ObjectProblem(key, f"it was changed: its content has the id {set_id(manifest)}"))
     elif data != canonical_json(manifest):
-        problems.append(ObjectProblem(key, "it says the same, but was written by something else"))
+        problems.append(ObjectProblem(key, "its content is the same, but another program wrote it"))
     elsewhere: dict[str, str] = {}
     try:
         elsewhere = located(store, set_digest)

@@ -129,7 +129,7 @@ def test_words_are_understood(text: str, wanted: tuple[list[str], str, str, str,
         ("does gfx1151 fly in torch 2.9", InvalidQuestion, "not understood: fly"),
         # A no turns a question around; it is not passed over.
         ("is flash attention not in torch 2.9", InvalidQuestion, "not understood: not"),
-        ("gfx9999 flash attention", InvalidTarget, "no table knows the GPU 'gfx9999'"),
+        ("gfx9999 flash attention", InvalidTarget, "no table lists the GPU 'gfx9999'"),
         ("gfx flash attention", InvalidQuestion, "not understood: gfx"),
         ("flash attention 0+.0", InvalidQuestion, r"not understood: 0\+\.0"),
         ("flash attention torch 2..9", InvalidQuestion, r"not understood: 2\.\.9"),
@@ -222,10 +222,10 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
     assert "unknown: gfx1103" in family.text and "experimental: gfx1100, gfx1101, gfx1102" in family.text
     # On the other platform it would be no.
     assert ask("flash attention gfx950 torch 2.8").notes == (
-        "this is said of Linux; PyTorch 2.8 on Windows is unsupported",
+        "this applies to Linux; PyTorch 2.8 on Windows is unsupported",
     )
     assert ask("flash attention gfx950 torch 2.9").notes == ()
-    assert ask("torch 2.9 on Windows 11").notes == ("what is known is of Windows, not of Windows 11 alone",)
+    assert ask("torch 2.9 on Windows 11").notes == ("this is known for Windows, not for Windows 11 alone",)
 
 
 @pytest.mark.parametrize(
@@ -577,7 +577,7 @@ def test_options_are_the_same_question(capsys: pytest.CaptureFixture[str]) -> No
     [
         (("--about", "flying", "--torch", "2.9"), "not understood: flying"),
         (("--about", "linux", "--torch", "2.9"), "nothing is called 'linux'"),
-        (("--gpu", "gfx9999", "--about", "sdpa"), "no table knows the GPU 'gfx9999'"),
+        (("--gpu", "gfx9999", "--about", "sdpa"), "no table lists the GPU 'gfx9999'"),
         (("--gpu", "sdpa"), "'sdpa' names no GPU"),
         (("--torch", "abc", "--about", "sdpa"), "'abc' is no valid version"),
         (("--rocm", "7.1.", "--about", "sdpa"), "'7.1.' is no valid version"),

@@ -96,7 +96,7 @@ def test_a_torch_that_cannot_be_imported_ends_with_15(door, room: Room) -> None:
 def test_a_torch_that_can_be_imported_does_not(door, room: Room) -> None:
     room.torch()
     code, _, err = door("--python", room.root, "--import-torch")
-    assert code == 15 and "it is no torch, or the rest of one" in err
+    assert code == 15 and "it is not torch, or only a remnant of it" in err
     (room.site / "torch/__init__.py").write_text("from torch.version import __version__\n")
     code, out, _ = door("--python", room.root, "--import-torch")
     assert code != 15

@@ -22,7 +22,9 @@ def test_a_gpu_without_its_device_package(room: Room, tree: Tree) -> None:
     room.rocm(devices=["gfx90a"], offered=["gfx90a", "gfx1100"])
     item = one(visit(room, tree.gpu(RADEON_7900)), "device-code")
     assert item.verdict == "missing"
-    assert item.detail == ("rocm 7.10.0 has no device code for GPU 0 (gfx1100); installed is that for gfx90a")
+    assert item.detail == (
+        "rocm 7.10.0 has no device code for GPU 0 (gfx1100); only the package for gfx90a is installed"
+    )
     assert item.next_step == f'{pip(room)} {INDEX} "rocm[device-gfx1100]==7.10.0"'
 
 
@@ -266,7 +268,7 @@ def test_a_library_of_rocm_that_nobody_has(room: Room) -> None:
     library(room.site / "torch/lib/libtorch_hip.so", needs="librocblas.so.5")
     item = one(visit(room), "needed")
     assert item.verdict == "missing"
-    assert item.detail == "librocblas.so.5 is nowhere; torch needs it (torch/lib/libtorch_hip.so)"
+    assert item.detail == "librocblas.so.5 is not found anywhere; torch needs it (torch/lib/libtorch_hip.so)"
     assert item.next_step == f'{pip(room)} {INDEX} "rocm[libraries]==7.10.0"'
 
 

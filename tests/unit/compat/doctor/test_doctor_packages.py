@@ -66,8 +66,8 @@ def test_rocms_packages_of_two_versions(room: Room) -> None:
     ("version", "part"),
     [
         ("0.24.0+rocm7.9.0", "is built for ROCm 7.9.0, the rest here for 7.10.0"),
-        ("0.24.0", "names no ROCm: it is PyPI's"),
-        ("0.24.0+cu128", "names no ROCm: it is PyPI's"),
+        ("0.24.0", "names no ROCm version: it is PyPI's"),
+        ("0.24.0+cu128", "names no ROCm version: it is PyPI's"),
     ],
 )
 def test_a_torchvision_of_another_build(room: Room, version: str, part: str) -> None:
@@ -131,7 +131,7 @@ def test_what_a_broken_off_installation_left(room: Room) -> None:
     found = visit(room)
     assert of(found, "duplicate") == []
     item = one(found, "unreadable")
-    assert "~orch-2.9.0.dist-info: an installation that was broken off left it" in item.detail
+    assert "~orch-2.9.0.dist-info: left by an interrupted installation" in item.detail
     assert item.next_step.startswith(f"rm -r '{room.site}/~orch-2.9.0.dist-info'")
 
 

@@ -202,16 +202,17 @@ def test_the_page_holds_every_row_and_asks_nobody() -> None:
         ),
         (
             {"device": "cpu"},
-            "? Not tried on a GPU: ROCm 7.1.0, on the CPU; only that its libraries are there can be said",
+            "? Not tried on a GPU: ROCm 7.1.0, on the CPU; this shows only that its libraries are present",
         ),
         (
             {"hip": "", "device": "cpu"},
-            "? Not a ROCm torch: CPU only, on the CPU; it says nothing of what is claimed of PyTorch on ROCm",
+            "? Not a ROCm torch: CPU only, on the CPU; it says nothing about what is claimed for PyTorch on "
+            "ROCm",
         ),
         (
             {"hip": "", "cuda": "13.0"},
             "? Not a ROCm torch: CUDA 13.0, on AMD Instinct MI300X (gfx942:sramecc+:xnack-); "
-            "it says nothing of what is claimed of PyTorch on ROCm",
+            "it says nothing about what is claimed for PyTorch on ROCm",
         ),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_gpu_that_is_gone_leaves_nothing_to_the_cpu(double: Callable[..., None
         **dict.fromkeys(("bfloat16", "int32", "uint16"), "not run"),
     }
     assert report.environment.device == "cuda"
-    assert report.environment.device_problem == "it was gone after a process was lost (torch lists none)"
+    assert report.environment.device_problem == "the GPU was gone after a process was lost (torch lists none)"
     assert report.failed == tuple(f"torch.{name}" for name in DTYPES[1:])
 
 
@@ -284,7 +284,7 @@ def test_the_command_prints_claims_against_what_was_found(
     assert ended(["--python", sys.executable, "--html", str(page)]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("torch 2.10.0+double (CPU only), Python ")
-    assert "? Not a ROCm torch: CPU only, on the CPU; it says nothing of what is claimed of " in said.out
+    assert "? Not a ROCm torch: CPU only, on the CPU; it says nothing about what is claimed for " in said.out
     found = [line.split()[:5] for line in said.out.splitlines()]
     assert ["float16", "supported", "works", "as", "claimed"] in found
     assert f"written: {page}" in said.err
@@ -334,9 +334,9 @@ def test_the_script_alone_says_what_is_wrong_with_its_table(tmp_path: Path) -> N
     ("text", "why"),
     [
         (None, "cannot be read: No such file"),
-        ("{", "holds no answers"),
-        ("[]", "holds no answers"),
-        ('{"schema": 1}', "holds no answers"),
+        ("{", "does not contain answers"),
+        ("[]", "does not contain answers"),
+        ('{"schema": 1}', "does not contain answers"),
         ("{" + SHORT.replace("1", "9") + "}", "is of version 9"),
     ],
 )

@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_edited_by_lines_is_left_alone(tmp_path: Path) -> 
         'entry = [{id="first",tests=["a.py::t"],kind="skip",reason="r",added=2026-01-01}]',
     ):
         path.write_text(text)
-        with pytest.raises(InvalidData, match="by lines"):
+        with pytest.raises(InvalidData, match="line by line"):
             remove_entries([path], {"first"})
         assert path.read_text() == text
 

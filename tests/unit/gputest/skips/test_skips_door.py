@@ -238,7 +238,7 @@ def test_lists_become_exact_entries_and_what_is_odd_is_said(run: Run) -> None:
     }
     assert json.loads(out)["wide"] == ["test_pow_cuda-gfx1151-windows"]
     assert found["test_fs"]["reason"] == "flaky"
-    for said in ("gfx1154", "test_gone", "no comma", "space at its end", "says it already"):
+    for said in ("gfx1154", "test_gone", "no comma", "space at its end", "already covers it"):
         assert said in err
 
 

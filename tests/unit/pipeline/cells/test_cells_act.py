@@ -75,7 +75,7 @@ def test_no_directory_of_a_machine_is_in_the_store(toy: Toy, here: Machine, tmp_
 def test_a_need_that_nobody_has_done_is_named_with_its_command(toy: Toy, here: Machine) -> None:
     with pytest.raises(InvalidInput) as caught:
         do(toy, here, B)
-    assert caught.value.what == f"{B} needs {A}, which nobody has done in run 7"
+    assert caught.value.what == f"{B} needs {A}, which has not been done in run 7"
     assert caught.value.next_step == f"rocwright pipeline step {A} --run-id 7"
     assert toy.done == []
 
@@ -246,7 +246,7 @@ def test_of_two_that_end_at_once_the_first_record_stands(toy: Toy, here: Machine
     said: list[str] = []
     record = do(toy, here, A, said)
     assert record == overtaken[0]
-    assert any("its result stands" in line for line in said)
+    assert any("its result is kept" in line for line in said)
     do(toy, here, B)
     assert (here.work / "linux/one/make-a.txt").read_bytes() == (
         there.work / "linux/one/make-a.txt"

@@ -227,7 +227,7 @@ def test_no_slots_are_refused(tmp_path: Path) -> None:
 def test_runs_do_not_mix(here: Machine) -> None:
     toy = Toy()
     run_plan(PLAN, here, only={A}, steps_of=toy.steps_of)
-    with pytest.raises(InvalidInput, match=f"needs {A}, which nobody has done in run 8"):
+    with pytest.raises(InvalidInput, match=f"needs {A}, which has not been done in run 8"):
         run_plan(toy_plan("8"), here, only={B}, steps_of=toy.steps_of).raise_first()
 
 
@@ -261,7 +261,7 @@ def test_a_plan_that_is_not_there_or_damaged_is_named(here: Machine, tmp_path: P
     "run_id", ["", "a/b", "../x", "a..b", "_x", "objects", "a b", "-x", "a+b", "a.partial", "a" * 129]
 )
 def test_a_run_id_stays_in_its_folder(run_id: str) -> None:
-    with pytest.raises(InvalidInput, match="is no run id"):
+    with pytest.raises(InvalidInput, match="is not a valid run id"):
         plan_key(run_id)
 
 

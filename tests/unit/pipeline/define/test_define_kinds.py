@@ -16,7 +16,7 @@ PROJECTS = [("triton", ()), ("torch", ("triton",)), ("torchvision", ("torch",))]
     ("given", "said"),
     [
         ([Kind("a", "j", ()), Kind("a", "j", ())], "two kinds of steps are called a"),
-        ([Kind("a", "j", (), ("nothing",))], "the step a needs nothing, which is no step of this run"),
+        ([Kind("a", "j", (), ("nothing",))], "the step a needs nothing, which is not a step of this run"),
         (
             [
                 Kind("z", "j", ()),

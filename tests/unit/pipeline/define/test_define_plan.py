@@ -47,7 +47,7 @@ def test_only_named_families_are_tested() -> None:
     plan = plan_of(both)
     assert ids(plan, "test-pytorch") == ["test-pytorch/linux/cp312/release-2.9/all/two-all"]
     assert plan.group("all").targets == ("gfx906", "gfx90a", "gfx942")
-    assert "not tested, as --test-families has it: one-all" in plan.notes
+    assert "not tested, because --test-families leaves them out: one-all" in plan.notes
     assert ids(plan_of(msgspec.structs.replace(both, tested=())), "test-pytorch") == []
 
 
@@ -157,26 +157,26 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
     [
         ({"families": ["one-al"]}, "'one-al' is no known family or target"),
         ({"families": ["one-all"], "tested": ["nope"]}, "'nope' is no known family"),
-        ({"run_id": "../x"}, "is no run id"),
-        ({"run_id": ""}, "is no run id"),
+        ({"run_id": "../x"}, "is not a valid run id"),
+        ({"run_id": ""}, "is not a valid run id"),
         ({"families": ["one-all"], "tested": ["two-all"]}, "two-all, which is not built"),
         ({"families": ["one-all", "one-all"]}, "--families gives one-all twice"),
         ({"platforms": ["macos"]}, "there is no platform 'macos'"),
         ({"pythons": ["3"]}, "'3' is not a version of Python"),
         ({"pythons": ["3.12", "3.12"]}, "--python-versions gives 3.12 twice"),
-        ({"refs": ["-x"]}, "'-x' is no branch"),
-        ({"refs": ["a/../b"]}, "is no branch"),
-        ({"refs": ["a b"]}, "is no branch"),
+        ({"refs": ["-x"]}, "'-x' is not a branch"),
+        ({"refs": ["a/../b"]}, "is not a branch"),
+        ({"refs": ["a b"]}, "is not a branch"),
         ({"refs": ["a/b", "a-b"]}, "two steps of this run are called lock-sources/linux/a-b"),
         ({"projects": ["torchvison"]}, "there is no project 'torchvison'"),
         ({"projects": ["torchvision"]}, "--projects leaves out torch"),
         ({"device_groups": 0}, "--device-groups is 0"),
-        ({"group": "g"}, "--group g names a group of no families"),
-        ({"group": "a/b", "families": ["one-all"]}, "'a/b' is no name of a group"),
-        ({"build_pytorch": False, "refs": ["main"]}, "--no-pytorch .* and --pytorch-git-refs"),
-        ({"build_pytorch": False, "projects": ["torch"]}, "--no-pytorch .* and --projects"),
-        ({"build_pytorch": False, "split": True}, "--no-pytorch .* and --split"),
-        ({"build_pytorch": False, "device_groups": 2}, "--no-pytorch .* and --device-groups"),
+        ({"group": "g"}, "--group g names a group without families"),
+        ({"group": "a/b", "families": ["one-all"]}, "'a/b' is not a valid group name"),
+        ({"build_pytorch": False, "refs": ["main"]}, "--no-pytorch .* but --pytorch-git-refs"),
+        ({"build_pytorch": False, "projects": ["torch"]}, "--no-pytorch .* but --projects"),
+        ({"build_pytorch": False, "split": True}, "--no-pytorch .* but --split"),
+        ({"build_pytorch": False, "device_groups": 2}, "--no-pytorch .* but --device-groups"),
         ({"build_pytorch": False, "rocm": {"kind": "packages", "at": "1"}}, "leaves nothing to build"),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_profile_and_a_family_of_ones_own(tmp_path: Path) -> None:
         ("nightly", "nigthly", "`$.profiles.profile[0].tier`"),
         ("3.13", "3", "profile ours has the Python '3'"),
         ("refs = [", "ref = [", "unknown field `ref`"),
-        ('"staging"', '"stagin"', "stage = 'stagin', which is no channel"),
+        ('"staging"', '"stagin"', "stage = 'stagin', which is not a channel"),
         ('"main"', '"main", "main"', "profile ours gives one of its refs twice"),
         ('["linux"]', '["macos"]', "profile ours has the platform 'macos'"),
         ('"ours"', '"Ours!"', "'Ours!' is no name of a profile"),

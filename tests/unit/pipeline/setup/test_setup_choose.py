@@ -291,7 +291,7 @@ def test_one_input_for_the_platforms_of_a_workflow() -> None:
     [
         ({"windows_amdgpu_families": "gfx94X-dcgpu"}, "not built on windows"),
         ({"linux_amdgpu_families": "gfx94Y"}, "the input linux_amdgpu_families names 'gfx94Y'"),
-        ({"linux_amdgpu_families": "all, gfx1151"}, "beside other names"),
+        ({"linux_amdgpu_families": "all, gfx1151"}, "together with other names"),
         ({"build_pytorch": "maybe"}, "build_pytorch is 'maybe'"),
         ({"build_pytorch": "false", "pytorch_git_ref": "nightly"}, "pytorch_git_ref"),
         ({"build_pytorch": "false", "pytorch_projects": "all"}, "pytorch_projects"),
@@ -314,7 +314,7 @@ def test_an_unknown_input_is_named() -> None:
     chosen = decide(dispatch(pyton_version="3.13"))
     assert chosen.run
     assert chosen.notes == (
-        "the input 'pyton_version' is not known, so nothing follows it: perhaps python_version",
+        "the input 'pyton_version' is not known, so it is ignored: perhaps python_version",
     )
 
 

@@ -102,7 +102,7 @@ def test_a_workflow_is_told_what_to_run_and_the_plan_is_recorded(
     # Stdout is data, and a workflow reads its file.
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "somebody started this run by hand" in captured.err
+    assert "this run was started by hand" in captured.err
     assert "gfx1151" in Path("summary.md").read_text()
 
 
@@ -361,7 +361,7 @@ def test_the_matrix_of_tests(
         ),
         (
             ("--build-amdgpu-families", "gfx906", "--test-amdgpu-families", "auto;gfx906"),
-            "beside other names",
+            "together with other names",
         ),
         (("--build-amdgpu-families", "gfx9"), "gfx94X-dcgpu"),
     ],

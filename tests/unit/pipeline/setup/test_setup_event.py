@@ -76,7 +76,7 @@ def test_events_that_are_like_another(tmp_path: Path, name: str, trigger: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("", "nothing says which event"), ("issues", "'issues' is no event")]
+    ("name", "said"), [("", "nothing says which event"), ("issues", "'issues' is not an event")]
 )
 def test_events_that_start_no_run(name: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):

@@ -263,5 +263,5 @@ def test_a_channel_that_asks_for_no_test_takes_nothing_that_failed_one(
         assert isinstance(done, Gated)
         assert done.decision.rule == "checked"
         return
-    with pytest.raises(GateClosed, match="smoke-host on gfx94X-dcgpu failed; nothing goes on"):
+    with pytest.raises(GateClosed, match="smoke-host on gfx94X-dcgpu failed; what fails its tests"):
         step.act(inputs, lambda _: None)

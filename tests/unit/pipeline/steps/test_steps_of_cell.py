@@ -123,7 +123,7 @@ def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
 def test_another_machines_packages_are_refused_by_name() -> None:
     pinned = Pinned("distribution", "debian 12", {"a.deb": "1" * 64, "b.deb": "2" * 64}, 9)
     require_pinned(pinned, dict(pinned.files), "here")
-    with pytest.raises(IntegrityError, match=r"another ROCm than the run was begun with: b\.deb"):
+    with pytest.raises(IntegrityError, match=r"another ROCm than the run started with: b\.deb"):
         require_pinned(pinned, {"a.deb": "1" * 64, "b.deb": "3" * 64}, "here")
     with pytest.raises(IntegrityError, match=r"c\.deb"):
         require_pinned(pinned, {**pinned.files, "c.deb": "4" * 64}, "here")

@@ -95,7 +95,7 @@ def test_a_package_that_was_changed_in_the_store_is_refused(options: RunOptions,
     stored.unlink()
     data[100] ^= 1
     stored.write_bytes(data)
-    with pytest.raises(IntegrityError, match="recorded is"):
+    with pytest.raises(IntegrityError, match="was recorded"):
         take(options)
 
 

@@ -101,7 +101,7 @@ def test_the_setup_page_says_what_is_built_tested_and_where_it_goes() -> None:
     dry = setup_summary(plan(publication=Publication(False, False, "of a fork")))
     assert "Publishing: dry run, nothing is written to the store: of a fork." in dry
     none = setup_summary(plan(()))
-    assert "Nothing is to be done." in none
+    assert "There is nothing to do." in none
 
 
 def test_the_picture_draws_each_job_below_what_it_needs() -> None:

@@ -177,7 +177,7 @@ def test_what_the_plan_leaves_out_is_a_good_end_and_what_a_failure_leaves_out_is
         value = {"good": True, "cells": ended}
         return summary_of(cell("summary", "ci_summary", {}), record("summary", value), plan())[0]
 
-    assert told(test_pytorch={"state": "skipped", "why": "no runner"}) == "## ✅ The run came to its end"
+    assert told(test_pytorch={"state": "skipped", "why": "no runner"}) == "## ✅ The run is complete"
     lost = {"state": "skipped", "why": "check failed"}
     assert told(gate=lost, test_rocm={"state": "done"}) == "## ❌ 1 of 2 steps did not end well"
 

@@ -47,7 +47,7 @@ def main(path: str) -> None:
         return
     answer["loaded"] = libraries()
     if not hasattr(torch, "__version__"):
-        answer["error"] = "what is imported has no __version__: it is no torch, or the rest of one"
+        answer["error"] = "what is imported has no __version__: it is not torch, or only a remnant of it"
         tell(path, answer)
         return
     answer["version"] = str(torch.__version__)

@@ -92,7 +92,7 @@ def about_packages(asked: dict[str, Any]) -> dict[str, Any]:
     for found in distributions(path=[entry for entry in sys.path if os.path.isdir(entry)]):
         place = str(getattr(found, "_path", found.locate_file("")))
         if os.path.basename(place).startswith("~"):
-            unreadable.append("%s: an installation that was broken off left it" % place)
+            unreadable.append("%s: left by an interrupted installation" % place)
             continue
         try:
             one = about_distribution(found, asked, owners)

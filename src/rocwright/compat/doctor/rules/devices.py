@@ -91,7 +91,7 @@ def _absent(
     case: Case, one: Distribution, target: str, words: Mapping[str, frozenset[str]], there: set[str]
 ) -> Observation:
     which = f"GPU {_numbers(case, target)} ({target})"
-    has = f"installed is that for {', '.join(sorted(there))}" if there else "none is installed"
+    has = f"only the package for {', '.join(sorted(there))} is installed" if there else "none is installed"
     word = next((word for word, served in sorted(words.items()) if target in served), None)
     if word is not None:
         detail = f"{one.name} {one.version} has no device code for {which}; {has}"

@@ -42,7 +42,7 @@ def needed(case: Case) -> Iterator[Observation]:
     """Libraries that are needed and that nobody has. Without one of a tool's own all else works."""
     for need in case.needs:
         ours = fits(need.library, case.table.libraries)
-        detail = f"{need.library} is nowhere; {need.distribution} needs it ({need.path})"
+        detail = f"{need.library} is not found anywhere; {need.distribution} needs it ({need.path})"
         yield Observation(
             "needed",
             "missing" if ours or need.distribution == "torch" else "note",
@@ -106,7 +106,7 @@ def foreign_libraries(case: Case) -> Iterator[Observation]:
             found += 1
             yield _observation(place, same or alike, bool(same))
     if not found:
-        detail = f"nothing leads past the environment's {len(own)} libraries of ROCm and torch"
+        detail = f"nothing is loaded instead of the environment's {len(own)} libraries of ROCm and torch"
         yield Observation("foreign-libraries", "ok", detail, section="environment")
 
 
@@ -200,7 +200,7 @@ def explain(case: Case, imported: TorchImport) -> tuple[str, str]:
     """The cause in a sentence, and the command that mends it."""
     error = imported.error
     if not error:
-        why = imported.ended or "the process ended without a word"
+        why = imported.ended or "the process ended without any output"
         return f"import torch did not come to its end: {why}", _see(case)
     for answer in (_module, _own_words, _library, _damaged, _version, _symbol, _rocm):
         found = answer(case, imported)

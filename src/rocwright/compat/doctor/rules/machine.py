@@ -23,8 +23,8 @@ _LEADING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 _OVERRIDE = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _VISIBILITY = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 _SYSTEMS = {
-    "windows": "GPUs, driver and rights are not looked at on Windows; what concerns the environment is",
-    "other": "this system has no ROCm; only what concerns the environment is looked at",
+    "windows": "on Windows only the environment is checked, not GPUs, driver and permissions",
+    "other": "there is no ROCm for this system; only the environment is checked",
 }
 
 
@@ -65,7 +65,7 @@ def driver(case: Case) -> Iterator[Observation]:
     if facts.blocked:
         places = ", ".join(facts.blocked)
         step = f"take it out of {places}, then sudo update-initramfs -u and restart"
-        yield Observation("driver", "wrong", f"{boards}, but {places} forbids the driver amdgpu", step)
+        yield Observation("driver", "wrong", f"{boards}, but {places} blocks the driver amdgpu", step)
     elif facts.driver != "loaded":
         step = "sudo modprobe amdgpu"
         if facts.container:
@@ -170,12 +170,12 @@ def override(case: Case) -> Iterator[Observation]:
     step = "unset HSA_OVERRIDE_GFX_VERSION"
     match = _OVERRIDE.fullmatch(value)
     if match is None:
-        detail = f"HSA_OVERRIDE_GFX_VERSION={value} is no version such as 10.3.0"
+        detail = f"HSA_OVERRIDE_GFX_VERSION={value} is not a version such as 10.3.0"
         yield Observation("override", "wrong", detail, step)
         return
     taken = overridden(value)
     others = sorted({one.target for one in case.machine.gpus} - {taken})
-    detail = f"HSA_OVERRIDE_GFX_VERSION={value}: programs take every GPU for {taken}"
+    detail = f"HSA_OVERRIDE_GFX_VERSION={value}: programs treat every GPU as {taken}"
     if others:
         detail += f", also {', '.join(others)}, for which kernels of {taken} may crash or compute wrong"
     yield Observation("override", "wrong" if others else "note", detail, step)

@@ -31,7 +31,7 @@ def unreadable(case: Case) -> Iterator[Observation]:
     assert case.environment is not None
     for text in case.environment.unreadable:
         place, _, why = text.partition(": ")
-        step = f"rm -r {shlex.quote(place)}, and install what it was again"
+        step = f"rm -r {shlex.quote(place)}, then reinstall what it belonged to"
         yield Observation("unreadable", "wrong", f"{place}: {why}", step, place, "environment")
 
 
@@ -72,7 +72,7 @@ def overlap(case: Case) -> Iterator[Observation]:
             found[names].append(one.path)
     for names, paths in found.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        detail = f"{' and '.join(names)} both claim {paths[0]}{more}: to remove one is to break the other"
+        detail = f"{' and '.join(names)} both claim {paths[0]}{more}: removing one breaks the other"
         kept = environment.named(names[0])
         step = mend.uninstall(environment, names[1:])
         if kept is not None:
@@ -199,7 +199,7 @@ def _other_build(
     for_rocm = torch is not None and rocm_of(torch.version)
     plain = fits(one.name, extensions) and (not local or _FOREIGN_LOCAL.fullmatch(local))
     if for_rocm and plain and torch is not None:
-        return f"{one.name} {one.version} names no ROCm: it is PyPI's, torch {torch.version} is not"
+        return f"{one.name} {one.version} names no ROCm version: it is PyPI's, torch {torch.version} is not"
     return ""
 
 
@@ -234,7 +234,7 @@ def whose(one: Distribution, manifest: SetManifest) -> tuple[Whose, str]:
             return "set", "installed from a file of the set"
         return (
             "other",
-            f"installed from {one.origin}, whose sha256 {one.origin_sha256[:12]}… is none of the set's",
+            f"installed from {one.origin}, whose sha256 {one.origin_sha256[:12]}… is not in the set",
         )
     return _by_metadata(one, same)
 
@@ -250,7 +250,7 @@ def _normal(version: str) -> str:
 def _by_metadata(one: Distribution, same: list[FileEntry]) -> tuple[Whose, str]:
     digests = {entry.metadata_sha256 for entry in same if entry.metadata_sha256}
     if not digests:
-        return "set", "the version is the set's (an sdist: there is no more to compare)"
+        return "set", "the version is the set's (an sdist: there is nothing else to compare)"
     if one.metadata_sha256 in digests:
         return "set", "its METADATA is the set's"
     return "other", "the version is the set's, its METADATA is not: another build"

@@ -162,9 +162,7 @@ def torch(case: Case) -> Iterator[Observation]:
 def _absent(case: Case, environment: Environment) -> Observation:
     installed = environment.named("torch")
     if installed is not None and installed.editable:
-        detail = (
-            f"torch {installed.version} is imported from its sources ({installed.origin}): not looked into"
-        )
+        detail = f"torch {installed.version} is imported from its sources ({installed.origin}): not inspected"
         return Observation("torch", "note", detail, about="torch", section="environment")
     if installed is not None:
         detail = f"torch {installed.version} is installed, but its package torch/ is gone"
@@ -193,8 +191,7 @@ def shadowed(case: Case) -> Iterator[Observation]:
     if text is None or installed is None or installed.editable or environment.shadows:
         return
     if PurePath(text.directory).parent != PurePath(installed.directory):
-        detail = (
-            f"import finds {text.directory}, installed is torch {installed.version} in {installed.directory}"
-        )
+        there = f"torch {installed.version} is installed in {installed.directory}"
+        detail = f"import finds {text.directory}, but {there}"
         step = f"remove {shlex.quote(text.directory)}, or the entry of sys.path that leads to it"
         yield Observation("shadowed", "wrong", detail, step, "torch", "environment")

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-NO_FORK = "processes that may be lost are forked, which this system has not: use Linux, or WSL"
+NO_FORK = "exercises run in forked processes, which this system lacks: use Linux, or WSL"
 # So much of what it printed last is kept, in bytes.
 _TAIL = 2000
 # A process in a driver's hands may not even be killed.

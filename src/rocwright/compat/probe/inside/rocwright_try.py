@@ -167,7 +167,7 @@ class Course:
             self.running["step"] = ""
         elif what == "spoiled":
             self._spoiled = True
-            self.known["exercises"][-1]["output"] = f"the GPU answered no more: {message['error']}"
+            self.known["exercises"][-1]["output"] = f"the GPU stopped answering: {message['error']}"
         elif what == "end":
             assert self.running is not None
             self._end({**self.running, **message})
@@ -179,7 +179,7 @@ class Course:
             self.asked = self.known["device"] = device
             self.known["torch"]["devices"] = devices
         elif not device and self.known["device"]:
-            problem = f"it was gone after a process was lost ({problem or 'torch lists none'})"
+            problem = f"the GPU was gone after a process was lost ({problem or 'torch lists none'})"
         self.known["device_problem"] = self.known["device_problem"] or problem
         self._over = not device
 
