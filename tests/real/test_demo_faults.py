@@ -131,7 +131,7 @@ def test_a_prefix_that_is_no_rocm(newcomer):
     )
     assert done.returncode == 3
     assert "InvalidPrefix" in done.stderr
-    assert "is no ROCm" in done.stderr
+    assert "is not a ROCm" in done.stderr
 
 
 def test_a_prefix_of_no_known_family_needs_a_name_and_works_with_one(demo, newcomer):

@@ -66,7 +66,7 @@ def describe_prefix(prefix: Path) -> Rocm:
     ]
     if missing or cmake is None or version is None:
         raise InvalidPrefix(
-            f"{root} is no ROCm to build against: it lacks {', '.join(missing)}",
+            f"{root} is not a ROCm to build against: it lacks {', '.join(missing)}",
             where=root,
             next_step=_advice(root),
         )
