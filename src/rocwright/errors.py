@@ -132,7 +132,7 @@ class UsageError(RocwrightError):
     """Contradictory or missing options; nothing was started."""
 
     exit_code = 2
-    usual_step = "see what the command takes: write --help behind it"
+    usual_step = "see what the command takes: add --help to it"
 
 
 class InvalidInput(RocwrightError):
@@ -245,7 +245,7 @@ class CommandFailed(RocwrightError):
     """
 
     exit_code = 7
-    usual_step = "mend what its last lines say, then run again"
+    usual_step = "fix what its last lines report, then run again"
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class NotReady(RocwrightError):
     """Things that a build needs are missing or wrong; nothing was begun."""
 
     exit_code = 12
-    usual_step = "put right what is listed, then run again"
+    usual_step = "fix what is listed, then run again"
 
     def __init__(
         self,

@@ -91,4 +91,4 @@ def test_a_torch_without_the_marker_fails(tmp_path: Path, rocm: Path, call: Call
 
 def test_no_file_is_a_mistake_in_the_call(tmp_path: Path, rocm: Path, call: Call) -> None:
     code, _, err = call(tmp_path / "none.whl", rocm)
-    assert code == 2 and "none.whl is no file" in err
+    assert code == 2 and "none.whl is not a file" in err

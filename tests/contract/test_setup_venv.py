@@ -113,7 +113,7 @@ def test_pages_beside_the_callers_own_index(
     done = call("v", "--find-links", torch.url("flat.html"), "--packages", "torch", *uv, "--json", **own)
     assert installed(done) == TORCH
     # What is told, because it holds for both installers.
-    assert "what is newer on your own index wins" in done.stderr
+    assert "newer packages on your own index win" in done.stderr
     wheel(rocm.folder, "torch", "2.9.1", padding=9, tag="py3-none-any")
     done = call("w", "--find-links", torch.url("flat.html"), "--packages", "torch", *uv, "--json", **own)
     assert installed(done) == {"torch": "2.9.1"}

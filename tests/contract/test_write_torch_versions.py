@@ -100,7 +100,7 @@ def test_on_linux_every_project_must_be_there(
     assert call(VERSIONS, "--dist-dir", dist, "--platform", "windows") == 9
     captured = capsys.readouterr()
     # The wheels' tags say what they are for, whatever the option says.
-    assert f"no wheel of {project} is there" in captured.err
+    assert f"there is no wheel of {project}" in captured.err
     assert captured.out == ""
 
 
@@ -114,7 +114,7 @@ def test_on_windows_triton_and_apex_may_be_missing(
     write_family(dist, tag="cp312-cp312-win_amd64")[project].unlink()
     assert call(VERSIONS, "--dist-dir", dist) == code
     captured = capsys.readouterr()
-    assert f"no wheel of {project} is there" in captured.err
+    assert f"there is no wheel of {project}" in captured.err
     expected = [line for line in WRITTEN if not line.startswith(f"{project}_")]
     assert captured.out.splitlines() == (expected if code == 0 else [])
 
@@ -161,12 +161,12 @@ def test_names_are_read_as_installers_read_them(tmp_path: Path, capsys: pytest.C
 def test_a_file_without_a_wheel_name_is_an_error(dist: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (dist / "torch.whl").write_bytes(b"")
     assert call(VERSIONS, "--dist-dir", dist) == 9
-    assert "torch.whl is no valid wheel name" in capsys.readouterr().err
+    assert "torch.whl is not a valid wheel name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [((), "PACKAGE_DIST_DIR"), (("--dist-dir", "nowhere"), "nowhere is no directory")],
+    [((), "PACKAGE_DIST_DIR"), (("--dist-dir", "nowhere"), "nowhere is not a directory")],
     ids=["none", "missing"],
 )
 def test_no_directory_is_wrong_usage(

@@ -260,7 +260,7 @@ class _ElfReader:
     def _header(self) -> tuple[int, ...]:
         data = self.view.read_at(0, EHDR.size)
         if data[:4] != MAGIC:
-            raise self.invalid("this is no ELF file")
+            raise self.invalid("this is not an ELF file")
         if len(data) < EHDR.size:
             raise self.invalid("the file ends inside the ELF header")
         if not data.startswith(SUPPORTED):

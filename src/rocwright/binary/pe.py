@@ -156,12 +156,12 @@ class _PeReader:
     def _coff_offset(self) -> int:
         dos = self.view.read_at(0, _DOS_HEADER_SIZE)
         if not dos.startswith(_DOS_MAGIC):
-            raise self.invalid("this is no PE image")
+            raise self.invalid("this is not a PE image")
         if len(dos) < _DOS_HEADER_SIZE:
             raise self.invalid("the file ends inside the DOS header")
         start = int.from_bytes(dos[_PE_OFFSET_AT:], "little")
         if self.take(start, len(_SIGNATURE), "PE signature") != _SIGNATURE:
-            raise self.invalid("this is a DOS program, no PE image")
+            raise self.invalid("this is a DOS program, not a PE image")
         return start + len(_SIGNATURE)
 
     def _section_name(self, name: bytes, long_names_at: int | None) -> str:

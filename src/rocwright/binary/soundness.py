@@ -63,7 +63,7 @@ def _each_load(elf: Elf, loads: Iterable[Segment]) -> Iterator[str]:
         if load.offset + load.filesz > elf.size:
             yield f"{_name(load)} ends behind the file"
         if load.align & (load.align - 1) if load.align else False:
-            yield f"{_name(load)} has the alignment {load.align:#x}, which is no power of two"
+            yield f"{_name(load)} has the alignment {load.align:#x}, which is not a power of two"
             continue
         # glibc before 2.35 compares modulo p_align, later ones modulo the page.
         unit = max(load.align, PAGE)

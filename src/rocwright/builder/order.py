@@ -250,6 +250,6 @@ def _targets(word: str, origin: str, families: Mapping[str, object]) -> tuple[ob
         return parse_targets(word)
     except InvalidTarget as error:
         raise InvalidTarget(
-            f"{origin}: {error.what}, and no family",
+            f"{origin}: {error.what}, nor a family",
             next_step="families: " + " ".join(sorted(families)),
         ) from error

@@ -33,9 +33,9 @@ class CommandGroup:
 
 
 # Below these stands what jobs and scripts call, not people.
-_CI, _SCRIPTS = "For jobs of CI", "For documented scripts"
+_CI, _SCRIPTS = "For CI jobs", "For documented scripts"
 _WHEEL = CommandGroup(
-    "Look into finished wheels, and take them apart.",
+    "Inspect, split and change finished wheels.",
     {
         "Commands": {
             "show": "wheel.show:show",
@@ -88,7 +88,7 @@ _SDK = CommandGroup(
     },
 )
 _SKIPS = CommandGroup(
-    "Skip entries: show, judge, rerun, carry over, import, export.",
+    "Skip entries: show, check, rerun, port, import, export.",
     {
         "Commands": {
             "show": "gputest.skips:gputest_skips_show",
@@ -120,7 +120,7 @@ _TEST = CommandGroup(
     },
 )
 _COMPAT = CommandGroup(
-    "Show and ask what PyTorch on ROCm supports, and measure what an installed torch can do.",
+    "Look up what PyTorch on ROCm supports, and try what an installed torch can do.",
     {
         "Commands": {
             "show": "compat.claims:compat_show",
@@ -202,7 +202,7 @@ _DATA = CommandGroup(
 COMMANDS = CommandGroup(
     "Build, check, split, index, test and promote PyTorch and ROCm wheels for AMD GPUs.",
     {
-        "Wheels that are there": {"check": "check:check", "wheel": _WHEEL, "kpack": _KPACK},
+        "Finished wheels": {"check": "check:check", "wheel": _WHEEL, "kpack": _KPACK},
         "From sources to wheels": {
             "checkout": "checkout:checkout",
             "hipify": "checkout:hipify",
@@ -213,7 +213,7 @@ COMMANDS = CommandGroup(
         },
         "Test and release": {"test": _TEST, "compat": _COMPAT, "set": _SET, "store": _STORE},
         "All of it": {"pipeline": _PIPELINE, "demo": "demo:demo"},
-        "This machine, this tool": {
+        "This machine and this tool": {
             "detect": "detect:detect",
             "doctor": "doctor:doctor",
             "data": _DATA,
@@ -362,14 +362,14 @@ def _of_the_disk(refused: OSError | RuntimeError) -> RocwrightError | None:
     if isinstance(refused, PermissionError):
         # Even looking whether a file is there needs the right to enter its directory: any path can end so.
         return InvalidInput(
-            f"you have no right to use {refused.filename}",
-            next_step="get it (look at the directories above it, too), or name another path",
+            f"no permission to use {refused.filename}",
+            next_step="change its permissions (check the directories above it, too), or name another path",
         )
     if refused.errno not in _REFUSALS:
         return None
     return InvalidInput(
         f"{refused.filename} cannot be used: {refused.strerror}",
-        next_step="look at it and at the directories above it, or name another path",
+        next_step="check it and the directories above it, or name another path",
     )
 
 

@@ -168,7 +168,7 @@ class Asked:
             foreign = sorted(set(trees.given()) - set(folders))
             if foreign:
                 raise UsageError(
-                    f"{trees.lock} does not hold {', '.join(foreign)}", next_step="leave the directory out"
+                    f"{trees.lock} does not list {', '.join(foreign)}", next_step="leave the directory out"
                 )
         found = find_sources(folders, trees.root_checkout_dir, trees.given(), beside=door.beside)
         if trees.lock is not None:

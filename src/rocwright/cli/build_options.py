@@ -40,7 +40,7 @@ class Packages:
     """Page or directory that has the ROCm packages; may be given several times."""
 
     rocm_sdk_version: str = ">1.0"
-    """Which ROCm, with its operator: ==7.10.0."""
+    """Version of ROCm, as a specifier: ==7.10.0."""
 
     rocm_extras: Text = ""
     """Further extras of the rocm package, separated by commas: device-gfx942, device-all."""
@@ -61,7 +61,7 @@ class Where:
     """Python environment that has the ROCm packages (default: $VIRTUAL_ENV, else the one this runs in)."""
 
     rocm_prefix: Place = None
-    """Root of a plain ROCm installation: /opt/rocm, build/dist/rocm. CMAKE_PREFIX_PATH is kept behind it."""
+    """Root of a plain ROCm installation: /opt/rocm, build/dist/rocm. CMAKE_PREFIX_PATH comes after it."""
 
     install_rocm: bool = False
     """Install the ROCm packages into --rocm-environment first."""
@@ -133,8 +133,7 @@ class Trees:
     lock: Annotated[
         Place,
         _help(
-            "A lock of the sources: exactly its projects are built, and only if every checkout is what "
-            "it says."
+            "A lock of the sources: exactly its projects are built, and only if every checkout matches it."
         ),
     ] = None
 
@@ -174,20 +173,21 @@ class Product:
     ROCm's installed device packages)."""
 
     device_part: Text = ""
-    """Those of the GPU targets that device code is compiled for, separated by commas (default: all). Host
-    code is that of all, so wheels from several machines can be merged: rocwright wheel merge-parts."""
+    """Compile device code for these targets of --pytorch-rocm-arch only, separated by commas (default: all).
+    Host code is built for all targets, so wheels from several machines can be merged: rocwright wheel
+    merge-parts."""
 
     python: str | None = None
     """Pythons to build for, separated by commas: 3.11,3.12,3.13t, or paths (default: the running one)."""
 
     platform: Platform | None = None
-    """linux or windows (default: this machine's); another than this machine's only with --dry-run."""
+    """linux or windows (default: this machine's); another platform only with --dry-run."""
 
     release_type: ReleaseType = "nightly"
     """Decides the version: dev and dev-bkc put git and eight digits of the commit into it."""
 
     version_suffix: str | None = None
-    """End of every version, such as +rocm7.10.0 (default: from ROCm's version)."""
+    """Suffix of every version, such as +rocm7.10.0 (default: from ROCm's version)."""
 
     pytorch_build_number: Count = 1
     """Build number of the packages."""
@@ -228,7 +228,7 @@ class Product:
         for name, value in older.items():
             if value is not None:
                 new = f"--{'' if value else 'no-'}enable-pytorch-flash-attention"
-                reach = "" if name == platform else f", and says nothing about {platform}"
+                reach = "" if name == platform else f", and has no effect on {platform}"
                 console.say(f"warning: {new}-{name} is deprecated{reach}; give {new}")
         said = {self.enable_pytorch_flash_attention, older[platform]} - {None}
         if len(said) > 1:
@@ -261,7 +261,7 @@ class Work:
     """Delete each project's build directory first."""
 
     resume: bool = True
-    """Take over the wheels that an earlier run has finished from the same sources and options."""
+    """Reuse the wheels that an earlier run finished from the same sources and options."""
 
     jobs: OptionalCount = None
     """Compilers at once (default: as many as cores and memory allow)."""
@@ -273,7 +273,7 @@ class Work:
     """Put sccache before the compilers, the one for device code included."""
 
     sccache_no_wrap: Annotated[bool, Parameter(negative=())] = False
-    """Let sccache leave the compiler of device code alone."""
+    """Do not put sccache before the compiler for device code."""
 
     report_units: bool = True
     """Record what each call of a compiler costs."""
@@ -288,7 +288,9 @@ class Work:
                 "--use-ccache and --use-sccache contradict each other", next_step="give one of them"
             )
         if self.sccache_no_wrap and not self.use_sccache:
-            raise UsageError("--sccache-no-wrap is about sccache", next_step="give --use-sccache, too")
+            raise UsageError(
+                "--sccache-no-wrap is an option for sccache", next_step="give --use-sccache, too"
+            )
         return "ccache" if self.use_ccache else "sccache" if self.use_sccache else ""
 
 

@@ -50,8 +50,8 @@ def check(
         Wheels and sdists, or directories that hold them.
     set_dir
         A directory whose files are, together with the given ones, all of a set: what they require of the
-        family must be among them. The rules for one file hold for the given files only, without any for
-        those of the directory.
+        family must be among them. Rules about single files are applied to the given files only; without any,
+        to those of the directory.
     targets
         GPU targets that torch and its extensions must hold code for, separated by commas.
     expect
@@ -65,17 +65,18 @@ def check(
         Others built and published these wheels: what only ROCm's own packages promise is a warning, as for
         `rocwright set create --from-index`.
     allow
-        A rule whose errors pass, with RULE:PATTERN only in files with such names; may be repeated. Needs
-        --reason and --expires.
+        Accept errors of this rule (with RULE:PATTERN, only in files whose names match); may be repeated.
+        Needs --reason and --expires.
     reason
-        Why they may pass.
+        Why they are accepted.
     expires
-        The last day on which they pass, such as 2030-01-31.
+        The last day on which they are accepted, such as 2030-01-31.
     statements
         A directory, or a local store: write there what was found, and each waiver, as statements about the
-        set of all files. The rules for one file then hold for every file.
+        set of all files. Rules about single files are then applied to every file.
     config
-        What is asked of packages of your own (default: rocwright.toml in this directory, if there is one).
+        A rocwright.toml that says what your own packages must fulfil (default: that of the current directory,
+        if there is one).
     jobs
         Threads (default: this machine's cores).
     json
@@ -105,7 +106,7 @@ def check(
     more = {"left": left, "waivers": waivers, "seconds": round(seconds, 2)}
     yield Reply({**report.predicate(), **more}, lambda: show_report(report, waivers, today, seconds=seconds))
     for waiver in unused(waivers, report.findings, today):
-        console.say(f"note: nothing needed the waiver of {waiver.rule} for {waiver.file}")
+        console.say(f"note: the waiver of {waiver.rule} for {waiver.file} was not needed")
     if statements is not None:
         _state(statements, everything, report, waivers)
     verdict(report, waivers, today, seconds=seconds)
@@ -127,11 +128,11 @@ def _state(folder: Path, paths: tuple[Path, ...], report: Report, waivers: tuple
 def _require_set(set_dir: Path | None, paths: tuple[Path, ...], install: bool) -> None:
     if set_dir is None:
         if install:
-            raise UsageError("--install is for a complete set", next_step="say which it is: --set DIR")
+            raise UsageError("--install is for a complete set", next_step="name its directory: --set DIR")
         return
     if not set_dir.is_dir():
         raise UsageError(
-            f"--set {set_dir} is no directory", next_step="give the directory that holds the set"
+            f"--set {set_dir} is not a directory", next_step="give the directory that holds the set"
         )
     # Without paths the check itself says so.
     if paths and expand([set_dir])[1]:
@@ -148,7 +149,7 @@ def _require(paths: tuple[Path, ...], previous: Path | None) -> None:
             there = path.exists()
         except OSError as error:
             raise UsageError(
-                f"cannot look at {path}: {error.strerror}", next_step="check its rights"
+                f"cannot read {path}: {error.strerror}", next_step="check its permissions"
             ) from error
         if not there:
             raise UsageError(

@@ -61,7 +61,7 @@ def checkout(
     """Check projects out at exact commits, submodules included, and hipify them.
 
     Every branch is resolved to a commit first, and the commits are written to sources.lock.json. A checkout
-    that holds work of yours is not touched: the list of it is printed, and the exit code is 11.
+    with changes or commits of yours is not touched: they are listed, and the exit code is 11.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def hipify(
     leave: Leave = _LEAVE,
     cache: Cache = _CACHE,
 ) -> Reply:
-    """Hipify a checkout that is there: its own script, on the pristine upstream files, as one commit.
+    """Hipify an existing checkout with its own script, on the pristine upstream files, as one commit.
 
     Any git clone will do. Its commit stays as it is; the result is the same wherever and however often it is
     made.
@@ -163,7 +163,7 @@ def _require_locked(given: dict[str, bool]) -> None:
     more = [name for name, is_given in given.items() if is_given]
     if more:
         raise UsageError(
-            f"--locked takes everything from the lock; {', '.join(more)} would say otherwise",
+            f"--locked takes everything from the lock; {', '.join(more)} would override it",
             next_step="leave one of them out",
         )
 
@@ -196,7 +196,7 @@ class Places:
             if (place / ".git" / "rocwright").is_dir():
                 raise UsageError(
                     f"{base} lies inside the checkout {place}",
-                    next_step=f"go to {place.parent}, or name a place outside",
+                    next_step=f"change to {place.parent}, or name a directory outside",
                 )
 
 
@@ -225,7 +225,7 @@ class SourceRequest:
         single += ["--release"] if self.release else []
         if single:
             raise UsageError(
-                f"{' and '.join(single)} would hold for several projects at once",
+                f"{' and '.join(single)} would apply to several projects at once",
                 next_step="name one project, or choose a version for all of them with --pytorch-version",
             )
 
@@ -235,7 +235,7 @@ class SourceRequest:
         if self.torch_dir is not None and not self.torch_dir.is_dir():
             # Without pins some projects would silently come from their default branches.
             raise UsageError(
-                f"there is no directory {self.torch_dir} to read torch's pins in",
+                f"there is no directory {self.torch_dir} to read torch's pins from",
                 next_step="name a checkout of torch with --torch-dir, or leave the option out",
             )
         # What was resolved is told afterwards, with its reasons.
@@ -256,7 +256,7 @@ def _record_what_came(lock: SourceLock, path: Path) -> None:
     try:
         record_lock(lock, path)
     except RocwrightError as error:
-        console.say(f"warning: {path} does not hold what succeeded: {error.what}")
+        console.say(f"warning: what succeeded is not recorded in {path}: {error.what}")
 
 
 @dataclass(frozen=True)

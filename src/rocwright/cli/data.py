@@ -21,7 +21,7 @@ def data_list(*, config: Path | None = None) -> Reply:
     json
         Print the tables as JSON.
     config
-        A rocwright.toml (default: the one here), of whose tables the lines are shown.
+        A rocwright.toml (default: the one here); the lines of its tables are shown.
     """
     tables = list_tables(read_overlay(config))
 

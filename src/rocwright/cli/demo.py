@@ -70,7 +70,7 @@ def demo(
     refresh
         Ask the distribution for newer packages.
     json
-        Print each step's figures and result, and what is told at the end, as JSON on stdout.
+        Print each step's figures and result, and the closing report, as JSON on stdout.
     list_steps
         Only print the steps and what each needs.
     """
@@ -189,7 +189,7 @@ def show(report: DemoReport, options: RunOptions) -> None:
     for line in report.install.values():
         console.out(f"  {line}")
     if report.not_tested:
-        console.out("\nNot tested, for want of an AMD GPU; the gate let that pass for today:")
+        console.out("\nNot tested, because there is no AMD GPU; the gate accepts that for today:")
         for suite, tests in report.not_tested.items():
             console.out(f"  {suite}: {_folded(tests)}")
     if report.skipped:

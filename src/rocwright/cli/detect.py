@@ -30,9 +30,9 @@ def detect(
 ) -> Iterator[Reply]:
     """Say which AMD GPUs this machine has, and which lines install PyTorch for them from an index.
 
-    The same as `rocwright-detect`, a wheel of its own that needs nothing. Exit code 0 when every GPU is
+    The same as `rocwright-detect`, a separate wheel without dependencies. Exit code 0 when every GPU is
     identified, 1 when there is none, 3 when one cannot be identified or has no packages, 5 when the index
-    cannot be asked or is none. Never a guess.
+    cannot be read or is not an index. Never a guess.
 
     Parameters
     ----------
@@ -40,17 +40,18 @@ def detect(
         Address of a package index, or a directory: ask it, and print what installs torch from it, with pip,
         with uv, as a pyproject.toml.
     kind
-        What the index is like: an extra for each target, or a directory for each family (default: found out).
+        How the index is laid out: an extra for each target, or a directory for each family (default:
+        detected).
     torch
-        This version: 2.9 is any release of it, 2.9.0 exactly that one.
+        Version of torch: 2.9 is any release of it, 2.9.0 exactly that one.
     pre
-        Take pre-releases, as nightlies are, where there are others, too.
+        Take pre-releases, such as nightlies, even where there are final releases.
     python
-        For this Python, as 3.12 (default: the one that runs this).
+        Version of Python, such as 3.12 (default: the one that runs this).
     offline
         Do not ask the index: print the lines unchecked.
     target
-        For this target instead of this machine's GPUs.
+        A GPU target, instead of this machine's GPUs.
     from_windows
         A file with PnP device ids of display adapters, as Windows prints them; - is standard input.
     root
@@ -83,6 +84,6 @@ def detect(
     if found.exit_status == NoGpu.exit_code:
         raise NoGpu(last, next_step="name a GPU of another machine: rocwright detect --target TARGET")
     if found.exit_status == Unreachable.exit_code:
-        raise Unreachable(last, next_step="look at the address; --offline prints the lines unchecked")
+        raise Unreachable(last, next_step="check the address; --offline prints the lines unchecked")
     if found.exit_status:
-        raise InvalidInput("not every GPU is identified and served", next_step="see the lines above")
+        raise InvalidInput("a GPU is not identified, or has no packages", next_step="see the lines above")

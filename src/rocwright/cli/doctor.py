@@ -37,7 +37,7 @@ def doctor(
     root: Path = Path("/"),
     options: StoreOptions = _DEFAULTS,
 ) -> Iterator[Reply]:
-    """Look at this machine and at an environment: each problem with the command that mends it.
+    """Examine this machine and an environment: each problem with the command that fixes it.
 
     The environment is that of --python, or the active one (VIRTUAL_ENV, CONDA_PREFIX, or .venv here) where it
     has anything of ROCm or torch. Nothing in it is imported unless you ask for that. Changes nothing, and
@@ -50,7 +50,7 @@ def doctor(
     python
         The environment to look at: its directory, or its python program.
     set_
-        The set that it should hold, in the store of --store: digits of its id, CHANNEL:FAMILY, or newest.
+        The set that it should contain, in the store of --store: digits of its id, CHANNEL:FAMILY, or newest.
     manifest
         The same, as the file manifest.json of the set.
     deep
@@ -60,7 +60,7 @@ def doctor(
     index_url
         The index that the printed commands name (default: the published one that fits GPU and version).
     root
-        Look at the machine whose files /sys, /proc, /dev, /etc and /opt lie copied here.
+        Examine a machine whose /sys, /proc, /dev, /etc and /opt were copied to this directory.
     json
         Print the result as JSON.
     """
@@ -79,7 +79,7 @@ def doctor(
     yield Reply(found, lambda: show_diagnosis(found))
     if found.environment is None:
         console.say(
-            "No environment with torch or ROCm is active, so none was looked at: give one with --python."
+            "No environment with torch or ROCm is active, so none was checked: name one with --python."
         )
     broken = import_failed(found)
     if broken is not None:
@@ -90,7 +90,8 @@ def doctor(
     if found.errors:
         what = "thing is" if found.errors == 1 else "things are"
         raise MissingTool(
-            f"{found.errors} {what} missing or wrong", next_step="run what the table says in its column next"
+            f"{found.errors} {what} missing or wrong",
+            next_step="run the commands that stand above after `next for`",
         )
 
 

@@ -144,7 +144,7 @@ def and_list(names: Sequence[str]) -> str:
 
 
 def completion(shell: Literal["bash", "fish", "powershell", "zsh"], /) -> None:
-    """Print what makes a shell complete commands, options and files of rocwright.
+    """Print the script that makes a shell complete rocwright's commands, options and files.
 
     Write it where the shell looks for such files, and again after an update. Making it takes seconds: every
     command is read.

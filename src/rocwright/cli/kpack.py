@@ -48,7 +48,7 @@ def split(
     directory, become NAME_COMPONENT_generic and one directory for each target; any other directory is taken
     for a ROCm prefix and becomes generic/ and a directory for each target. A wheel becomes a host wheel and
     device wheels, as `rocwright wheel split` makes them. What cannot be split safely is kept whole, with the
-    reason. Nothing is written of an input that is damaged.
+    reason. Nothing is written for a damaged input.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ def merge(
 ) -> Reply:
     """Merge what was split: parts of several builds, or those for one family into one tree or wheel.
 
-    What several inputs have, above all generic parts and host wheels, must be the same in all of them; host
-    wheels may offer different device wheels.
+    What several inputs contain, such as generic parts and host wheels, must be identical; host wheels may
+    offer different device wheels.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _require_wheels(paths: tuple[Path, ...]) -> None:
     for path in paths:
         if path.suffix != ".whl":
             raise UsageError(
-                f"{path.name} is neither a wheel nor a directory that a split wrote",
+                f"{path.name} is neither a wheel nor a directory written by a split",
                 next_step="give what `rocwright kpack split` or `rocwright wheel split` wrote",
             )
 
@@ -200,7 +200,7 @@ def verify(
 
 @replies
 def list_(*paths: Path) -> Iterator[Reply]:
-    """List files with device code: fat and split libraries and programs, archives, also in wheels.
+    """List files with device code: fat and split libraries and programs, archives, including those in wheels.
 
     Only headers are read. A damaged file does not stop the others: it is named at the end, and the exit code
     is 3.
@@ -249,9 +249,9 @@ def extract(
     output_dir: Path = Path("code-objects"),
     targets: str | None = None,
 ) -> Reply:
-    """Write code objects to files, from fat libraries, split ones or archives, also in wheels.
+    """Write code objects to files, from fat libraries, split ones or archives, including those in wheels.
 
-    A code object that two wrappers use is written for both. The first damaged file ends it.
+    A code object that two wrappers use is written for both. It stops at the first damaged file.
 
     Parameters
     ----------
@@ -260,14 +260,14 @@ def extract(
     output_dir
         Where the files go, named after library, wrapper number and target.
     targets
-        Only these, spelled in full (gfx90a:xnack-), separated by commas.
+        Only these targets, spelled in full (gfx90a:xnack-), separated by commas.
     json
         Print what was written as JSON.
     """
     wanted = frozenset(given_targets(targets)) or None
     done = extract_code(_given(paths), output_dir, targets=wanted)
     for name in done.absent:
-        console.say(f"{plain(name)}: archives not beside it")
+        console.say(f"{plain(name)}: its archives are not beside it")
     if wanted and not done.written:
         console.say(f"no code for {' '.join(sorted(wanted))}; `rocwright kpack list` shows what there is")
     return Reply(
@@ -296,4 +296,4 @@ def _given(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _require_exists(path: Path) -> None:
     if not path.exists():
-        raise UsageError(f"{path} does not exist", next_step="give a file or directory that is there")
+        raise UsageError(f"{path} does not exist", next_step="give an existing file or directory")

@@ -24,7 +24,7 @@ from rocwright.errors import UsageError
 from rocwright.system import console
 
 # What Python calls such values says little to people.
-_KINDS: Mapping[type, str] = {int: "no whole number", float: "no number"}
+_KINDS: Mapping[type, str] = {int: "not a whole number", float: "not a number"}
 
 
 def _application(name: str, group: CommandGroup) -> App:
@@ -94,7 +94,7 @@ def _told(problem: CycloptsError, command: str) -> UsageError:
         name = (problem.token.keyword or problem.token.value).partition("=")[0]
         known = [one for argument in problem.argument_collection for one in argument.names]
         near = _near(name, known)
-        return UsageError(f"`{command}` has no option {name}", next_step=f"{near}{helped} lists all it has")
+        return UsageError(f"`{command}` has no option {name}", next_step=f"{near}{helped} lists them all")
     if isinstance(problem, UnusedCliTokensError):
         more = " ".join(map(repr, problem.unused_tokens or ()))
         return UsageError(f"`{command}` does not take {more}", next_step=f"leave it out, or see {helped}")
@@ -110,10 +110,10 @@ def _told(problem: CycloptsError, command: str) -> UsageError:
 
 def _no_command(problem: CycloptsError, command: str) -> UsageError:
     word = (problem.unused_tokens or [""])[0]
-    helped = f"`{command} --help` lists all it has"
+    helped = f"`{command} --help` lists them all"
     if word.startswith("-"):
         return UsageError(
-            f"`{command}` has no option {word}", next_step=f"options stand behind the command; {helped}"
+            f"`{command}` has no option {word}", next_step=f"options go after the command; {helped}"
         )
     near = _near(word, [name for name in problem.app or () if not name.startswith("-")])
     elsewhere = [f"`rocwright {found}`" for found in _ending_with(word)]
@@ -135,7 +135,7 @@ def _missing(problem: MissingArgumentError, names: Sequence[str], command: str) 
     given = [name for name in names if name in (problem.root_input_tokens or ())]
     what = f"{given[0]} needs a value" if given else f"`{command}` needs {names[0]}"
     choices = _choices(problem.argument.hint if problem.argument else None)
-    step = f"choose {_listed(choices)}" if choices else f"give {names[0]}{' with one' if given else ''}"
+    step = f"choose {_listed(choices)}" if choices else f"give {names[0]}{' with a value' if given else ''}"
     # What must be given is given in every example.
     program, _, own = command.partition(" ")
     page = help_pages().get(own) if program == "rocwright" and not given and not choices else None

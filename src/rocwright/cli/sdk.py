@@ -118,7 +118,7 @@ def compute_version(
     release_type
         What kind of build it is.
     custom_version_suffix
-        Instead of a release type: what stands behind the release, such as `.dev1+mine`.
+        Instead of a release type: what follows the release, such as `.dev1+mine`.
     prerelease_version
         Number of the release candidate; with the release type prerelease.
     override_base_version
@@ -177,9 +177,9 @@ def build(
     dest_dir: Path,
     shape: Shape = _DEFAULT,
 ) -> Reply:
-    """Make the Python packages of ROCm's artifacts, in DEST_DIR/dist.
+    """Make Python packages from ROCm's artifacts, in DEST_DIR/dist.
 
-    Whether device code lies inside the libraries or in packages of its own is what the artifacts say
+    The artifacts decide whether device code lies inside the libraries or in packages of its own
     (KPACK_SPLIT_ARTIFACTS in therock_manifest.json).
 
     Parameters
@@ -203,7 +203,7 @@ def import_(
     family: str | None = None,
     shape: Shape = _DEFAULT,
 ) -> Reply:
-    """Make the Python packages of any ROCm: an installation, one that was split, artifacts, archives of them.
+    """Make Python packages from any ROCm: an installation, one that was split, artifacts, archives of them.
 
     Parameters
     ----------
@@ -285,9 +285,9 @@ def unpack_(
         overlay=read_overlay(),
     )
     for name in made.left_out:
-        console.say(f"left out: {name} (no package of ROCm)")
+        console.say(f"left out: {name} (not a package of ROCm)")
     for name in made.missing:
-        console.say(f"not there: {name}, a package of {made.origin}'s ROCm")
+        console.say(f"missing: {name}, a package of {made.origin}'s ROCm")
     console.out(f"{made.origin} in {made.prefix}: {made.packages} packages")
 
 

@@ -133,7 +133,7 @@ def _tree(name: str, done: TreeSplit, seconds: float) -> None:
         for target, count in group.dropped.items():
             console.out(f"not wanted: {count} code objects and files for {target}", hang=2)
     for entry in done.ignored:
-        console.out(f"ignored, no artifact directory: {entry}")
+        console.out(f"ignored, not an artifact directory: {entry}")
 
 
 def _sizes(what: str, rows: Iterable[tuple[str, int]]) -> None:

@@ -217,6 +217,6 @@ def saved_reply(paths: Sequence[Path]) -> Reply:
         for path in paths:
             console.out(str(path))
         if not paths:
-            console.say("nothing to save: no commits of yours above what was checked out")
+            console.say("nothing to save: you made no commits above what was checked out")
 
     return Reply({"patches": [str(path) for path in paths]}, show)

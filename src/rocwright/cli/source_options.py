@@ -102,10 +102,10 @@ class Leave:
     """What becomes of work that lies in a checkout; without either nothing is touched."""
 
     keep_branch: str | None = None
-    """Put changes and commits of yours on this new branch first, in every repository that has some."""
+    """Put your changes and commits on this new branch first, in every repository that has some."""
 
     discard: bool = False
-    """Throw changes and commits of yours away."""
+    """Throw your changes and commits away."""
 
     def work(self) -> Work:
         """The decision; raises `UsageError` for both at once."""

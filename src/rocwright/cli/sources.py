@@ -42,9 +42,9 @@ def lock(
     platform: Platform | None = None,
     config: Path | None = None,
 ) -> Reply:
-    """Decide which commit of each project is meant, and write it down; nothing is checked out.
+    """Resolve each project to a commit, and write the lock; nothing is checked out.
 
-    Projects that a lock holds and that are not named stay in it as they are.
+    Projects of an existing lock that are not named stay as they are.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def show(
     lock: Path = Path(LOCK_NAME),
     /,
 ) -> Reply:
-    """Show a lock: every project's repository, branch, commit, and who said so.
+    """Show a lock: every project's repository, branch and commit, and why that commit.
 
     Parameters
     ----------
@@ -164,17 +164,17 @@ def save(
     *,
     output_dir: Annotated[Path, Parameter(name=["--output-dir", "--patch-dir"])] = Path("patches"),
 ) -> Reply:
-    """Write the commits of yours in a checkout, and in its submodules, as patch files.
+    """Write your commits in a checkout, and in its submodules, as patch files.
 
-    Taken are the commits above THEROCK_HIPIFY_DIFFBASE, or above THEROCK_UPSTREAM_DIFFBASE where nothing
-    was hipified. `rocwright checkout --patches` applies them again.
+    These are the commits above THEROCK_HIPIFY_DIFFBASE, or above THEROCK_UPSTREAM_DIFFBASE where nothing was
+    hipified. `rocwright checkout --patches` applies them again.
 
     Parameters
     ----------
     directory
         The checkout.
     output_dir
-        Where the patches go, in a folder named after the checkout's; those of an earlier time are replaced.
+        Where the patches go, in a folder named after the checkout's; earlier ones are replaced.
     json
         Print the paths as JSON.
     """

@@ -60,9 +60,9 @@ def read_overlay(path: Path | None = None) -> Overlay | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidData(
-            f"{path} cannot be read: {why}", where=path, next_step="give a rocwright.toml that is there"
+            f"{path} cannot be read: {why}", where=path, next_step="give an existing rocwright.toml"
         ) from error
     return parse_overlay(text, where=str(path))
 
@@ -74,7 +74,7 @@ def parse_overlay(text: str, *, where: str) -> Overlay:
         if name not in OVERLAID:
             near = get_close_matches(name, OVERLAID, n=1)
             raise InvalidData(
-                f"{where} cannot change a table {name!r}; it can change {', '.join(OVERLAID)}",
+                f"{where} cannot have a table {name!r}; it can have {', '.join(OVERLAID)}",
                 where=where,
                 next_step=f"write [{near[0]}]" if near else "take it out, or name the table that it adds to",
             )

@@ -23,7 +23,7 @@ def plain(text: str, *, where: str) -> dict[str, Any]:
         values: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidData(
-            f"{where} is no valid TOML: {error}", where=where, next_step="correct the line that is named"
+            f"{where} is not valid TOML: {error}", where=where, next_step="correct the line that is named"
         ) from error
     return values
 

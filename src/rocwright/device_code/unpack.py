@@ -134,7 +134,7 @@ def invalid_bundle(path: Path, offset: int, what: str) -> InvalidBundle:
     return InvalidBundle(
         f"{path.name}: device code bundle at offset {offset:#x}: {what}",
         where=path,
-        next_step="the file is damaged or was cut; build or download it again",
+        next_step="the file is damaged or incomplete; build or download it again",
     )
 
 

@@ -33,7 +33,7 @@ def held(directory: Path, lock: str, running: str, say: Callable[[str], None]) -
             left = noted.read_text(encoding="utf-8")
             # This very process has ended its commands here, and has others at work elsewhere.
             if left != own and (count := end_marked(left)):
-                say(f"ended {count} processes that an earlier run had left at work")
+                say(f"ended {count} processes that an earlier run had left running")
         write_text(noted, own)
         try:
             with _marked(own):

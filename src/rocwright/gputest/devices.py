@@ -122,7 +122,7 @@ def _require(answer: _Answer, python: Path, ended: str, log: Path | None) -> Non
         raise InvalidInput(
             f"torch cannot be imported by {python}: {why}",
             where=log,
-            next_step=f"see all of it: {python} -c 'import torch'",
+            next_step=f"see the whole traceback: {python} -c 'import torch'",
         )
     if not _recent(answer.pytest):
         has = f"pytest {answer.pytest}" if answer.pytest else "no pytest"

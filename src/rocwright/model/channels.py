@@ -93,19 +93,19 @@ class Channels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             # Only those in front of it: so no circle can be written.
             if one.after is not None and one.after not in names[:position]:
                 raise InvalidData(
-                    f"the channel {one.name} comes after {one.after}, which no channel before it is named"
+                    f"the channel {one.name} comes after {one.after}, but no channel before it has that name"
                 )
             if one.listed < 1:
                 raise InvalidData(f"the channel {one.name} lists {one.listed} sets; it needs at least one")
         for name, keys in self.trusted.items():
             # A misspelt name would leave a channel open that somebody wanted closed; so would an empty list.
             if name not in names or not keys:
-                what = "has no trusted key" if name in names else "has trusted keys, but is no channel"
+                what = "has no trusted key" if name in names else "has trusted keys, but is not a channel"
                 raise InvalidData(f"[channels.trusted]: {name} {what}; channels: {', '.join(names)}")
         for key in (*(key for one in self.channel for key in one.keys), *sum(self.trusted.values(), ())):
             if _KEY.fullmatch(key) is None:
                 raise InvalidData(
-                    f"{key!r}, which a channel trusts, is no public key",
+                    f"{key!r}, which a channel trusts, is not a public key",
                     next_step="write it as rocwright set sign prints it: ed25519: and 44 characters",
                 )
 
@@ -162,7 +162,7 @@ class IndexTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if names.count(one.name) > 1:
                 raise InvalidData(f"two indexes have the name {one.name}", next_step="give one another name")
             if "://" not in one.url:
-                raise InvalidData(f"the url {one.url!r} of the index {one.name} is no address")
+                raise InvalidData(f"the url {one.url!r} of the index {one.name} is not an address")
 
     def named(self, name: str) -> NamedIndex:
         """The index with this name; raises `UsageError` naming those there are."""

@@ -142,7 +142,7 @@ class RocmRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         need_versions((self.rocm, *self.torch))
         need_targets(self.targets)
         if both := set(self.absent) & set(self.versions):
-            raise ValueError(f"{min(both)!r} is in versions and in absent")
+            raise ValueError(f"{min(both)!r} is both in versions and in absent")
 
 
 class Products(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -189,9 +189,9 @@ class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         names = {row.name for row in self.library}
         for row in self.release:
             if stray := sorted({*row.versions, *row.absent} - names):
-                raise ValueError(f"release {row.rocm} has a version of {stray[0]!r}, which is no library")
+                raise ValueError(f"release {row.rocm} has a version of {stray[0]!r}, which is not a library")
         if self.latest not in {row.rocm for row in self.release}:
-            raise ValueError(f"latest is {self.latest!r}, which is no release")
+            raise ValueError(f"latest is {self.latest!r}, which is not a release")
 
 
 def need_versions(texts: Iterable[str]) -> None:
@@ -200,7 +200,7 @@ def need_versions(texts: Iterable[str]) -> None:
         try:
             Version(text)
         except InvalidVersion as error:
-            raise ValueError(f"{text!r} is no version") from error
+            raise ValueError(f"{text!r} is not a version") from error
 
 
 def need_specifiers(texts: Iterable[str]) -> None:
@@ -209,7 +209,7 @@ def need_specifiers(texts: Iterable[str]) -> None:
         try:
             SpecifierSet(text)
         except InvalidSpecifier as error:
-            raise ValueError(f"{text!r} is no version specifier such as >=2.9") from error
+            raise ValueError(f"{text!r} is not a version specifier such as >=2.9") from error
 
 
 def need_targets(texts: Iterable[str]) -> None:

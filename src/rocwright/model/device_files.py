@@ -120,7 +120,7 @@ def _settle(
         if file is not None and any(suffix.fullmatch(path, end) for suffix in suffixes):
             placed.add(file)
         elif any(_could_end(suffix, path, start) for suffix in suffixes):
-            return _unplaced(handler, path, start, "is no known target")
+            return _unplaced(handler, path, start, "is not a known target")
     if not placed:
         return _unplaced(handler, path, starts[0], f"stands where {handler.name} keeps no targets")
     if len(placed) > 1:

@@ -28,10 +28,10 @@ def last_day(text: str, today: date) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"--expires {text} is no day", next_step="write it like 2030-01-31") from error
+        raise UsageError(f"--expires {text} is not a date", next_step="write it like 2030-01-31") from error
     if day < today:
         raise UsageError(
-            f"--expires {text} is past; today is {today}", next_step="decide again and give a later day"
+            f"--expires {text} is past; today is {today}", next_step="decide again and give a later date"
         )
     return day
 

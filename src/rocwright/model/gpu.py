@@ -54,7 +54,9 @@ def parse_target(text: str) -> Target:
     """Parse `gfx90a` or `gfx90a:sramecc+:xnack-`; raises `InvalidTarget` naming the text."""
     match = _TARGET.fullmatch(text.strip())
     if match is None:
-        raise InvalidTarget(f"{text!r} is no GPU target", next_step="write it like gfx90a or gfx90a:xnack+")
+        raise InvalidTarget(
+            f"{text!r} is not a GPU target", next_step="write it like gfx90a or gfx90a:xnack+"
+        )
     rest = match["rest"]
     features = tuple(f["name"] + f["sign"] for f in _FEATURE.finditer(rest))
     if "".join(f":{feature}" for feature in features) != rest:
@@ -127,7 +129,7 @@ def expand(names: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> tup
             found.append(name)
         else:
             raise InvalidTarget(
-                f"{name!r} is no known family or target",
+                f"{name!r} is not a known family or target",
                 next_step="known families: " + " ".join(sorted(families)),
             )
     return base_targets(found)
@@ -195,7 +197,7 @@ class GpuTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for one in chip.ids:
                 if one in seen:
                     raise InvalidData(
-                        f"the id {one} is that of {seen[one]} and of {chip.name}",
+                        f"the id {one} is given for {seen[one]} and for {chip.name}",
                         next_step="leave it in one of them",
                     )
                 seen[one] = chip.name

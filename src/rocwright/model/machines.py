@@ -58,7 +58,7 @@ def mismatch(head: bytes, target: Target, table: Machines, *, features: bool = T
     Without `features` only the machine is compared. A target without a row in the table is not judged.
     """
     if not is_code_object(head):
-        return "it is no AMDGPU code object"
+        return "it is not an AMDGPU code object"
     if target.base not in table.machines:
         return None
     (flags,) = _FLAGS.unpack_from(head, _FLAGS_AT)

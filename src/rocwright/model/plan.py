@@ -53,7 +53,9 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"{self.name!r} is no name of a profile: write lower-case letters, digits and -")
+            raise ValueError(
+                f"{self.name!r} is not a valid name of a profile: write lower-case letters, digits and -"
+            )
         for field in ("platforms", "pythons", "refs"):
             values = getattr(self, field)
             if not values:
@@ -307,18 +309,18 @@ def parse_plan(data: bytes, *, where: str) -> Plan:
 
 
 def _contradiction(plan: Plan) -> str:
-    """A step that is there twice or before what it needs; a part of a plan may lack what it needs."""
+    """A step that appears twice or before what it needs; a part of a plan may lack what it needs."""
     there = {cell.id for cell in plan.cells}
     before: set[str] = set()
     for cell in plan.cells:
         if cell.id in before:
-            return f"the step {cell.id} is there twice"
+            return f"the step {cell.id} appears twice"
         if late := [need for need in cell.needs if need in there and need not in before]:
             return f"{cell.id} needs {late[0]}, which does not come before it"
         before.add(cell.id)
     for job in plan.jobs:
         if lost := [id_ for id_ in job.cells if id_ not in there]:
-            return f"the job {job.id} has the step {lost[0]}, which the plan has not"
+            return f"the job {job.id} has the step {lost[0]}, which the plan does not have"
     return ""
 
 

@@ -68,7 +68,7 @@ class CommitFilePin(
             try:
                 ref = self.release_ref.format(major="1", minor="2")
             except (LookupError, ValueError) as error:
-                raise ValueError("release_ref knows {major} and {minor} alone") from error
+                raise ValueError("release_ref may use only {major} and {minor}") from error
             _need([("release_ref", self.release_ref, ref_problem(ref))])
 
     def _files(self) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ class CommitFilePin(
 def _file_problem(path: str) -> str | None:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
-        return "is no path inside the torch tree"
+        return "is not a path inside the torch tree"
     return None
 
 
@@ -127,9 +127,9 @@ class Project(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ]
         )
         if ALL in (self.name, self.alias):
-            raise ValueError(f"{ALL!r} stands for all projects and names none")
+            raise ValueError(f"{ALL!r} stands for all projects, so no project can have that name")
         if self.ref is None and self.pin is None:
-            raise ValueError(f"{self.name} has neither a ref nor a pin, so no commit of it is ever meant")
+            raise ValueError(f"{self.name} has neither a ref nor a pin, so nothing says which commit to use")
 
     def optional(self, platform: str) -> bool:
         """Whether a release for `linux` or `windows` may lack it."""
@@ -208,7 +208,7 @@ class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for line in self.lines:
             if unknown := sorted(line.refs.keys() - known):
                 raise ValueError(
-                    f"the refs of line {line.name} name {unknown[0]!r}, which is no project there"
+                    f"the refs of line {line.name} name {unknown[0]!r}, which is not a project there"
                 )
 
     @property
@@ -247,7 +247,7 @@ class ProjectTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         known = [line.name for line in self.lines]
         raise UnknownRelease(
             f"unknown version of PyTorch: {name!r}",
-            next_step=f"choose one of: {_listed(name, known)}; or name repository and ref yourself",
+            next_step=f"choose one of: {_listed(name, known)}; or give --gitrepo-origin and --repo-hashtag",
         )
 
 
@@ -269,7 +269,7 @@ def origin_problem(origin: str, *, relative: bool = False) -> str | None:
     if origin.startswith("-"):
         return "starts with a dash"
     if not origin.isprintable() or origin != origin.strip():
-        return "holds control characters or spaces around it"
+        return "contains control characters or surrounding spaces"
     if _HELPER.match(origin):
         return "names a git remote helper instead of a repository"
     url = _URL.match(origin)
@@ -286,9 +286,9 @@ def _url_problem(scheme: str, host: str, origin: str) -> str | None:
     login, at, _ = host.rpartition("@")
     # The user of ssh is part of the address; anywhere else it is half a secret or all of it.
     if at and (scheme != "ssh" or ":" in login):
-        return "holds a login; leave it out, git asks its credential helper (or ~/.netrc) for it"
+        return "contains a login; leave it out: git asks its credential helper (or ~/.netrc) for it"
     if scheme != "file" and (" " in origin or not host):
-        return "is no complete address"
+        return "is not a complete address"
     return None
 
 
@@ -301,7 +301,7 @@ def is_path(origin: str) -> bool:
 def folder_problem(name: str) -> str | None:
     """Why `name` cannot be the name of one folder on every system, `None` when it can."""
     if not _NAME.fullmatch(name):
-        return "is no bare name of letters, digits, '.', '_', '+' and '-'"
+        return "is not a bare name of letters, digits, '.', '_', '+' and '-'"
     if name.split(".")[0].lower() in _DEVICES:
         return "is the name of a device on Windows"
     if len(name) > 100:
@@ -314,7 +314,7 @@ def ref_problem(ref: str) -> str | None:
     if not ref:
         return "is empty"
     if ref.startswith(("-", "/")) or ref.endswith(("/", ".", ".lock")) or "//" in ref or "@{" in ref:
-        return "is no name that git gives a branch or tag"
+        return "is not a valid name of a git branch or tag"
     if re.search(r"[\s~^:?*\[\\\x7f]|\.\.", ref) or not ref.isprintable():
-        return "is no name that git gives a branch or tag"
+        return "is not a valid name of a git branch or tag"
     return None

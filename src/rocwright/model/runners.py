@@ -78,7 +78,7 @@ def check_rows(rows: Sequence[FamilyRow], families: Mapping[str, Collection[str]
         if row.name not in known:
             near = get_close_matches(row.name, sorted(known), n=1)
             raise InvalidData(
-                f"[[families.family]] {row.name} is no known family or target",
+                f"[[families.family]] {row.name} is not a known family or target",
                 next_step=f"perhaps {near[0]}" if near else "add its targets to [families.families]",
             )
         if row.linux is None and row.windows is None:
@@ -94,7 +94,7 @@ def check_rows(rows: Sequence[FamilyRow], families: Mapping[str, Collection[str]
                     if other != means:
                         raise InvalidData(
                             f"the runner {label} is given for {other} and for {means}",
-                            next_step="a label stands for machines of one kind: give one of them another",
+                            next_step="a label stands for machines of one kind: give one another label",
                         )
 
 
@@ -103,7 +103,7 @@ def _check_platform(name: str, platform: str, here: OnPlatform) -> None:
     labels = [pool.label for pool in here.pools]
     if not all(labels) or len(set(labels)) < len(labels):
         raise InvalidData(
-            f"{where} has a pool without a label, or one twice", next_step="give each pool its own"
+            f"{where} has a pool without a label, or one twice", next_step="give each pool its own label"
         )
     if any(pool.weight < 1 for pool in here.pools):
         raise InvalidData(f"{where} has a pool with a weight below 1", next_step="leave the pool out instead")

@@ -50,10 +50,10 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=Fals
             return
         # The name becomes part of a path and of a URL, so nothing that could leave a directory passes.
         if _FILE_NAME.fullmatch(self.name) is None:
-            raise InvalidData(f"{self.name!r} is no file name of a wheel or sdist")
+            raise InvalidData(f"{self.name!r} is not a file name of a wheel or sdist")
         for digest in (self.sha256, self.metadata_sha256):
             if digest is not None and _SHA256.fullmatch(digest) is None:
-                raise InvalidData(f"{digest!r} is no sha256 in lower-case hex", where=self.name)
+                raise InvalidData(f"{digest!r} is not a sha256 in lower-case hex", where=self.name)
         if self.size < 0:
             raise InvalidData(f"size {self.size} is negative", where=self.name)
 
@@ -80,12 +80,12 @@ class SetManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         names = [entry.name for entry in self.files]
         if not names:
-            raise InvalidData("a set without files is no set")
+            raise InvalidData("a set needs at least one file")
         if names != sorted(names) or list(self.targets) != sorted(self.targets):
             raise InvalidData("files and targets of a set manifest must be sorted", next_step="use new_set()")
         twice = sorted({name for name, following in pairwise(names) if name == following})
         if twice:
-            raise InvalidData(f"a set holds these file names twice: {', '.join(twice)}")
+            raise InvalidData(f"a set contains these file names twice: {', '.join(twice)}")
 
 
 def new_set(
@@ -213,4 +213,4 @@ def parse_statement(data: bytes, *, where: str) -> Statement:
     try:
         return msgspec.json.decode(data, type=Statement)
     except msgspec.MsgspecError as error:
-        raise InvalidData(f"{where} is no statement: {error}", where=where) from error
+        raise InvalidData(f"{where} is not a statement: {error}", where=where) from error

@@ -170,7 +170,7 @@ class InfraRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 re.compile(pattern)
             except re.error as error:
                 # As a ValueError it becomes a message that names the row.
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
 
 
 class SignatureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,7 +190,7 @@ class SignatureTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
 
 
 def infra_kind(text: str, table: SignatureTable) -> str:

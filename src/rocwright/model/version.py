@@ -34,7 +34,7 @@ def parse_version(text: str) -> Version:
         return Version(text)
     except _PackagingInvalid as error:
         raise InvalidVersion(
-            f"{text!r} is no valid version (PEP 440)", next_step="write it like 2.9.1 or 7.10.0rc2"
+            f"{text!r} is not a valid version (PEP 440)", next_step="write it like 2.9.1 or 7.10.0rc2"
         ) from error
 
 
@@ -137,8 +137,8 @@ def _require_release(base: str) -> None:
     version = parse_version(base)
     if base != ".".join(map(str, version.release)):
         raise InvalidVersion(
-            f"{base!r} is no plain release such as 7.10.0",
-            next_step="give what comes behind it as release type or suffix",
+            f"{base!r} is not a plain release such as 7.10.0",
+            next_step="give what follows it as a release type or suffix",
         )
 
 
@@ -177,7 +177,7 @@ def _commit(sha: str | None) -> str:
     commit = (sha or "").lower()
     if not re.fullmatch(r"[0-9a-f]{8,64}", commit):
         raise InvalidVersion(
-            f"{sha!r} is no commit; the version of a development build carries one",
+            f"{sha!r} is not a commit; the version of a development build contains one",
             next_step="give the full commit",
         )
     return commit

@@ -129,11 +129,11 @@ class SlurmRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for field in ("gpus", "partition", "account", "qos", "constraint"):
             value = getattr(self, field)
             if value and not _WORD.fullmatch(value):
-                raise ValueError(f"{field} = {value!r} is no word that sbatch could take")
+                raise ValueError(f"{field} = {value!r} is not a word that sbatch accepts")
         for option in self.options:
             if not option.startswith("--") or not _WORD.fullmatch(option[2:]):
                 raise ValueError(
-                    f"{option!r} is no option of sbatch: write it as --name=value, without spaces"
+                    f"{option!r} is not an option of sbatch: write it as --name=value, without spaces"
                 )
 
 
@@ -151,7 +151,7 @@ class SlurmTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.work or re.search(r'["\n`]', self.work):
-            raise ValueError(f"work = {self.work!r} is no directory: write it without quotes")
+            raise ValueError(f"work = {self.work!r} is not a directory: write it without quotes")
 
     def asked(self, ids: Iterable[str]) -> SlurmRequest:
         """What cells together ask for that one machine does in turn: their minutes are added up."""

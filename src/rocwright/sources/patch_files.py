@@ -29,7 +29,10 @@ from rocwright.system.git import Git
 _OURS = b"From " + b"0" * 40 + b" Mon Sep 17 00:00:00 2001\n"
 _MAIL_BEGINS = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d \d{4}\r?$", re.MULTILINE)
 _DIFF_BEGINS = re.compile(rb"^(diff --git |--- \S)", re.MULTILINE)
-_ADVICE = "make it with `git format-patch`, or commit the change in a checkout and run save-patches"
+_ADVICE = (
+    "make it with `git format-patch`, or commit the change in a checkout and run "
+    "`rocwright sources save-patches`"
+)
 _FORMAT = (
     "format-patch", "--quiet", "--binary", "--full-index", "--zero-commit", "--no-signature", "--no-stat",
     "--no-numbered", "--find-renames", "--diff-algorithm=myers", "--no-thread", "--no-cover-letter",
@@ -105,7 +108,7 @@ def _check_mail(path: Path, mail: bytes) -> str:
     lacking = [name for name in ("From", "Date") if not header.get(name)]
     if lacking:
         raise InvalidPatch(
-            f"{path.name} is not a patch that git made: it lacks {' and '.join(lacking)}",
+            f"{path.name} is not a patch that git made: its header lacks {' and '.join(lacking)}",
             where=path,
             next_step=_ADVICE,
         )

@@ -78,7 +78,8 @@ def parse_related_commits(text: str, *, where: str) -> tuple[RelatedCommit, ...]
         raise InvalidPin(
             "\n".join(problems),
             where=where,
-            next_step=f"each line is {'|'.join(_FIELDS)}; correct it, or give origin and ref explicitly",
+            next_step=f"each line is {'|'.join(_FIELDS)}; "
+            "correct it, or give --gitrepo-origin and --repo-hashtag",
         )
     return tuple(records)
 
@@ -278,7 +279,7 @@ def read_checkout(torch_dir: Path, commit: str, names: Sequence[str]) -> dict[st
         return None
 
 
-_NEXT = "restore the file of the torch tree, or give origin and ref explicitly"
+_NEXT = "restore the file of the torch tree, or give --gitrepo-origin and --repo-hashtag"
 
 
 def _decoded(content: bytes, *, where: str) -> str:

@@ -85,7 +85,7 @@ def _line(table: ProjectTable, name: str, platform: str) -> Line:
         fit = ", ".join(each.name for each in table.lines if each.on(platform) != "unsupported")
         raise UsageError(
             f"PyTorch {line.name} is not supported on {platform}",
-            next_step=f"choose one of: {fit}; or name repository and ref yourself",
+            next_step=f"choose one of: {fit}; or give --gitrepo-origin and --repo-hashtag",
         )
     return line
 

@@ -231,7 +231,7 @@ def _untested(
         return Ruling("untested", True, "each required test passed or is bypassed")
     past = sorted({str(one.required) for one in bypasses if policy.today > one.expires})
     note = f"; expired bypass: {', '.join(past)}" if past else ""
-    reason = f"not tested: {'; '.join(blocked.values())}{note}; blocked by default without a bypass"
+    reason = f"not tested: {'; '.join(blocked.values())}{note}; each required test must pass or be bypassed"
     return Ruling("untested", False, reason, tested(set_id, blocked, policy.today))
 
 

@@ -143,7 +143,7 @@ def disk_error(error: OSError, path: Path) -> RocwrightError:
     return InvalidInput(
         f"cannot write {path.name}: {error.strerror or error}",
         where=path,
-        next_step="get the right to write there, or choose another directory",
+        next_step="get permission to write there, or choose another directory",
     )
 
 

@@ -129,7 +129,7 @@ def _require_git(program: Path) -> None:
     if found is not None and tuple(int(part) for part in found[0].split(".")) < _LEAST:
         raise MissingTool(
             f"git {'.'.join(map(str, _LEAST))} or later is needed, {program} is {found[0]}",
-            next_step="install a later one, before the other on PATH",
+            next_step="install a later one, and put it before the other on PATH",
         )
 
 
@@ -318,7 +318,7 @@ def resolve_remote(origin: str, name: str, *, log: Path | None = None) -> Remote
         return RemoteRef("commit", name, name)
     if not name or name.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", name):
         raise UsageError(
-            f"{name!r} is no name of a branch, tag or commit",
+            f"{name!r} is not a name of a branch, tag or commit",
             next_step="write it like release/2.9, v2.9.1 or a commit's id",
         )
     candidates = (

@@ -185,7 +185,7 @@ class Web:
                         raise NoRanges(
                             f"{shown(where)} is sent whole only, and is larger than {most:,} bytes",
                             where=shown(where),
-                            next_step="let it be downloaded: --download",
+                            next_step="allow the download: --download",
                         )
                 if (response.length or 0) > most:
                     raise _too_large(where, most)
@@ -238,9 +238,9 @@ def _unpacked(pieces: Iterator[bytes], encoding: str, limit: int, where: str) ->
             if len(found) > limit:
                 raise _too_large(where, limit)
     except zlib.error as error:
-        raise Passing(f"it is not packed as {encoding}: {error}") from error
+        raise Passing(f"it is not compressed as {encoding}: {error}") from error
     if unpack is not None and not unpack.eof:
-        raise Passing("what it sent packed ends early")
+        raise Passing("its compressed answer ends early")
     return bytes(found)
 
 

@@ -76,18 +76,18 @@ class Sender:
     def enter(self, url: str) -> str:
         """The address without login and fragment; the login is remembered for its server.
 
-        Raises `InvalidInput` for what is no address of a web server.
+        Raises `InvalidInput` for what is not an address of a web server.
         """
         try:
             parts = urlsplit(url.strip())
             port = parts.port
         except ValueError as error:
             raise InvalidInput(
-                f"{shown(url)!r} is no address: {error}", next_step="write it whole: https://host/path/"
+                f"{shown(url)!r} is not an address: {error}", next_step="write it in full: https://host/path/"
             ) from error
         if parts.scheme not in _PORTS or not parts.hostname:
             raise InvalidInput(
-                f"{shown(url)!r} is no address of a web server",
+                f"{shown(url)!r} is not an address of a web server",
                 next_step="write it like https://host/path/",
             )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -128,7 +128,8 @@ class Sender:
                 ) from error
             except http.client.InvalidURL as error:
                 raise InvalidInput(
-                    f"{shown(where)!r} is no address: {error}", next_step="write it whole: https://host/path/"
+                    f"{shown(where)!r} is not an address: {error}",
+                    next_step="write it in full: https://host/path/",
                 ) from error
             except TimeoutError as error:
                 raise Passing(f"no answer within {self.timeout_s:g} s") from error
@@ -176,9 +177,9 @@ class Sender:
         before, after = urlsplit(where).scheme, urlsplit(target).scheme
         if after not in _PORTS or (before, after) == ("https", "http"):
             raise Unreachable(
-                f"{shown(where)} leads to {shown(target)}, which is not followed",
+                f"{shown(where)} redirects to {shown(target)}, which is not followed",
                 where=shown(where),
-                next_step="give the address that it leads to, if you trust it",
+                next_step="give the address that it redirects to, if you trust it",
             )
         return self.enter(target)
 

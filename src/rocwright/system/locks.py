@@ -69,7 +69,7 @@ def exclusive(git_dir: Path) -> Iterator[None]:
             raise RocwrightError(
                 "another run is working on this checkout",
                 where=git_dir.parent,
-                next_step="wait until it ended",
+                next_step="wait until it has ended",
             )
         yield
 

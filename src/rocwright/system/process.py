@@ -163,11 +163,11 @@ def run(
 
 def _start(words: list[str], cwd: Path | None, environment: dict[str, str]) -> Started:
     if cwd is not None and not cwd.is_dir():
-        state = "is no directory" if cwd.exists() else "does not exist"
+        state = "is not a directory" if cwd.exists() else "does not exist"
         raise MissingTool(
             f"directory {cwd} {state}; {words[0]} was to run there",
             where=cwd,
-            next_step="name a directory that is there",
+            next_step="name an existing directory",
         )
     return _begin(words, cwd, environment, subprocess.PIPE)
 
@@ -196,7 +196,8 @@ def _begin(
         raise MissingTool(f"{words[0]} was not found", next_step=f"install {words[0]}") from error
     except OSError as error:
         raise MissingTool(
-            f"{words[0]} cannot be executed: {error.strerror}", next_step="name a program that can be"
+            f"{words[0]} cannot be executed: {error.strerror}",
+            next_step="name a program that can be executed",
         ) from error
     with _lock:
         _running.add(child.pid)

@@ -45,7 +45,7 @@ _REFUSALS = (
             re.IGNORECASE,
         ),
         "the ssh key of the host of {origin} is not known here, or is another one than before",
-        "compare its fingerprint with the one that the host publishes, then enter it in ~/.ssh/known_hosts",
+        "compare its fingerprint with the one that the host publishes, then add it to ~/.ssh/known_hosts",
     ),
     _Refusal(
         re.compile(
@@ -53,7 +53,7 @@ _REFUSALS = (
             r"|(?:error:|HTTP) (?:401|403|407)|access denied|invalid (?:username|credentials)",
             re.IGNORECASE,
         ),
-        "{origin} does not let this user in (some hosts say so of repositories that do not exist)",
+        "{origin} denies access (some hosts answer so for repositories that do not exist, too)",
         "check the address; for a private repository give git a credential helper or an ssh key, it is never "
         "asked for a password here",
     ),

@@ -121,7 +121,7 @@ def levels_of(compression: str) -> Levels | None:
         return COMPRESSIONS[compression]
     except KeyError:
         raise UsageError(
-            f"{compression!r} is no compression of wheels",
+            f"{compression!r} is not a compression of wheels",
             next_step=f"choose one of {', '.join(COMPRESSIONS)}",
         ) from None
 

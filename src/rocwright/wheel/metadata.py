@@ -66,7 +66,7 @@ def normalized_name(name: str) -> str:
     try:
         return canonicalize_name(name, validate=True)
     except InvalidName as error:
-        raise InvalidInput(f"{name!r} is no valid project name") from error
+        raise InvalidInput(f"{name!r} is not a valid project name") from error
 
 
 def normalized_version(version: str) -> str:
@@ -74,7 +74,7 @@ def normalized_version(version: str) -> str:
     try:
         return str(Version(version))
     except InvalidVersion as error:
-        raise InvalidInput(f"{version!r} is no valid version (PEP 440)") from error
+        raise InvalidInput(f"{version!r} is not a valid version (PEP 440)") from error
 
 
 def wheel_stem(name: str, version: str) -> str:
@@ -85,7 +85,7 @@ def wheel_stem(name: str, version: str) -> str:
 def wheel_filename(name: str, version: str, tag: str) -> str:
     """File name of a wheel; `tag` is `python-abi-platform`, each part perhaps a `.`-joined set."""
     if tag.count("-") != 2 or not all(tag.split("-")) or "/" in tag:
-        raise InvalidInput(f"{tag!r} is no wheel tag", next_step="write it as python-abi-platform")
+        raise InvalidInput(f"{tag!r} is not a wheel tag", next_step="write it as python-abi-platform")
     return f"{wheel_stem(name, version)}-{tag}.whl"
 
 

@@ -139,9 +139,9 @@ def _parsed_name(path: Path) -> tuple[NormalizedName, Version, BuildTag, frozens
         return parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise InvalidWheel(
-            f"{path.name} is no valid wheel name: {error}",
+            f"{path.name} is not a valid wheel name: {error}",
             where=path,
-            next_step="give it its name back: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
+            next_step="restore its name: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
         ) from error
 
 

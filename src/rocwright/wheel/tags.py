@@ -97,7 +97,7 @@ def family_versions(names: Iterable[str], projects: Sequence[Project], platform:
         try:
             project, version, _, tags = parse_wheel_filename(name)
         except InvalidWheelFilename as error:
-            wrong.append(f"{name} is no valid wheel name: {error}")
+            wrong.append(f"{name} is not a valid wheel name: {error}")
             continue
         if project in wanted:
             found.setdefault(project, {}).setdefault(str(version), []).append(name)
@@ -110,10 +110,10 @@ def family_versions(names: Iterable[str], projects: Sequence[Project], platform:
     for name, by_version in found.items():
         if len(by_version) > 1:
             files = ", ".join(file for files in by_version.values() for file in files)
-            wrong.append(f"{len(by_version)} versions of {name} are there: {files}")
+            wrong.append(f"there are {len(by_version)} versions of {name}: {files}")
     absent = [name for name in wanted if name not in found]
     optional = tuple(name for name in absent if wanted[name].optional(platform))
-    wrong += [f"no wheel of {name} is there" for name in absent if name not in optional]
+    wrong += [f"there is no wheel of {name}" for name in absent if name not in optional]
     if wrong:
         raise ContractBroken(
             "\n".join(wrong),

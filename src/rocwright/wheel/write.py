@@ -271,11 +271,11 @@ def check_names(names: list[str], *, case_matters: bool) -> None:
             raise InvalidInput(f"member name {name!r} contains a control character")
         folded = name if case_matters else name.casefold()
         if seen.get(folded) == name:
-            raise InvalidInput(f"member {name!r} is there twice")
+            raise InvalidInput(f"member {name!r} appears twice")
         if folded in seen:
             raise InvalidInput(
                 f"members {seen[folded]!r} and {name!r} differ only by case",
-                next_step="rename one; file systems of Windows and macOS hold only one of them",
+                next_step="rename one; file systems of Windows and macOS keep only one of them",
             )
         seen[folded] = name
     for folded, name in seen.items():
@@ -283,7 +283,7 @@ def check_names(names: list[str], *, case_matters: bool) -> None:
         while "/" in parent:
             parent = parent.rpartition("/")[0]
             if parent in seen:
-                raise InvalidInput(f"member {seen[parent]!r} is a file and the directory of {name!r}")
+                raise InvalidInput(f"member {seen[parent]!r} is both a file and the directory of {name!r}")
 
 
 @dataclass(frozen=True)

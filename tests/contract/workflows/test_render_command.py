@@ -31,7 +31,7 @@ def test_it_writes_once_and_finds_what_was_edited(tmp_path: Path) -> None:
     (tmp_path / ".github/workflows/ci_linux.yml").unlink()
     found = render(tmp_path, "--check")
     assert found.returncode == 1
-    assert "2 files are not as they are rendered: .github/workflows/ci.yml and others" in found.stderr
+    assert "2 files are missing or out of date: .github/workflows/ci.yml and others" in found.stderr
     assert "rocwright pipeline render\n" in found.stderr
     for name in ("ci.yml", "ci_linux.yml"):
         assert f".github/workflows/{name}" in found.stdout

@@ -79,7 +79,7 @@ def test_not_an_elf_file(tmp_path: Path) -> None:
     script = write(tmp_path, b"#!/bin/sh\n")
     assert not is_elf(script)
     assert not is_elf(tmp_path)
-    with pytest.raises(InvalidElf, match="no ELF file"):
+    with pytest.raises(InvalidElf, match="not an ELF file"):
         read_elf(script)
 
 

@@ -183,9 +183,9 @@ def bad_directory(index: int, address: int, contents: bytes = IMPORT) -> bytes:
 ENDLESS = struct.pack("<IIIII", 0, 0, 0, NAME, 0)
 
 BAD = {
-    "empty": (b"", "this is no PE image"),
-    "script": (b"#!/bin/sh\n", "this is no PE image"),
-    "object-file": (struct.pack("<HH", 0x8664, 3).ljust(100, b"\0"), "this is no PE image"),
+    "empty": (b"", "this is not a PE image"),
+    "script": (b"#!/bin/sh\n", "this is not a PE image"),
+    "object-file": (struct.pack("<HH", 0x8664, 3).ljust(100, b"\0"), "this is not a PE image"),
     "cut-in-the-dos-header": (b"MZ".ljust(40, b"\0"), "ends inside the DOS header"),
     "signature-outside": (b"MZ".ljust(60, b"\0") + b"\xf0\xff\xff\xff", "PE signature at 0xfffffff0"),
     "dos-program": (b"MZ".ljust(128, b"\0"), "this is a DOS program"),

@@ -141,7 +141,7 @@ def relro_outside(edit: Edit) -> None:
 DAMAGES: dict[str, tuple[Callable[[Edit], None], str]] = {
     "file size above memory size": (filesz, "bytes in the file and"),
     "behind the file": (behind_the_file, "ends behind the file"),
-    "no power of two": (lambda e: e.put(e.load_of(".text"), align=0x1800), "which is no power of two"),
+    "no power of two": (lambda e: e.put(e.load_of(".text"), align=0x1800), "which is not a power of two"),
     "not congruent to the page": (
         lambda e: e.put(e.load_of(".data"), offset=e.segment(e.load_of(".data")).offset + 8),
         "differ modulo 0x1000",

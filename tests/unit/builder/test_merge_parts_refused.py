@@ -239,4 +239,4 @@ def test_at_the_door(library, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert report["targets"] == ["gfx90a", "gfx942"] and report["objects"] == 4
     assert Path(report["path"]).is_file()
     assert run(*words[:3], str(tmp_path / "none.whl")) == 2
-    assert f"{tmp_path / 'none.whl'} is no file" in capsys.readouterr().err
+    assert f"{tmp_path / 'none.whl'} is not a file" in capsys.readouterr().err

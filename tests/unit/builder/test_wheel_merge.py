@@ -224,7 +224,7 @@ def test_a_target_that_no_wheel_is_for_is_named(dist: Path, tmp_path: Path) -> N
     some = [dist / HOST, dist / device("gfx1100")]
     with pytest.raises(InvalidInput, match="gfx1100 needs amd-mini-torch-device-gfx11, for which"):
         merge_wheels(some, tmp_path / "out", families=["gfx1100"])
-    with pytest.raises(InvalidInput, match="'gfx94' is no known family or target"):
+    with pytest.raises(InvalidInput, match="'gfx94' is not a known family or target"):
         merge_wheels(wheels(dist), tmp_path / "out", families=["gfx94"])
     assert not (tmp_path / "out").exists()
 

@@ -320,7 +320,7 @@ def test_a_library_that_cannot_be_split_stays_whole_and_is_named(
     )
     assert done.unplaced == (
         Left("torch/kernels/mine.co", "it is a separate file of device code, of an unknown kind"),
-        Left("torch/lib/rocblas/library/Kernels_gfx999.co", "rocblas: gfx999 is no known target"),
+        Left("torch/lib/rocblas/library/Kernels_gfx999.co", "rocblas: gfx999 is not a known target"),
     )
     host = content(tmp_path / "out" / FILENAME).files
     assert {name: host[name] for name in files if name != "torch/good.so"} == {

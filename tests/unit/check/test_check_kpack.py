@@ -398,7 +398,7 @@ DAMAGES: dict[str, tuple[Callable[[Case], object], str, str]] = {
     "no code object": (
         lambda c: archive_with(c, "gfx942", more={(KERNEL, 1): b"text" * 1000}),
         "kpack-machine",
-        "it is no AMDGPU code object",
+        "it is not an AMDGPU code object",
     ),
     "unknown machine": (
         lambda c: archive_with(

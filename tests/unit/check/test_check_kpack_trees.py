@@ -192,7 +192,7 @@ TREE_DAMAGES: dict[str, tuple[Callable[[Trees], object], str, str]] = {
     "database of no known target": (
         lambda t: write(t.split / "generic" / "lib/rocblas/library/T_gfx9999.co", b"?"),
         "kpack-unplaced",
-        "gfx9999 is no known target",
+        "gfx9999 is not a known target",
     ),
     "one path in two parts": (
         lambda t: write(t.split / "gfx942" / "share/doc/x.txt", b"for everybody"),

@@ -269,7 +269,7 @@ def test_code_that_is_no_code_and_targets_nobody_knows(tmp_path: Path) -> None:
     data = library_of(tmp_path, [bundle(pairs)])
     [elf] = gathered(tmp_path, "demo/x.so", data).elf
     assert elf.targets == {"gfx906", "amdgcnspirv", "gfx7777777"}
-    assert WrongCode("gfx906", "it is no AMDGPU code object") in elf.wrong_code
+    assert WrongCode("gfx906", "it is not an AMDGPU code object") in elf.wrong_code
     assert "amdgcnspirv" not in {one.said for one in elf.wrong_code}
 
 
@@ -464,7 +464,7 @@ def test_archives_that_cannot_be_read(size: int, tmp_path: Path) -> None:
         [found] = gathered(tmp_path, "demo/x.kpack", broken).archives
         assert found.problem is not None and says in found.problem
     [found] = gathered(tmp_path, "demo/x.kpack", data[:72] + b"none" + data[76:]).archives
-    assert found.wrong_code == (WrongCode("gfx906", "it is no AMDGPU code object"),)
+    assert found.wrong_code == (WrongCode("gfx906", "it is not an AMDGPU code object"),)
 
 
 # Windows.
@@ -492,9 +492,9 @@ def test_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("x.dll", bytes(100), "this is no PE image"),
+        ("x.dll", bytes(100), "this is not a PE image"),
         ("x.PYD", b"MZ" + bytes(10), "the file ends inside the DOS header"),
-        ("x.exe", b"MZ" + bytes(100), "this is a DOS program, no PE image"),
+        ("x.exe", b"MZ" + bytes(100), "this is a DOS program, not a PE image"),
         ("x.com", b"MZ" + bytes(100), None),
         ("x.dll", b"a stand-in of text", None),
         ("x.txt", b"MZ is how it begins", None),

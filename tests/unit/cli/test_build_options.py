@@ -222,7 +222,7 @@ def test_spellings_of_flash_attention(call: Call, platform: str, words: list[str
 def test_older_spellings_are_announced(call: Call) -> None:
     words = ["--dry-run", "--output-dir", "out", "--pytorch-rocm-arch", "gfx942", "--root-checkout-dir", MINI]
     _, _, err = call(*words, "--platform", "linux", "--no-enable-pytorch-flash-attention-windows")
-    assert "--no-enable-pytorch-flash-attention-windows is deprecated, and says nothing about linux" in err
+    assert "--no-enable-pytorch-flash-attention-windows is deprecated, and has no effect on linux" in err
     assert "give --no-enable-pytorch-flash-attention" in err
 
 
@@ -230,7 +230,7 @@ def test_older_spellings_are_announced(call: Call) -> None:
     ("words", "told"),
     [
         (["--use-ccache", "--use-sccache"], "--use-ccache and --use-sccache contradict each other"),
-        (["--sccache-no-wrap"], "--sccache-no-wrap is about sccache"),
+        (["--sccache-no-wrap"], "--sccache-no-wrap is an option for sccache"),
         (["--jobs", "0"], "--jobs 0 is not 1 or more"),
         (
             ["--rocm-prefix", "x", "--find-links", "."],
@@ -288,7 +288,7 @@ def test_a_directory_of_another_project_is_found_out(call: Call) -> None:
     words = ("--pytorch-rocm-arch", "gfx942", "--pytorch-dir", MINI / "pytorch_vision")
     code, _, err = call("--dry-run", "--output-dir", "out", *words)
     assert code == 3
-    assert "torch/_rocm_init.py is part of the torch wheel, and the directory for it is missing" in err
+    assert "the torch wheel contains torch/_rocm_init.py, but there is no directory for it here" in err
     assert f"in: {MINI / 'pytorch_vision'}" in err
 
 
@@ -370,4 +370,4 @@ def test_the_sub_command_may_stand_anywhere(words: str, expected: str) -> None:
 def test_a_sub_command_that_is_missing_is_told(words: str) -> None:
     with pytest.raises(UsageError, match="no sub-command is given") as told:
         run_script(SCRIPT, words.split())
-    assert "write build or install-rocm" in str(told.value)
+    assert "add build or install-rocm" in str(told.value)

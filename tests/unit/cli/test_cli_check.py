@@ -250,14 +250,14 @@ def test_a_waiver_may_be_for_some_files(check: Run) -> None:
     assert check("dist", "--allow", "torch-hip:torch-2.9.*", *IN_FORCE).code == 0
     done = check("dist", "--allow", "torch-hip:torch-2.8.*", *IN_FORCE)
     assert done.code == 9
-    assert "note: nothing needed the waiver of torch-hip for torch-2.8.*" in done.err
+    assert "note: the waiver of torch-hip for torch-2.8.* was not needed" in done.err
 
 
 def test_an_unused_waiver_is_said(check: Run) -> None:
     write_torch(Path("dist"), files=NO_HIP)
     done = check("dist", "--allow", "torch-hip", "--allow", "torch-pin", *IN_FORCE)
     assert done.code == 0
-    assert done.err == "note: nothing needed the waiver of torch-pin for *\n"
+    assert done.err == "note: the waiver of torch-pin for * was not needed\n"
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_an_unused_waiver_is_said(check: Run) -> None:
         (("--allow", "torch-hip", "--reason", "  ", "--expires", "2999-12-31"), "--allow needs a reason"),
         (("--allow", "torch-hip", "--reason", "why"), "--allow needs an expiry date"),
         (("--allow", "torch-hip", "--reason", "why", "--expires", "2001-01-31"), "2001-01-31 is past"),
-        (("--allow", "torch-hip", "--reason", "why", "--expires", "tomorrow"), "tomorrow is no day"),
+        (("--allow", "torch-hip", "--reason", "why", "--expires", "tomorrow"), "tomorrow is not a date"),
         (("--reason", "why"), "belong to --allow"),
         (("--expires", "2999-12-31"), "belong to --allow"),
     ],
@@ -376,7 +376,7 @@ def test_nothing_is_stated_about_what_cannot_be_read(check: Run) -> None:
         (("--set", "nowhere"), 2, "nowhere does not exist"),
         ((".", "--set", "nowhere"), 2, "nowhere does not exist"),
         ((".", "--targets", "mi300"), 3, "'mi300'"),
-        (("file.whl", "--set", "file.whl"), 2, "file.whl is no directory"),
+        (("file.whl", "--set", "file.whl"), 2, "file.whl is not a directory"),
         (("file.whl", "--set", "empty"), 2, "empty holds no wheels"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -438,7 +438,7 @@ def test_a_table_in_this_directory_adds_to_the_contract(check: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("[contract\n", "rocwright.toml is no valid TOML"),
+        ("[contract\n", "rocwright.toml is not valid TOML"),
         ("[contracts]\n", "'contracts'"),
         ('[[contract.package]]\nnames = ["a"]\nbudgets = 1\n', "budgets"),
         ('[[contract.package]]\nnames = ["a"]\noff = ["elf-rpat"]\n', "elf-rpath"),

@@ -98,7 +98,7 @@ def test_an_index_that_does_not_answer_is_5(tmp_path: Path) -> None:
     assert done.stderr.startswith(
         f"error (Unreachable): {index}torch/ cannot be reached: Connection refused (1 request)"
     )
-    assert "next: look at the address; --offline prints the lines unchecked\n" in done.stderr
+    assert "next: check the address; --offline prints the lines unchecked\n" in done.stderr
     asked = json.loads(report.stdout)["asked"]
     assert (asked["requests"], asked["problem"]) == (
         1,

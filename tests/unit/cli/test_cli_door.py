@@ -19,7 +19,7 @@ def test_a_path_without_the_right_to_it_is_named(capsys: pytest.CaptureFixture[s
         guarded(act)
     assert ended.value.code == 3
     said = capsys.readouterr().err
-    assert "you have no right to use /root/secret/rocm" in said
+    assert "no permission to use /root/secret/rocm" in said
     assert "next: " in said
 
 

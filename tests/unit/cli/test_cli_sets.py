@@ -80,7 +80,7 @@ def test_a_dry_run_names_every_object_and_writes_nothing(run: Run) -> None:
     # The same id as that of the set which is made then, and all of it is there afterwards.
     assert run("create", folder).lines == [done.json["set"]]
     again = run("create", folder, "--dry-run")
-    assert "0 objects would be put" in again.err
+    assert "0 objects would be written" in again.err
     assert again.out.count(" there") == 4
 
 
@@ -389,7 +389,7 @@ def test_a_bypass_is_said_with_reason_and_day_or_not_at_all(run: Run) -> None:
         ((), "needs a reason"),
         (("--reason", " ", "--expires", "2999-01-01"), "needs a reason"),
         (("--reason", "x"), "needs a last day"),
-        (("--reason", "x", "--expires", "tomorrow"), "is no day"),
+        (("--reason", "x", "--expires", "tomorrow"), "is not a date"),
         (("--reason", "x", "--expires", "2020-01-01"), "is past"),
     ):
         done = run(*about, *words)

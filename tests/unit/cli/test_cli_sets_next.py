@@ -119,7 +119,7 @@ def test_a_build_that_failed_is_opened_by_nothing(run: Run) -> None:
     assert run("state", digest, "--build", "failure").code == 0
     done = run("promote", digest)
     assert (done.code, named(done.err)) == (10, [])
-    assert "next: nothing opens it for this set" in done.err
+    assert "next: nothing can open it for this set" in done.err
 
 
 def test_tests_of_other_bytes(run: Run) -> None:

@@ -73,7 +73,7 @@ def test_everything_that_is_wrong_is_told_at_once(run: Run) -> None:
         "mylib-1.0+r1-py3-none-any.whl.metadata: its sha256 is",
         "helper-1.0-py3-none-any.whl: it is missing",
         "it was changed: its name has another digest",
-        "is no statement",
+        "is not a statement",
     ):
         assert sum(told in line for line in wrong) == 1, told
     # One bit more or less does not show in a size.
@@ -257,7 +257,7 @@ def test_a_changed_signature_is_not_merely_none(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[channels.trusted]\nrelaese = ["ed25519:x"]\n', "relaese has trusted keys, but is no channel"),
+        ('[channels.trusted]\nrelaese = ["ed25519:x"]\n', "relaese has trusted keys, but is not a channel"),
         ("[channels.trusted]\nrelease = []\n", "release has no trusted key"),
         (
             '[channels.trusted]\nrelease = ["key.pub"]\n',

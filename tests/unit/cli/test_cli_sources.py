@@ -318,9 +318,9 @@ def test_what_failed_is_told_and_what_succeeded_is_kept(place: Path, call: Call,
         (
             ["checkout", "torch", "--locked", "--repo-hashtag", "main"],
             2,
-            "--repo-hashtag would say",
+            "--repo-hashtag would override",
         ),
-        (["checkout", "torch", "audio", "--repo-hashtag", "main"], 2, "for several projects"),
+        (["checkout", "torch", "audio", "--repo-hashtag", "main"], 2, "to several projects"),
         (["checkout", "torch", "audio", "--checkout-dir", "x"], 2, "--checkout-dir is for one project"),
         (["checkout", "all", "torch"], 2, "`all` stands for every project"),
         (["checkout", "torch", "torch"], 2, "torch is given twice"),
@@ -411,7 +411,7 @@ def test_nothing_is_checked_out_inside_a_checkout(
         code, _, err = call("checkout", "torch", *words)
         assert code == 2
         assert f"inside the checkout {place / 'pytorch'}" in err
-        assert f"go to {place}, " in err
+        assert f"change to {place}, " in err
     assert git(place / "pytorch", "status", "--short") == ""
     # From inside, the place where the checkouts lie can be named; so can this one.
     ok(call("checkout", "torch", "--directory", "../.."))
@@ -421,7 +421,7 @@ def test_nothing_is_checked_out_inside_a_checkout(
 def test_a_place_for_pins_that_is_not_there_is_no_default(place: Path, call: Call, github: Github) -> None:
     code, out, err = call("checkout", "audio", "--torch-dir", "pytroch")
     assert (code, out) == (2, "")
-    assert "there is no directory pytroch to read torch's pins in" in err
+    assert "there is no directory pytroch to read torch's pins from" in err
     assert list(place.iterdir()) == []
 
 

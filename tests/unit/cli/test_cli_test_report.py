@@ -444,7 +444,11 @@ def test_no_name_or_message_becomes_markup(test: Run) -> None:
 def test_a_broken_rule_of_ones_own_is_named(test: Run) -> None:
     Path("rocwright.toml").write_text('[[signatures.infra]]\nkind = "lab"\npatterns = ["("]\n')
     done = test("report")
-    assert (done.code, "no regular expression" in done.err, "rocwright.toml" in done.err) == (3, True, True)
+    assert (done.code, "not a regular expression" in done.err, "rocwright.toml" in done.err) == (
+        3,
+        True,
+        True,
+    )
     Path("rocwright.toml").write_text('[[signatures.infra]]\nkind = "lab"\npatterns = ["^E0: failed"]\n')
     recorded("r", "failed")
     [group] = test("report", "--reports-dir", "r", "--json").json["report"]["groups"]

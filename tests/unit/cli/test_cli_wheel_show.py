@@ -124,7 +124,7 @@ def test_several_wheels_are_shown_one_after_the_other(show: Run, wheel: Path) ->
     ("words", "code", "named"),
     [
         ((), 2, "nothing to show"),
-        (("nowhere.whl",), 2, "nowhere.whl is no file"),
+        (("nowhere.whl",), 2, "nowhere.whl is not a file"),
         (("rocm-1.0.tar.gz",), 2, "rocm-1.0.tar.gz is not a wheel"),
         (("zeros-1.0-py3-none-any.whl",), 3, "zeros-1.0-py3-none-any.whl"),
         (("badname.whl",), 3, "badname.whl"),

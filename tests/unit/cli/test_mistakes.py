@@ -85,7 +85,7 @@ def test_an_option_that_a_command_has_not(command, mistaken):
     for word in ("--frobnicate", "--frobnicate=3", "-Z"):
         what, next_step = mistaken([*line, word])
         assert what == f"`rocwright {command}` has no option {word.partition('=')[0]}"
-        assert next_step == f"`rocwright {command} --help` lists all it has"
+        assert next_step == f"`rocwright {command} --help` lists them all"
     for name in [one.names[0] for one in options if len(one.names[0]) > 8][:1]:
         assert mistaken([*line, name[:4] + name[5:]])[1].startswith("did you mean --")
 
@@ -121,7 +121,7 @@ def test_values_that_an_option_cannot_have(command, mistaken):
             assert what == f"{name} 'maybe' is neither true nor false"
             assert next_step.startswith(f"give {name} without a value; ")
             continue
-        listed = f"give {name} with one; "
+        listed = f"give {name} with a value; "
         if isinstance(kind, list):
             listed = rf"choose (.+, )?(.+ or )?{kind[-1]}; "
         what, next_step = mistaken([*line, name])
@@ -137,15 +137,15 @@ def test_values_that_an_option_cannot_have(command, mistaken):
             assert re.match(listed, next_step)
         elif kind in (int, float):
             what, next_step = mistaken([*line, name, "x1"])
-            assert re.fullmatch(rf"{name}:? 'x1' is no (whole )?number", what)
+            assert re.fullmatch(rf"{name}:? 'x1' is not a (whole )?number", what)
             assert next_step == f"give another {name}; `rocwright {command} --help` says more"
 
 
 @pytest.mark.parametrize("group", ["", *GROUP])
 def test_words_that_a_group_has_not(group, mistaken):
     program = f"rocwright {group}".strip()
-    helped = f"`{program} --help` lists all it has"
+    helped = f"`{program} --help` lists them all"
     for words in (["frobnicate"], ["frobnicate", "--help"], ["frobnicate", "set", "--json"]):
         assert mistaken([*group.split(), *words]) == (f"`{program}` has no command 'frobnicate'", helped)
-    told = (f"`{program}` has no option --frob", f"options stand behind the command; {helped}")
+    told = (f"`{program}` has no option --frob", f"options go after the command; {helped}")
     assert mistaken([*group.split(), "--frob", "list"]) == told

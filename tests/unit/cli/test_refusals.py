@@ -40,8 +40,8 @@ def refused(tmp_path, monkeypatch, capsys):
         ("test units --workers 0", "--workers 0 is not 1 or more"),
         ("test units --memory-gb 0", "--memory-gb 0 is not more than 0"),
         ("compat probe --timeout nan", "--timeout nan is not more than 0"),
-        ("compat probe --timeout soon", "--timeout 'soon' is no number"),
-        ("check dist --jobs two", "--jobs 'two' is no whole number"),
+        ("compat probe --timeout soon", "--timeout 'soon' is not a number"),
+        ("check dist --jobs two", "--jobs 'two' is not a whole number"),
     ],
 )
 def test_a_number_out_of_its_range(refused, line, said):
@@ -54,7 +54,7 @@ def test_a_number_out_of_its_range(refused, line, said):
 
 def test_a_number_out_of_the_environment_is_refused_by_its_variable(refused, monkeypatch):
     monkeypatch.setenv("SHARD_NUMBER", "first")
-    assert "SHARD_NUMBER: 'first' is no whole number" in refused("test", "full")[1]
+    assert "SHARD_NUMBER: 'first' is not a whole number" in refused("test", "full")[1]
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,22 @@ def test_a_target_of_ones_own_is_known(tmp_path, monkeypatch, capsys):
         (
             "chek dist",
             "`rocwright` has no command 'chek'\n"
-            "  next: did you mean check? `rocwright --help` lists all it has\n",
+            "  next: did you mean check? `rocwright --help` lists them all\n",
         ),
         (
             "test skips lnit",
             "`rocwright test skips` has no command 'lnit'\n"
-            "  next: did you mean lint? `rocwright test skips --help` lists all it has\n",
+            "  next: did you mean lint? `rocwright test skips --help` lists them all\n",
         ),
         (
             "check --tagets=gfx942",
             "`rocwright check` has no option --tagets\n"
-            "  next: did you mean --targets? `rocwright check --help` lists all it has\n",
+            "  next: did you mean --targets? `rocwright check --help` lists them all\n",
         ),
         (
             "check --targets",
-            "--targets needs a value\n  next: give --targets with one; `rocwright check --help` says more\n",
+            "--targets needs a value\n"
+            "  next: give --targets with a value; `rocwright check --help` says more\n",
         ),
         (
             "check --targets gfx942 --targets gfx90a",
@@ -132,17 +133,16 @@ def test_a_target_of_ones_own_is_known(tmp_path, monkeypatch, capsys):
         (
             "promote x",
             "`rocwright` has no command 'promote'\n"
-            "  next: did you mean `rocwright set promote`? `rocwright --help` lists all it has\n",
+            "  next: did you mean `rocwright set promote`? `rocwright --help` lists them all\n",
         ),
         (
             "set verify-all x",
             "`rocwright set` has no command 'verify-all'\n"
-            "  next: did you mean verify? `rocwright set --help` lists all it has\n",
+            "  next: did you mean verify? `rocwright set --help` lists them all\n",
         ),
         (
             "detect --channel",
-            "`rocwright detect` has no option --channel\n"
-            "  next: `rocwright detect --help` lists all it has\n",
+            "`rocwright detect` has no option --channel\n  next: `rocwright detect --help` lists them all\n",
         ),
     ],
 )

@@ -48,4 +48,4 @@ def test_nothing_is_checked_out_below_a_checkout(
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert f"inside the checkout {place / 'pytorch'}" in said
-    assert f"go to {place}, or name a place outside" in said
+    assert f"change to {place}, or name a directory outside" in said

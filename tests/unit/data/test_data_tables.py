@@ -106,7 +106,7 @@ def test_a_field_that_does_not_fit_is_named(text: str, type_: type[msgspec.Struc
 
 @pytest.mark.parametrize("text", ["families = ", "[families]\n[families]", "a = 1\na = 2"])
 def test_text_that_is_no_toml_is_named(text: str) -> None:
-    with pytest.raises(InvalidData, match=r"x\.toml is no valid TOML: .*(line|document)"):
+    with pytest.raises(InvalidData, match=r"x\.toml is not valid TOML: .*(line|document)"):
         parse_table(text, Families, where="x.toml")
 
 

@@ -66,9 +66,9 @@ def test_the_contract_with_rows_of_a_user() -> None:
         ('[contract.package]\nnames = ["a"]', r"Expected `array`, got `object` - at `\$\.contract\.package`"),
         ("contract = 1", r"gives 'contract' a value; it is a table"),
         ('[[contract]]\nnames = ["a"]', r"gives 'contract' a value; it is a table"),
-        ("[contracts]\ngrowth = 1", r"cannot change a table 'contracts'; it can change .*contract"),
-        ("[machines]\nx = []", r"cannot change a table 'machines'"),
-        ("[contract\n", r"is no valid TOML: .*line 1"),
+        ("[contracts]\ngrowth = 1", r"cannot have a table 'contracts'; it can have .*contract"),
+        ("[machines]\nx = []", r"cannot have a table 'machines'"),
+        ("[contract\n", r"is not valid TOML: .*line 1"),
         ("[[contract.package]]\nnames = []", r"a row without names .*package\[0\]"),
         ('[[contract.package]]\nnames = ["My_Torch"]', r"'My_Torch' fits no package"),
         ('[[contract.package]]\nnames = ["a"]\nrequired = ["x/{a,b"]', r"'x/\{a,b' has a brace without"),
@@ -126,7 +126,7 @@ def test_a_given_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="cannot be read: Is a directory"):
         read_overlay(tmp_path)
     (tmp_path / "latin.toml").write_bytes(b"# \xe9\n")
-    with pytest.raises(InvalidData, match=r"latin\.toml cannot be read: it is no UTF-8"):
+    with pytest.raises(InvalidData, match=r"latin\.toml cannot be read: it is not UTF-8"):
         read_overlay(tmp_path / "latin.toml")
 
 

@@ -87,7 +87,7 @@ def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     ("row", "said"),
     [
         ('name = "nightly"\nurl = "https://wheels.example.com/"', "two indexes have the name nightly"),
-        ('name = "ours"\nurl = "wheels.example.com"', "is no address"),
+        ('name = "ours"\nurl = "wheels.example.com"', "is not an address"),
         ('name = "ours"\nadress = "https://wheels.example.com"', "adress"),
     ],
 )
@@ -288,7 +288,7 @@ def test_an_environment_that_does_not_work_is_not_used(
         (["--packages=-rx"], "option of the installer"),
         (["--find-links", "absent-dir", "--packages", "torch"], "absent-dir"),
         (["--install-retry-timeout-seconds", "-1"], "negative"),
-        (["--install-retry-wait-between-seconds", "0"], "negative, or 0"),
+        (["--install-retry-wait-between-seconds", "0"], "negative, or there is no pause"),
         (["--python", "three"], "'three' is not a version of Python"),
     ],
 )
@@ -324,8 +324,8 @@ def test_a_family_that_is_not_known_has_a_near_one(
     words = ["--index-name", "nightly", "--index-subdir", "gfx94X-dcgp"]
     assert setup_venv(tmp_path / "v", "--use-uv", *words) == 0
     said = capsys.readouterr().err
-    assert "gfx94X-dcgp is no family that is known here; perhaps gfx94X-dcgpu" in said
-    assert "no later step was told" not in said, "that was not asked for"
+    assert "gfx94X-dcgp is not a known family; perhaps gfx94X-dcgpu" in said
+    assert "later steps do not see" not in said, "that was not asked for"
 
 
 def test_an_environment_is_used_again_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

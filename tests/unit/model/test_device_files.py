@@ -211,7 +211,7 @@ def test_the_reason_says_what_is_wrong() -> None:
         assert isinstance(found, Unplaced)
         return found.reason
 
-    assert "no known target" in reason("lib/rocblas/library/x_gfx9999.dat")
+    assert "not a known target" in reason("lib/rocblas/library/x_gfx9999.dat")
     assert "not the only target" in reason("lib/rocblas/library/gfx942/x_gfx90a.dat")
     assert "keeps no targets" in reason("lib/aotriton.images/gfx942/x")
 
@@ -284,7 +284,7 @@ def test_only_targets_on_the_list_are_known(listed: frozenset[str], target: str)
     if target in listed:
         assert found == DeviceFile("rocblas", target, None)
     else:
-        assert found == Unplaced("rocblas", target, "is no known target")
+        assert found == Unplaced("rocblas", target, "is not a known target")
 
 
 PIECES = [*"/._-:+x0149ab\n", "gfx", "gfx90a", "/rocblas/library/", "/miopen/db/", "/aotriton.images/amd-"]

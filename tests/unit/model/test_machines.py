@@ -49,8 +49,8 @@ def test_every_known_target_but_two_has_a_number() -> None:
         ("gfx906", code_object(0x2F, abi=1, features=0x300), None),
         # Nothing is known about its number.
         ("gfx1250-strict", head(0x7F), None),
-        ("gfx906", b"\x7fELF\x02\x01", "it is no AMDGPU code object"),
-        ("gfx906", bytes(64), "it is no AMDGPU code object"),
+        ("gfx906", b"\x7fELF\x02\x01", "it is not an AMDGPU code object"),
+        ("gfx906", bytes(64), "it is not an AMDGPU code object"),
     ],
 )
 def test_a_header_and_a_target(target: str, data: bytes, wrong: str | None) -> None:

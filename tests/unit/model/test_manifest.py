@@ -85,7 +85,7 @@ def test_bad_values_are_refused() -> None:
         FileEntry("a.whl", "A" * 64, 1, "a", "1")
     with pytest.raises(InvalidData, match="twice"):
         make([A, A])
-    with pytest.raises(InvalidData, match="without files"):
+    with pytest.raises(InvalidData, match="at least one file"):
         make([])
     with pytest.raises(InvalidData, match="sorted"):
         SetManifest("f", (), "linux", (B, A), {})

@@ -231,7 +231,7 @@ def test_names_are_found_by_device_and_revision() -> None:
         (GOOD + '[chip.names]\n"6860:C1" = "One"\n', "names '6860:C1'"),
         (GOOD + '[chip.names]\n"6860" = "One"\n', "names '6860'"),
         (GOOD + '[chip.names]\n"6860:00" = "One"\n"6860:c1 00" = "Two"\n', "two names for one revision"),
-        (GOOD + GOOD.replace('"A"', '"B"'), "is that of A and of B"),
+        (GOOD + GOOD.replace('"A"', '"B"'), "is given for A and for B"),
         (GOOD + 'speed = "fast"\n', "speed"),
         ("chip = 3\n", "x.toml"),
     ],

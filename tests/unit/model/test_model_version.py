@@ -196,12 +196,12 @@ def test_debian_sorts_everything_before_the_release_and_newer_builds_later() -> 
 @pytest.mark.parametrize(
     ("base", "options", "named"),
     [
-        ("7.10.0rc1", {"release_type": "release"}, "'7.10.0rc1' is no plain release"),
-        ("7.10.0+x", {"release_type": "release"}, "no plain release"),
-        ("07.10.0", {"release_type": "release"}, "no plain release"),
-        ("v7.10.0", {"release_type": "release"}, "no plain release"),
-        ("1!7.10.0", {"release_type": "release"}, "no plain release"),
-        ("seven", {"release_type": "release"}, "'seven' is no valid version"),
+        ("7.10.0rc1", {"release_type": "release"}, "'7.10.0rc1' is not a plain release"),
+        ("7.10.0+x", {"release_type": "release"}, "not a plain release"),
+        ("07.10.0", {"release_type": "release"}, "not a plain release"),
+        ("v7.10.0", {"release_type": "release"}, "not a plain release"),
+        ("1!7.10.0", {"release_type": "release"}, "not a plain release"),
+        ("seven", {"release_type": "release"}, "'seven' is not a valid version"),
         ("7.10.0", {}, "either a release type or a suffix"),
         ("7.10.0", {"release_type": "dev", "custom_suffix": "+x"}, "either a release type or a suffix"),
         ("7.10.0", {"release_type": "weekly"}, "'weekly' is not one of"),
@@ -212,13 +212,13 @@ def test_debian_sorts_everything_before_the_release_and_newer_builds_later() -> 
         ("7.10.0", {"release_type": "nightly", "date": "20251301"}, "not '20251301'"),
         ("7.10.0", {"release_type": "nightly", "date": "2025121"}, "not '2025121'"),
         ("7.10.0", {"release_type": "nightly-bkc", "bkc_date": ""}, "date of the bkc"),
-        ("7.10.0", {"release_type": "dev", "sha": None}, "None is no commit"),
-        ("7.10.0", {"release_type": "dev", "sha": "main"}, "'main' is no commit"),
+        ("7.10.0", {"release_type": "dev", "sha": None}, "None is not a commit"),
+        ("7.10.0", {"release_type": "dev", "sha": "main"}, "'main' is not a commit"),
         # Python reads a local part of digits as a number and drops the zero.
         ("7.10.0", {"release_type": "dev", "sha": "01234567"}, "not in normal form"),
         ("7.10.0", {"custom_suffix": ".1"}, "changes the release"),
         ("7.10.0", {"custom_suffix": "-dev1"}, "not in normal form"),
-        ("7.10.0", {"custom_suffix": "nonsense"}, "no valid version"),
+        ("7.10.0", {"custom_suffix": "nonsense"}, "not a valid version"),
     ],
 )
 def test_a_rocm_version_that_cannot_be_is_named(base: str, options: dict[str, object], named: str) -> None:

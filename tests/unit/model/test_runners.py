@@ -94,7 +94,7 @@ ROW = '[[family]]\nname = "gfx1-all"\ntier = "nightly"\n'
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ('[[family]]\nname = "gfx1-al"\ntier = "nightly"\nlinux = {}\n', "gfx1-al is no known family"),
+        ('[[family]]\nname = "gfx1-al"\ntier = "nightly"\nlinux = {}\n', "gfx1-al is not a known family"),
         (ROW, "gfx1-all has no platform"),
         (ROW.replace("nightly", "weekly") + "linux = {}\n", "$.family[0].tier"),
         (ROW + "linux = { poools = [] }\n", "poools"),
@@ -143,7 +143,7 @@ def test_an_own_row_that_contradicts_names_the_file() -> None:
     text = '[[families.family]]\nname = "gfx9999"\ntier = "nightly"\nlinux = {}\n'
     with pytest.raises(InvalidData) as raised:
         load_table("families", Families, parse_overlay(text, where="my/rocwright.toml"))
-    assert "gfx9999 is no known family" in str(raised.value)
+    assert "gfx9999 is not a known family" in str(raised.value)
     assert raised.value.where == "my/rocwright.toml"
 
 

@@ -54,5 +54,5 @@ def test_the_same_fact_has_the_same_id_and_another_another() -> None:
 def test_another_type_is_refused() -> None:
     with pytest.raises(InvalidData, match="cannot be read"):
         parse_statement(b'{"_type":"other","subject":[],"predicateType":"x","predicate":{}}', where="x")
-    with pytest.raises(InvalidData, match="no statement"):
+    with pytest.raises(InvalidData, match="not a statement"):
         parse_statement(b"{}", where="x")

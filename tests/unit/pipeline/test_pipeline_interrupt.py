@@ -122,6 +122,6 @@ def test_a_second_run_waits_and_ends_what_a_killed_one_left_at_work(tmp_path: Pa
             first.kill()
     assert stdout.splitlines() == ["finished cached", "partial done", "after done"], stderr
     # The shell, and the one that it started.
-    assert stderr == "ended 2 processes that an earlier run had left at work\n"
+    assert stderr == "ended 2 processes that an earlier run had left running\n"
     assert gone(int((tmp_path / "pid").read_text()))
     assert sorted(path.name for path in tmp_path.glob("state.*")) == ["state.lock"]

@@ -399,8 +399,8 @@ def test_what_cannot_be_split_or_placed_stays_and_is_reported(prefix: Path, tmp_
     assert "does not point to the start of a bundle" in result.kept[0].reason
     assert (generic / name).read_bytes() == whole.read_bytes()
     assert result.unplaced == (
-        Remark(name, "gfx99999 is no known target"),
-        Remark("lib/rocblas/library/x_gfx99999.dat", "gfx99999 is no known target"),
+        Remark(name, "gfx99999 is not a known target"),
+        Remark("lib/rocblas/library/x_gfx99999.dat", "gfx99999 is not a known target"),
     )
     assert result.objects == 10
 

@@ -332,6 +332,6 @@ def test_wheels_are_compressed_as_asked(rocm: Path, tmp_path: Path, compression:
 
 
 def test_an_unknown_compression_is_named_before_anything_is_written(rocm: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'best' is no compression of wheels"):
+    with pytest.raises(UsageError, match="'best' is not a compression of wheels"):
         build_packages(read_prefix(rocm), tmp_path / "dist", Packaging(compression="best"))
     assert not list((tmp_path / "dist").iterdir())

@@ -183,8 +183,8 @@ def test_sdk_unpack_reads_the_overlay_of_the_current_directory(
     said = capsys.readouterr()
     assert said.out == f"debian-sid in {debs.root.resolve()}/rocm: 2 packages\n"
     assert said.err.splitlines() == [
-        "left out: libc6 (no package of ROCm)",
-        "not there: zlib1g, a package of debian-sid's ROCm",
+        "left out: libc6 (not a package of ROCm)",
+        "missing: zlib1g, a package of debian-sid's ROCm",
     ]
     assert (debs.root / "rocm/lib/libamdhip64.so.6.4").is_file()
 

@@ -182,7 +182,7 @@ def test_foreign_work_is_refused_and_kept(
     assert (listing(place), heads(place)) == before
     if change in ("edit", "commit"):
         assert file.read_text() == "precious\n"
-    with pytest.raises(RocwrightError, match="holds work of yours"):
+    with pytest.raises(RocwrightError, match="contains work of yours"):
         hipify(done)
 
 

@@ -112,8 +112,8 @@ def test_connections_die_also_when_nobody_asked(server: GitServer, repository: G
     ("status", "what", "help_"),
     [
         (404, "there is no repository at", "check the address"),
-        (401, "does not let this user in", "credential helper"),
-        (403, "does not let this user in", "credential helper"),
+        (401, "denies access", "credential helper"),
+        (403, "denies access", "credential helper"),
     ],
 )
 def test_what_does_not_pass_is_said_at_once(
@@ -137,7 +137,7 @@ def test_an_unknown_ref_is_said_at_once(server: GitServer, repository: Git) -> N
     ("said", "what", "help_"),
     [
         ("Host key verification failed.", "ssh key of the host", "known_hosts"),
-        ("git@example.org: Permission denied (publickey).", "does not let this user in", "ssh key"),
+        ("git@example.org: Permission denied (publickey).", "denies access", "ssh key"),
         ("ERROR: Repository not found.", "there is no repository", "address"),
     ],
 )
@@ -260,7 +260,7 @@ class TestLogins:
 
     def test_a_wrong_one_is_named_nowhere(self, server: GitServer, repository: Git, tmp_path: Path) -> None:
         server.faults.login = "ann:other"
-        with pytest.raises(Unreachable, match="does not let this user in") as caught:
+        with pytest.raises(Unreachable, match="denies access") as caught:
             repository.fetch(server.url("torch", login=f"ann:{SECRET}"), MAIN)
         assert SECRET not in str(caught.value) + str(caught.value.__cause__)
         assert self.leaks(tmp_path) == []

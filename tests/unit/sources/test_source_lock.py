@@ -100,24 +100,24 @@ def spoiled(tmp_path: Path, **fields: Any) -> Path:
         ({"commit": "main"}, "sources[1].commit 'main' is not a complete commit id"),
         ({"commit": A[:39]}, "is not a complete commit id"),
         ({"commit": A.upper()}, "is not a complete commit id"),
-        ({"directory": "/tmp/apex"}, "sources[1].directory '/tmp/apex' is no bare name"),
-        ({"directory": ".."}, "sources[1].directory '..' is no bare name"),
-        ({"directory": "a/b"}, "sources[1].directory 'a/b' is no bare name"),
-        ({"directory": "a\\b"}, "is no bare name"),
-        ({"directory": ""}, "sources[1].directory '' is no bare name"),
+        ({"directory": "/tmp/apex"}, "sources[1].directory '/tmp/apex' is not a bare name"),
+        ({"directory": ".."}, "sources[1].directory '..' is not a bare name"),
+        ({"directory": "a/b"}, "sources[1].directory 'a/b' is not a bare name"),
+        ({"directory": "a\\b"}, "is not a bare name"),
+        ({"directory": ""}, "sources[1].directory '' is not a bare name"),
         ({"directory": "Aux"}, "sources[1].directory 'Aux' is the name of a device on Windows"),
         ({"directory": "PyTorch"}, "sources[1].directory 'pytorch' is already in sources[0]"),
         ({"project": "torch"}, "sources[1].project 'torch' is already in sources[0]"),
-        ({"project": "../torch"}, "sources[1].project '../torch' is no bare name"),
+        ({"project": "../torch"}, "sources[1].project '../torch' is not a bare name"),
         ({"origin": "--upload-pack=x"}, "sources[1].origin starts with a dash"),
-        ({"origin": "https://host/a\x1b[2J"}, "sources[1].origin holds control characters"),
-        ({"origin": "https://ann:hunter2@host/a"}, "sources[1].origin holds a login"),
+        ({"origin": "https://host/a\x1b[2J"}, "sources[1].origin contains control characters"),
+        ({"origin": "https://ann:hunter2@host/a"}, "sources[1].origin contains a login"),
         ({"origin": "ext::sh -c id"}, "sources[1].origin names a git remote helper"),
         ({"origin": "../torch"}, "sources[1].origin is a relative path"),
         ({"origin": ""}, "sources[1].origin is empty"),
         ({"ref": "main"}, "sources[1].ref 'main' is neither a complete ref nor the commit"),
         ({"ref": "--force"}, "sources[1].ref '--force' is neither"),
-        ({"ref": "refs/heads/a..b"}, "sources[1].ref 'refs/heads/a..b' is no name"),
+        ({"ref": "refs/heads/a..b"}, "sources[1].ref 'refs/heads/a..b' is not a valid name"),
         ({"ref": A}, "is neither a complete ref nor the commit"),
         ({"pin": "related_commits:1\x1b[2J"}, "sources[1].pin"),
         ({"build_env": {"A B": "1"}}, "sources[1].build_env 'A B' is not an environment variable"),
@@ -147,7 +147,7 @@ def test_all_fields_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(InvalidData) as caught:
         read_lock(path)
     assert caught.value.what.splitlines() == [
-        f"{path}: sources[1].directory '..' is no bare name of letters, digits, '.', '_', '+' and '-'",
+        f"{path}: sources[1].directory '..' is not a bare name of letters, digits, '.', '_', '+' and '-'",
         f"{path}: sources[1].commit 'main' is not a complete commit id",
     ]
 
@@ -206,7 +206,7 @@ def test_a_login_is_never_written(tmp_path: Path) -> None:
     write_lock(lock(TORCH), path)
     before = path.read_bytes()
     secret = msgspec.structs.replace(TORCH, origin="https://hunter2@host/torch.git")
-    with pytest.raises(InvalidData, match=r"sources\[0\]\.origin holds a login") as caught:
+    with pytest.raises(InvalidData, match=r"sources\[0\]\.origin contains a login") as caught:
         write_lock(lock(secret), path)
     assert "hunter2" not in str(caught.value)
     assert path.read_bytes() == before

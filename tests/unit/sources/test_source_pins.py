@@ -98,7 +98,7 @@ def test_spaces_around_fields_do_not_hide_a_pin() -> None:
         (AUDIO.replace("torchaudio", "torch\x1b[2Jaudio"), r"the field project is 'torch\x1b[2Jaudio'"),
         (AUDIO.replace("ubuntu", "Ubuntu"), "the field os is 'Ubuntu'; systems are written in lower case"),
         (AUDIO.replace("release/2.9", "--force"), "the field branch is '--force'"),
-        (AUDIO.replace("release/2.9", "a..b"), "the field branch 'a..b' is no name"),
+        (AUDIO.replace("release/2.9", "a..b"), "the field branch 'a..b' is not a valid name"),
         (
             AUDIO.replace("https://", "--upload-pack=touch${IFS}x;https://"),
             "the field origin starts with a dash",
@@ -107,7 +107,7 @@ def test_spaces_around_fields_do_not_hide_a_pin() -> None:
         (AUDIO.replace("https://github.com/", "../"), "the field origin is a relative path"),
         (AUDIO.replace("audio", "au dio"), "the field project is"),
         (AUDIO.replace("pytorch/audio", "pytorch/au dio"), "the field origin holds spaces"),
-        (AUDIO.replace("https://", "https://ann:hunter2@"), "the field origin holds a login"),
+        (AUDIO.replace("https://", "https://ann:hunter2@"), "the field origin contains a login"),
     ],
 )
 def test_a_malformed_line_is_named(line: str, said: str) -> None:

@@ -154,7 +154,7 @@ def test_a_bad_pin_file_stops_who_needs_it_and_nobody_else(forge: Forge, torch_t
     with pytest.raises(InvalidPin, match=r"related_commits:2: 2 fields instead of 6"):
         forge.one(Request("torchaudio"), torch_dir=torch_tree)
     # Only the pin says where the repository of a ref is.
-    with pytest.raises(InvalidPin, match=r"correct it, or give origin and ref explicitly"):
+    with pytest.raises(InvalidPin, match=r"correct it, or give --gitrepo-origin and --repo-hashtag"):
         forge.one(Request("torchaudio", ref="main"), torch_dir=torch_tree)
     request = Request("torchaudio", origin=forge.url("pinned_audio"), ref="main")
     assert forge.one(request, torch_dir=torch_tree).commit == tip
@@ -347,9 +347,13 @@ def test_a_bad_commit_file_is_nothing_to_who_names_the_ref(forge: Forge, torch_t
         ([Request("torch"), Request("torch")], {}, "torch is asked for twice"),
         ([Request("audio"), Request("torchaudio")], {}, "torchaudio is asked for twice"),
         ([Request("torchx")], {}, "unknown project 'torchx'"),
-        ([Request("torch", ref="--force")], {}, "'--force' is no name of a branch"),
+        ([Request("torch", ref="--force")], {}, "'--force' is not a name of a branch"),
         ([Request("torch", origin="--upload-pack=x")], {}, "the origin given for torch starts with a dash"),
-        ([Request("torch", origin="https://u:hunter2@h/x")], {}, "the origin given for torch holds a login"),
+        (
+            [Request("torch", origin="https://u:hunter2@h/x")],
+            {},
+            "the origin given for torch contains a login",
+        ),
         ([Request("torchaudio", release=True)], {}, "torchaudio has no release branch"),
         ([Request("torch", release=True)], {}, "torch has no release branch"),
         ([Request("triton", release=True)], {"platform": "windows"}, "triton has no release branch"),

@@ -648,7 +648,7 @@ def test_what_is_no_whole_file_stays_an_error_and_nothing_opens_it(create: Run, 
     assert ended.code == 10
     assert "reported errors: record (" not in ended.err
     assert "reported errors: record" in ended.err
-    assert "next: nothing opens it for this set" in ended.err
+    assert "next: nothing can open it for this set" in ended.err
 
 
 def test_a_set_known_by_its_metadata_is_opened_by_the_command_that_its_gate_names(

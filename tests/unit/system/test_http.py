@@ -74,7 +74,7 @@ def test_pages_may_be_packed_and_never_unpack_to_more_than_is_right(index: Index
     assert plain.body == packed.body
     assert packed.headers["content-encoding"] == "gzip"
     index.manner.gzip_lacks = 9
-    with pytest.raises(Unreachable, match=r": what it sent packed ends early(\n|$)"):
+    with pytest.raises(Unreachable, match=r": its compressed answer ends early(\n|$)"):
         web.get(index.url("simple/"), limit=1 << 20, packed=True)
     index.manner.gzip_lacks = 0
     index.manner.padding = 50_000_000

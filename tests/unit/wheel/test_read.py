@@ -100,7 +100,7 @@ def test_a_member_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["demo.whl", "demo-1.0-py3-none-any.zip", "demo-x.y-py3-none-any.whl"])
 def test_names_that_are_no_wheel_names(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidWheel, match="no valid wheel name"):
+    with pytest.raises(InvalidWheel, match="not a valid wheel name"):
         open_wheel(wheel(tmp_path, name=name))
 
 

@@ -61,7 +61,7 @@ def test_only_the_part_of_rocm_changes(old: str, own: bool, to: str, new: str) -
         ("2.9.0+devrocm7.10.0.dev0-efed3c", FRAMEWORK, "a development version"),
         ("2.9.0+rocm7.10.0rc1.dev3", FRAMEWORK, "a development version"),
         ("2.9.0+rocm7.10.0b2", FRAMEWORK, "neither a candidate"),
-        ("2.9.0+rocm7x", FRAMEWORK, "rocm7x is no number"),
+        ("2.9.0+rocm7x", FRAMEWORK, "rocm7x is not a version number"),
         ("2.9.0+rocm7.10.0rc1.rocm7.11.0rc1", FRAMEWORK, "names ROCm twice"),
     ],
 )
@@ -110,7 +110,7 @@ def test_another_release_cannot_be_reached() -> None:
     ],
 )
 def test_unknown_rules_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="nothing that a candidate or nightly can become"):
+    with pytest.raises(UsageError, match="not a version that a candidate or nightly can become"):
         parse_rule(text)
 
 

@@ -103,7 +103,7 @@ def test_each_named_compression(tmp_path: Path) -> None:
 
 
 def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'best' is no compression") as caught:
+    with pytest.raises(UsageError, match="'best' is not a compression") as caught:
         write_wheel(plan(), tmp_path, compression="best")
     assert "fast, balanced, small, none" in str(caught.value.next_step)
     assert list(tmp_path.iterdir()) == []

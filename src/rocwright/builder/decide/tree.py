@@ -72,7 +72,7 @@ def read_tree(recipe: Recipe, directory: Path) -> SourceFacts:
     version = _base_version(recipe, directory)
     if recipe.rocm_init and not (directory / recipe.rocm_init).parent.is_dir():
         raise InvalidInput(
-            f"{recipe.rocm_init} is part of the {recipe.project} wheel, and the directory for it is missing",
+            f"the {recipe.project} wheel contains {recipe.rocm_init}, but there is no directory for it here",
             where=directory,
             next_step=f"is this {recipe.project}? name the directory of its checkout",
         )

@@ -35,9 +35,9 @@ def compat_query(
 ) -> Reply:
     """Answer a question about what PyTorch on ROCm supports: yes, partly, no, unknown, list; and who says so.
 
-    A combination is as supported as its weakest part, which the answer names. Whatever a question names is
-    used, or said to be in no source; a word that is not known is an error. Without words or options it lists
-    what can be asked for. A question that names no platform is about Linux.
+    A combination is as supported as its weakest part, which the answer names. Everything that a question
+    names is used, or reported as being in no source; an unknown word is an error. Without words or options it
+    lists what can be asked for. A question that names no platform is about Linux.
 
     For example: rocwright compat query "does gfx1151 have flash attention in torch 2.9?"
 
@@ -80,7 +80,9 @@ def compat_query(
 
 def _refuse_other_form(given: Mapping[str, object]) -> None:
     if given["form"] != "table":
-        raise UsageError(f"--json and --format {given['form']} are two forms", next_step="give one of them")
+        raise UsageError(
+            f"--json and --format {given['form']} contradict each other", next_step="give one of them"
+        )
 
 
 @replies(before="config", refuse=_refuse_other_form)

@@ -31,9 +31,9 @@ def compat_probe(
 ) -> Iterator[Reply]:
     """Try what an installed torch can do, and hold it against what is claimed: data types, libraries, flags.
 
-    Each exercise runs beside torch in a process that may crash or hang, which costs its own row. On a torch
-    that was not built for ROCm no ROCm library is claimed; its functions are tried all the same. Ends with 0
-    when all that is claimed holds, 14 where something is less, 15 where torch cannot be imported.
+    Exercises run in a process of their own: a crash or a hang costs only the row in which it happens. On a
+    torch that was not built for ROCm no ROCm library is claimed; its functions are tried all the same. Ends
+    with 0 when every claim holds, 14 when one does not, 15 when torch cannot be imported.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def compat_probe(
     if answers is not None:
         if python is not None or timeout is not None or device != "auto":
             raise UsageError(
-                "--answers are of a run that is over; --python, --device and --timeout are for a new one",
+                "--answers reports on a finished run; --python, --device and --timeout are for a new one",
                 next_step="leave them out",
             )
         report = report_on(answers, table)

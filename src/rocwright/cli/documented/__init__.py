@@ -119,9 +119,9 @@ def _run_own(script: Path, arguments: Sequence[str]) -> None:
             _run_project(documented.project, script, arguments)
             return
     raise UsageError(
-        f"{script.name} is not the name of a documented script, so no command belongs to it",
+        f"{script.name} is not the name of a documented script, so there is no command for it",
         where=script,
-        next_step=f"give it its name back: {', '.join(sorted(BY_FILE))}",
+        next_step=f"rename it to one of: {', '.join(sorted(BY_FILE))}",
     )
 
 

@@ -112,7 +112,7 @@ def run_script(script: Path, arguments: Sequence[str]) -> None:
     if words[0].startswith("-") and words[0] not in app:
         raise UsageError(
             "no sub-command is given",
-            next_step="write build or install-rocm, before the options or behind them",
+            next_step="add build or install-rocm, before or after the options",
         )
     parsed(app, words)
 
@@ -135,16 +135,16 @@ def install_rocm(
 ) -> Reply:
     """Install ROCm's packages with everything that a build needs into a Python environment.
 
-    Nothing but the given places is asked. What the environment has of ROCm already is installed anew.
+    Only the given index and pages are used. ROCm packages that the environment already has are reinstalled.
 
     Parameters
     ----------
     rocm_environment
         Where to: a virtual environment or its interpreter (default: $VIRTUAL_ENV, else the one this runs in).
     install_retry_timeout_seconds
-        How long an index may take to show what was just uploaded; 0 asks once.
+        Seconds that an index may take to show what was just uploaded; 0 tries once.
     install_retry_wait_between_seconds
-        How often it is asked.
+        Seconds between two tries.
     json
         Print the result as JSON.
     """
@@ -181,8 +181,8 @@ def install_into(
     """Install what the options ask for; talks on the way. `log` is written anew."""
     if wait_s < 0 or every_s <= 0:
         raise UsageError(
-            "the seconds to wait for an index are negative, or 0 between two questions",
-            next_step="give 0 or more to wait in all, and more than 0 between two questions",
+            "the time to wait for an index is negative, or there is no pause between two tries",
+            next_step="wait 0 or more seconds in all, and more than 0 between two tries",
         )
     places = closed_places(packages.index_url, packages.find_links)
     extras = words(packages.rocm_extras)

@@ -111,7 +111,7 @@ class Script:
         leave: Leave = _LEAVE,
         cache: Cache = _CACHE,
     ) -> Reply:
-        """Hipify a checkout that is there, and tag the result.
+        """Hipify an existing checkout, and tag the result.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Script:
         place: CheckoutPlace = _PLACE,
         output_dir: Annotated[Path | None, Parameter(name=["--output-dir", "--patch-dir"])] = None,
     ) -> Reply:
-        """Write the commits of yours above the tags as patch files; `checkout --patches` applies them.
+        """Write your commits above the tags as patch files; `checkout --patches` applies them.
 
         Parameters
         ----------

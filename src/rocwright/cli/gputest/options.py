@@ -35,7 +35,7 @@ def _number(_: object, tokens: Sequence[Token]) -> int | None:
     if not text:
         return None
     if not text.isdigit():
-        raise ValueError(f"{text!r} is no whole number")
+        raise ValueError(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -62,7 +62,7 @@ class TestedTorch:
     """The sources.lock.json of torch's build: its commits are the checkout's and torch's."""
 
     allow_version_mismatch: bool = False
-    """Run tests of another version or commit than torch's."""
+    """Run the tests even if their version or commit is not torch's."""
 
     pytorch_version: Annotated[str, Parameter(env_var="PYTORCH_VERSION", show_default=False)] = ""
     """The version that skip entries are chosen for: 2.9, or `all` (default: that of the installed torch)."""
@@ -205,5 +205,7 @@ def require_both(shard: int | None, shards: int | None) -> tuple[int, int]:
     if not shard or not shards:
         raise UsageError("--shard and --num-shards belong together", next_step="give both, or neither")
     if shard > shards:
-        raise UsageError(f"there is no shard {shard} of {shards}", next_step="shards are counted from 1")
+        raise UsageError(
+            f"there is no shard {shard} of {shards}", next_step=f"give --shard a number from 1 to {shards}"
+        )
     return shard, shards

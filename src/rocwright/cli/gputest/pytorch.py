@@ -62,7 +62,7 @@ def gputest_units(
     durations: Files = (),
     output: Output = OUTPUT,
 ) -> Iterator[Reply]:
-    """Run the quick selection of PyTorch's own tests against the installed torch, each test at its own risk.
+    """Run the quick selection of PyTorch's own tests against the installed torch, isolated from each other.
 
     Tests run in worker processes: a crash or a hang costs the test in which it happens. Ends as pytest does:
     0 passed, 1 failed, 2 a mistake in the options or stopped before the end, 5 nothing ran.
@@ -80,7 +80,7 @@ def gputest_units(
     reruns
         How many times a test that failed is run again; one that passes then is flaky (default: 0).
     memory_gb
-        What a worker with its children may use, in GB (default: decided from the machine).
+        Memory that a worker with its children may use, in GB (default: decided from the machine).
     shard
         Which shard to run, from 1; needs --num-shards.
     num_shards
@@ -161,8 +161,8 @@ def gputest_full(
 ) -> Iterator[Reply]:
     """Run PyTorch's own suite, test/run_test.py of the checkout, and judge it by its reports.
 
-    Where it does not end by itself with its tests over, or does nothing for long, it is ended. A module
-    that leaves no report and a process that fails without one count as failed.
+    It is stopped when it does not exit after its last test, or does nothing for a long time. A module that
+    leaves no report and a process that fails without one count as failed.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def gputest_full(
                 else:
                     write_record(done.record, run.directory)
             if done.interrupted:
-                raise Interrupted("stopped; what was seen until then is in the record", where=run.directory)
+                raise Interrupted("stopped; the results until then are in the record", where=run.directory)
     if list_only and not any(record.bad for record in records):
         return
     yield records_reply(records, output.reports_dir)

@@ -105,7 +105,7 @@ def gputest_report(
     about: AboutRuns = ABOUT,
     options: StoreOptions = _DEFAULTS,
 ) -> Iterator[Reply]:
-    """Say what test runs came to: each expected run passed, failed or gave no report; failures by cause.
+    """Report on test runs: each expected run passed, failed or gave no report; failures by cause.
 
     Reads what `rocwright test units`, `full` and `smoke` wrote, and JUnit files of pytest, unittest and
     PyTorch's run_test.py. Failures are NEW, KNOWN (an entry says so, or they failed like that before), INFRA
@@ -125,7 +125,7 @@ def gputest_report(
         What to compare with: a directory of reports, or a set in the store (default: with --set, the set of
         its family that was tested before it).
     set_
-        The set that was tested: its results are stated in the store, and the reports kept beside it.
+        The set that was tested: its results are recorded in the store, and the reports are kept beside it.
     attempt
         Which run of the suite this is (default: what the records say, else 1); a later one replaces an
         earlier one.
@@ -241,8 +241,8 @@ def gputest_summarize(
     reports_dir
         The reports of one run, as PyTorch's run_test.py or pytest wrote them.
     combined_dir
-        The reports of several: a directory with one of each, test-reports-CONFIG-SHARD-SHARDS. Then
-        --reports-dir is not looked at.
+        The reports of several runs: a directory with one directory for each,
+        test-reports-CONFIG-SHARD-SHARDS. --reports-dir is then ignored.
     expect
         Which runs have to report: the JSON file of `rocwright test plan`, the id of a run, or CONFIG=SHARDS.
     exit_status

@@ -87,9 +87,9 @@ def gputest_skips_audit(
     report: Path | None = None,
     write: Annotated[bool, Parameter(negative=())] = False,
 ) -> Iterator[Reply]:
-    """Run the tests of the entries that hold here, isolated and without the entries, and advise.
+    """Run the tests of skip entries that apply here, isolated and not skipped, and advise which may go.
 
-    An entry may go when all of its tests pass, or are no more. Flaky ones are not judged.
+    An entry may go when all of its tests pass, or no longer exist. Entries for flaky tests are not judged.
 
     Parameters
     ----------
@@ -101,7 +101,9 @@ def gputest_skips_audit(
         Print the advice as JSON.
     """
     if write and not entries.skips:
-        raise UsageError("--write changes files of --skips, and none is given", next_step="give --skips FILE")
+        raise UsageError(
+            "--write changes the files that --skips names, and none is named", next_step="give --skips FILE"
+        )
     chosen = entries.entries()
     with opened_bench(tested, gpus, rerun) as bench:
         found = audit(bench, chosen, today(), tell=console.say)
@@ -110,12 +112,12 @@ def gputest_skips_audit(
     yield Reply(found, lambda: _show_advice(found))
     if write:
         for path, gone in remove_entries(entries.skips, found.removable).items():
-            console.say(f"took out of {path}: {', '.join(gone)}")
+            console.say(f"removed from {path}: {', '.join(gone)}")
 
 
 def _show_advice(found: Audit) -> None:
     if not found.entries:
-        console.say("no entry holds here whose tests could be run again")
+        console.say("no entry that applies here has tests to run again")
         return
     rows = [(one.entry, one.kind, one.advice, one.why) for one in found.entries]
     console.table("Skip entries", ("entry", "kind", "advice", "why"), rows)
@@ -136,8 +138,8 @@ def gputest_skips_port(
 ) -> Reply:
     """Run the tests of the entries for one version of torch with another one; keep what still fails.
 
-    Prints a file of new entries for --skips, each with exactly the tests that fail. What passes is named, and
-    not carried over.
+    Prints a file of new entries for --skips, each with exactly the tests that fail. Tests that pass are
+    named, and left out.
 
     Parameters
     ----------

@@ -49,17 +49,17 @@ def gputest_setup_venv(
     activate_in_future_github_actions_steps: _Flag = False,
     config: Path | None = None,
 ) -> Reply:
-    """Make a virtual environment with the wheels under test, or install into the one that is there.
+    """Make a virtual environment with the wheels under test, or install them into an existing one.
 
-    An index that shows an upload late is asked again. Nothing but the given places is asked where an index
-    is named; without one, the pages come beside the user's own index.
+    An index that does not show an upload yet is tried again. Where an index is named, only it and the given
+    pages are used; without one, the pages are used in addition to the user's own index.
 
     Parameters
     ----------
     venv_dir
-        The environment. A directory that is none is refused.
+        The environment. A directory that is not an environment is refused.
     packages
-        What is installed, separated by blanks: "torch==2.9.0+rocm7.10.0 pytest". May be given several times.
+        What is installed, separated by spaces: "torch==2.9.0+rocm7.10.0 pytest". May be given several times.
     index_url
         Index to install from, instead of the user's own. Empty (--index-url=): none, and source packages are
         built with what the environment holds.
@@ -68,22 +68,22 @@ def gputest_setup_venv(
     index_subdir
         Directory below the index, such as a family of GPUs: gfx94X-dcgpu. Named indexes need it.
     find_links
-        Page or directory with packages, besides; may be given several times: ROCm from one, PyTorch from
+        A further page or directory with packages; may be given several times: ROCm from one, PyTorch from
         another.
     pre
         Accept pre-releases.
     python
-        Version or path of the Python it is made of (default: the one this runs in).
+        Version or path of the Python to make it with (default: the one this runs in).
     use_uv
         Install with uv; a new environment has no pip then.
     clean
-        Make it anew. Only an environment is removed, and none with other files in it.
+        Make it anew. Only an environment is removed, never one with other files in it.
     disable_cache
-        Keep no downloads, use none that were kept.
+        Neither use nor keep cached downloads.
     install_retry_timeout_seconds
-        How long an index may take to show what was just uploaded; 0 asks once.
+        Seconds that an index may take to show what was just uploaded; 0 tries once.
     install_retry_wait_between_seconds
-        How often it is asked.
+        Seconds between two tries.
     activate_in_future_github_actions_steps
         Write $GITHUB_PATH and VIRTUAL_ENV into $GITHUB_ENV, for the later steps of the job.
     config
@@ -93,8 +93,8 @@ def gputest_setup_venv(
     """
     if install_retry_timeout_seconds < 0 or install_retry_wait_between_seconds <= 0:
         raise UsageError(
-            "the seconds to wait for an index are negative, or 0 between two questions",
-            next_step="give 0 or more to wait in all, and more than 0 between two questions",
+            "the time to wait for an index is negative, or there is no pause between two tries",
+            next_step="wait 0 or more seconds in all, and more than 0 between two tries",
         )
     table = load_table("indexes", IndexTable, read_overlay(config))
     index = index_of(table, index_url, index_name.strip(), index_subdir.strip())
@@ -120,7 +120,7 @@ def gputest_setup_venv(
     made = setup(wanted, log=log, note=console.say)
     if activate_in_future_github_actions_steps:
         for name in activate_in_steps(wanted.root):
-            console.say(f"warning: ${name} is not set, so no later step was told")
+            console.say(f"warning: ${name} is not set, so later steps do not see the environment")
     return _made_reply(made)
 
 
@@ -128,7 +128,7 @@ def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
     families = load_table("families", Families, read_overlay(config)).families
     near = get_close_matches(subdir, families, n=1) if subdir and subdir.strip("/") not in families else []
     if near:
-        console.say(f"note: {subdir} is no family that is known here; perhaps {near[0]}")
+        console.say(f"note: {subdir} is not a known family; perhaps {near[0]}")
     if not install.packages:
         return
     places = [*filter(None, [install.index]), *install.find_links]
@@ -136,14 +136,14 @@ def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
     console.say(f"installing {' '.join(install.packages)} from {without_login(', '.join([*own, *places]))}")
     if own and places:
         console.say(
-            "note: what is newer on your own index wins; name exact versions, or --index-url= for none"
+            "note: newer packages on your own index win; name exact versions, or give --index-url= for none"
         )
 
 
 def _made_reply(made: Made) -> Reply:
 
     def show() -> None:
-        rows = [("environment", f"{made.environment} ({'new' if made.created else 'was there'})")]
+        rows = [("environment", f"{made.environment} ({'new' if made.created else 'already there'})")]
         rows += [
             ("python", made.version),
             ("activate", f". {made.environment}/bin/activate"),

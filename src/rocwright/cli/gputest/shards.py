@@ -217,18 +217,18 @@ def gputest_durations(
 ) -> Reply:
     """Record how long each test takes, by GPU and version of torch; shards are made by it.
 
-    Of each test the median of its newest times counts. A run that was taken before is not taken twice.
+    Of each test the median of its newest times counts. A run that was added before is not added again.
 
     Parameters
     ----------
     reports
         Directories of reports, results.json, JUnit files, or durations files.
     output
-        The durations file to write; the runs are added to what it holds.
+        The durations file to write; the runs are added to what it contains.
     anew
-        Do not take what the file holds.
+        Start anew: ignore what the file contains.
     target
-        The GPU that JUnit files are from; they do not say it. cpu for none.
+        The GPU that JUnit files are from, which they do not record; cpu for none.
     torch
         The version of torch that they are from.
     test_config

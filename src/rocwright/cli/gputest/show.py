@@ -93,7 +93,7 @@ def end(records: Sequence[RunRecord], reports: Path) -> None:
     if status == INTERRUPTED:
         _leave("the run was stopped before its end", status)
     if status == NOTHING:
-        _leave("nothing ran, which is no pass: no test fits what was chosen", status)
+        _leave("no test ran, which does not count as passed: none matches the selection", status)
 
 
 def _leave(text: str, status: int) -> NoReturn:

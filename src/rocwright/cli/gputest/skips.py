@@ -40,8 +40,8 @@ class EntryOptions:
     """Which entries."""
 
     skips: Files = ()
-    """A TOML file with entries of your own; may be repeated. Built-in ones and those of rocwright.toml count
-    always."""
+    """A TOML file with entries of your own; may be repeated. Built-in ones and those of rocwright.toml
+    always count."""
 
     entry: Repeated = ()
     """Only the entry with this id; may be repeated."""
@@ -109,7 +109,7 @@ def day_of(text: str | None, option: str) -> date:
     try:
         return today() if text is None else date.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{option} {text} is no day", next_step="write it like 2030-01-31") from error
+        raise UsageError(f"{option} {text} is not a date", next_step="write it like 2030-01-31") from error
 
 
 Kind = Literal["skip", "xfail", "flaky", "hang"]
@@ -124,7 +124,7 @@ def gputest_skips_show(
     place: PlaceOptions = _PLACE,
     collected: Path | None = None,
 ) -> Reply:
-    """Show the entries, and whether they hold at a place today.
+    """Show the skip entries, and whether they apply today to a GPU, version and platform.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def gputest_skips_show(
 
     def show() -> None:
         if not found:
-            console.say("there are no entries; --skips FILE names some of yours")
+            console.say("there are no entries; --skips FILE adds your own")
             return
         rows = [
             (
@@ -169,11 +169,11 @@ def gputest_skips_lint(
     pytorch_dir: Path | None = None,
     python: Path | None = None,
 ) -> Iterator[Reply]:
-    """Judge the entries against the tests that there are; exit code 9 when one is wrong.
+    """Check the entries against the existing tests; exit code 9 when one is wrong.
 
-    Wrong is an entry that matches no test, more tests than it declares or tests of several files, one that
-    has expired, and two entries for one test in one place. Without a list of tests only what the entries say
-    of themselves is judged.
+    An entry is wrong when it matches no test, more tests than it declares or tests of several files, when it
+    has expired, or when another applies to the same test in the same place. Without a list of tests only the
+    entries themselves are checked.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def gputest_skips_lint(
     if found.errors:
         raise ContractBroken(
             f"findings against skip entries: {found.errors}",
-            next_step="mend the entries that are named, or take them out",
+            next_step="correct the entries named above, or remove them",
         )
 
 
@@ -224,11 +224,11 @@ def gputest_skips_export(
     collected: Path | None = None,
     output: Path | None = None,
 ) -> Reply:
-    """Print the entries that hold at a place as an expression for pytest's -k, or write skip lists.
+    """Print the entries for a GPU and version as an expression for pytest's -k, or write skip lists.
 
-    An expression means more tests than the entries do: -k looks for each word in names of tests, classes and
-    files. Without entries nothing is printed. A target, version or platform that is not given is none for an
-    expression (the platform: this one), and all of them for lists.
+    An expression matches more tests than the entries: -k looks for each word in names of tests, classes and
+    files. Without entries nothing is printed. A target or version that is not given means none for an
+    expression, and all for lists; the platform means this one, and all for lists.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def gputest_skips_export(
     include
         An expression that runs these tests and no others.
     collected
-        A list of node ids: says which tests the expression would hit besides.
+        A list of node ids: tells which other tests the expression would hit.
     output
         The directory for lists.
     json
@@ -273,7 +273,7 @@ def gputest_skips_export(
         if found.expression:
             console.out(found.expression)
         else:
-            console.say("no entry holds there, so there is no expression; leave -k out")
+            console.say("no entry applies there, so there is no expression; leave -k out")
 
     return Reply(found, show)
 
@@ -307,7 +307,7 @@ def gputest_skips_import(
     kind
         What the entries do.
     added
-        The day to write as theirs, such as 2026-01-31 (default: today).
+        The date to give them, such as 2026-01-31 (default: today).
     output
         Where to write the entries (default: stdout).
     json

@@ -32,7 +32,7 @@ def pipeline_families(
     tier: Literal["presubmit", "postsubmit", "nightly"] = "nightly",
     config: Path | None = None,
 ) -> Reply:
-    """Show the families that the pipeline builds, where they are tested, and what excuses them from it.
+    """Show the families that the pipeline builds, where they are tested, and why some are not.
 
     With --amdgpu-families their GPU targets, separated by commas, or the extras that install device code for
     them; these are appended to $GITHUB_OUTPUT, too, as device_extras.
@@ -76,13 +76,13 @@ def pipeline_matrix(
 ) -> Reply:
     """Write the matrix of PyTorch builds: a row for each Python and branch, with the families that fit it.
 
-    The line pytorch_matrix=[…] is appended to $GITHUB_OUTPUT, or printed where that is not set. Which steps a
-    run has says rocwright pipeline plan.
+    The line pytorch_matrix=[…] is appended to $GITHUB_OUTPUT, or printed where that is not set. `rocwright
+    pipeline plan` shows which steps a run has.
 
     Parameters
     ----------
     release_type
-        ci, dev, nightly or prerelease: the profile that says what is not given.
+        ci, dev, nightly or prerelease: the profile that decides what is not given.
     platform
         The platform (default: this one).
     python_versions
@@ -141,7 +141,7 @@ def pipeline_tests(
     platform
         The platform (default: this one).
     run_id
-        Which of several pools of machines a family gets follows from it.
+        Decides which of several pools of machines a family gets.
     config
         A rocwright.toml (default: that of the current directory, if there is one).
     json

@@ -77,10 +77,10 @@ class PlanOptions:
     """Build the families together, under this name."""
 
     test_families: str | None = None
-    """Those of them that are tested: auto (all), none, or names (default: auto)."""
+    """The families that are tested: auto (all), none, or names (default: auto)."""
 
     projects: Words = ()
-    """Of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
+    """Projects of the PyTorch family: torch torchaudio … (default: all that the platform has)."""
 
     sources: Literal["miniature", "upstream"] | None = None
     """PyTorch's own repositories, or the miniature family that stands in for it (default: $ROCWRIGHT_SOURCES,
@@ -96,22 +96,22 @@ class PlanOptions:
     """An earlier run whose ROCm is taken instead of building it."""
 
     reuse: Literal["packages", "artifacts"] | None = None
-    """What of that run: its Python packages, or its artifacts, to be packaged again (default: packages)."""
+    """What to take from it: its Python packages, or its artifacts, to package again (default: packages)."""
 
     repository: Text = ""
-    """The repository that it is a run of, as owner/name."""
+    """The repository that the run belongs to, as owner/name."""
 
     split: bool | None = None
-    """Device code goes into wheels of its own (default: the profile's)."""
+    """Put device code into wheels of its own (default: the profile's)."""
 
     device_groups: OptionalCount = None
-    """Cut the GPU targets of each group into so many builds of torch, which are merged."""
+    """Divide the GPU targets of each group among this many builds of torch, whose wheels are then merged."""
 
     pytorch: bool = True
     """Build PyTorch, not only ROCm's packages."""
 
     publish: bool = False
-    """Change channels, where the profile allows it for a store that is shared."""
+    """Change channels; of a shared store only where the profile allows it."""
 
     def choice(self, run_id: str) -> Choice:
         """As one value; raises `UsageError` for options that contradict each other."""

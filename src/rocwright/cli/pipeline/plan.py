@@ -54,8 +54,8 @@ def pipeline_plan(
     Parameters
     ----------
     only
-        Only steps whose id, or whose job's, fits a pattern: build-torch/linux/* takes those of Linux. What
-        they need is taken from the records of the run.
+        Only steps whose own id or job's id matches a pattern: build-torch/linux/* selects those of Linux.
+        What they need is taken from the records of the run.
     ids
         Print the id of each step, in an order in which they can be run.
     mermaid
@@ -68,7 +68,9 @@ def pipeline_plan(
     if ids and mermaid:
         raise _SEVERAL
     if record and only:
-        raise UsageError("a run is recorded whole, and --only is a part of it", next_step="leave one out")
+        raise UsageError(
+            "a run is recorded whole, but --only selects a part of it", next_step="leave one out"
+        )
     plan = options.plan(place)
     if only:
         plan = chosen(plan, only)
@@ -100,7 +102,7 @@ def pipeline_show(
 ) -> Iterator[Reply]:
     """Show how a run stands: its steps, what they took, what the gate decided, where the packages are.
 
-    All of it is read from the store, so it can be asked on any machine while the run is at work.
+    Everything is read from the store, so this works on any machine, also while the run goes on.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ def pipeline_render(
             sources=options.sources
         ):
             raise UsageError(
-                "workflows are rendered for every run, and other options plan one",
+                "workflows are rendered for every run; these options are for a single one",
                 next_step="leave them out, or give --to slurm or --to make",
             )
         files = github_files(known().projects, profiles(), load_table("workflows", WorkflowTable))
@@ -85,12 +85,12 @@ def pipeline_render(
         for drift in found:
             console.out(drift.diff)
         if not found:
-            console.say(f"{len(files)} files are as they are rendered")
+            console.say(f"{len(files)} files are up to date")
 
     yield Reply({"stale": rows}, show)
     if found:
         raise RocwrightError(
-            f"{len(found)} files are not as they are rendered: {found[0].path}"
+            f"{len(found)} files are missing or out of date: {found[0].path}"
             + (" and others, as listed above" if len(found) > 1 else ""),
             where=root,
             next_step="write them again: rocwright pipeline render",
@@ -124,7 +124,7 @@ def drifted(files: Mapping[PurePosixPath, str], root: Path) -> tuple[Drift, ...]
             lines = unified_diff(
                 (there or "").splitlines(),
                 text.splitlines(),
-                f"{path} (as it is)",
+                f"{path} (on disk)",
                 f"{path} (rendered)",
                 lineterm="",
             )
@@ -148,7 +148,7 @@ def _read(path: Path) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            "this file is no text", where=path, next_step="remove it, then render again"
+            "this is not a text file", where=path, next_step="remove it, then render again"
         ) from error
     except OSError as error:
         raise disk_error(error, path) from error

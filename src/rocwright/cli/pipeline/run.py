@@ -96,12 +96,12 @@ def pipeline_run(
     """Do a whole run on this machine, or with others that have the same store.
 
     Run it again to resume: what is done is not done again. A step that fails stops those that need it; the
-    others go on, and all errors are told at the end.
+    others go on, and all errors are listed at the end.
 
     Parameters
     ----------
     only
-        Only steps whose id, or whose job's, fits a pattern; what they need is taken from the run's records.
+        Only steps whose own id or job's id matches a pattern; what they need is taken from the run's records.
     json
         Print the record of each step as JSON.
     """
@@ -133,8 +133,8 @@ def pipeline_step(
 ) -> Iterator[Reply]:
     """Do one step of a run, or the steps of one job: what a machine of a cluster or of a workflow does.
 
-    What it needs is taken out of the store, what it makes goes there. A step that another machine is at is
-    waited for, one that is done is not done again. Exit code 12 where a step that it needs failed.
+    What it needs is taken from the store, what it makes goes there. A step that another machine is running is
+    waited for, a finished one is not run again. Exit code 12 where a step that it needs failed.
 
     Parameters
     ----------

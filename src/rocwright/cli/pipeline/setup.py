@@ -53,7 +53,7 @@ def pipeline_setup(
 ) -> Iterator[Reply]:
     """Decide what an event starts: which families, PyTorch or not, whose ROCm; the first job of a workflow.
 
-    The event is the workflow's ($GITHUB_EVENT_NAME, $GITHUB_EVENT_PATH), or the one that options tell of.
+    The event is the workflow's ($GITHUB_EVENT_NAME, $GITHUB_EVENT_PATH), or the one that options describe.
     Inputs of a dispatch come before labels, labels before what the change calls for. The outputs run, upload,
     linux_groups, windows_groups … are appended to $GITHUB_OUTPUT, or printed where that is not set; the plan
     is recorded in the store for the other jobs.
@@ -84,9 +84,7 @@ def pipeline_setup(
         )
     overlay = place.overlay()
     if event is None and (branch or label or given or changed_file or changed_since):
-        raise UsageError(
-            "these options tell of an event, and --event does not say which", next_step="add --event"
-        )
+        raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
     started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
     profile = profiles(overlay).named(options.profile)
     done = set_up(

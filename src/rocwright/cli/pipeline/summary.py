@@ -41,7 +41,7 @@ def pipeline_capture_summary(
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", output_name):
         raise UsageError(
-            f"{output_name!r} is no name of an output", next_step="use letters, digits, - and _ only"
+            f"{output_name!r} is not a valid name of an output", next_step="use letters, digits, - and _ only"
         )
     text = captured_summary()
     if not tell_block(output_name, text):

@@ -57,7 +57,7 @@ class AdoptOptions:
     """The project that a set grows from (default: torch, or rocm where there is none)."""
 
     version: str | None = None
-    """Its version, with or without what stands behind a plus sign."""
+    """Its version, with or without the part after a plus sign."""
 
     date: str | None = None
     """The date of the build: 20260430."""
@@ -72,7 +72,7 @@ class AdoptOptions:
     """List the newest sets, whole and mixed, and record nothing."""
 
     limit: Count = 10
-    """So many are listed."""
+    """How many sets to list."""
 
     download: bool | None = None
     """Fetch all files, check them, and put them into the store (default: where they must be fetched anyway,
@@ -258,7 +258,7 @@ def _show_adopted(done: Adopted) -> None:
     if done.checked is not None:
         console.say(f"{_verdict('files', done.checked)} (as wheels that others built)")
     else:
-        console.say("its files were not looked at: no channel takes it before that")
+        console.say("its files were not checked; no channel accepts the set before they are")
     if done.downloaded:
         console.say(f"downloaded whole: {', '.join(done.downloaded)}")
     console.say(f"{done.requests} requests, {human_bytes(done.received)}")

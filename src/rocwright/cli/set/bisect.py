@@ -45,9 +45,9 @@ def set_bisect(
 ) -> Reply:
     """Find the first bad set of a channel by trying the one in the middle, again and again.
 
-    Each set is installed into a fresh environment, and the command runs there: exit code 0 is good, 125 tells
-    nothing (the set is skipped), anything else is bad. Verdicts are kept beside the sets, so an interrupted
-    search goes on, and the same question is never put to a set twice.
+    Each set is installed into a fresh environment, and the command runs there: exit code 0 is good, 125 is
+    inconclusive (the set is skipped), anything else is bad. Verdicts are kept beside the sets, so an
+    interrupted search goes on, and the same command is never tried on a set twice.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def set_promote(
     channel = channels.named(to)
     if which.partition(":")[0] == NEWEST and channel.name == (from_ or channels.channel[0].name):
         raise UsageError(
-            f"newest is what {channel.name} has already",
+            f"newest is a set of {channel.name}, which lists it already",
             next_step="give the id of the set: rocwright set list",
         )
     digest = resolve_set(store, channels, which, newest_in=from_, family=family)
@@ -133,7 +133,7 @@ def set_rollback(
         by=by,
         max_age=channels.max_age if wait else 0,
         waiting=lambda seconds: console.say(
-            f"waiting {seconds:.0f} s: until then some clients have not seen the set that stays"
+            f"waiting {seconds:.0f} s, until every client has seen the set that stays"
         ),
     )
     write_landing(store, chosen)
@@ -189,7 +189,7 @@ def set_pin(
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
-    """Keep a set under a name: no retention takes it, no channel drops it. Without a name, list the pins.
+    """Keep a set under a name: it is never deleted, no channel drops it. Without a name, list the pins.
 
     Parameters
     ----------
@@ -240,16 +240,16 @@ def set_gc(
     by: Text = "",
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
-    """Say what no channel, pin or age holds any more; delete it with --delete.
+    """List what no channel, pin or age keeps any more; delete it with --delete.
 
     A channel yanks sets beyond its newest ones, and drops what was yanked for as many days as the table of
-    channels says. Files that no set in a channel, no pin and no young set has go when they are as old.
-    Manifests and statements stay. Killed at any point, the next run completes it.
+    channels says. Files that belong to no set in a channel, no pinned set and no young set go when they are
+    as old. Manifests and statements stay. Killed at any point, the next run completes it.
 
     Parameters
     ----------
     delete
-        Do it. Without, nothing is changed, and ages are told by this machine's clock.
+        Delete it. Without this option nothing is changed, and ages are measured by this machine's clock.
     runs
         Also packages of single runs that are as old.
     by

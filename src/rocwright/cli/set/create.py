@@ -62,7 +62,7 @@ def set_create(
     """Check wheels and sdists as one closed set, put them into the store, and record the set.
 
     Prints the id of the set. Nothing is stored of a set that breaks the wheel contract (exit code 9). After
-    an interruption the same command completes the set; files that are there are not sent again.
+    an interruption the same command completes the set; files that are already there are not sent again.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def set_create(
         if paths:
             raise UsageError(
                 "a set is adopted or made of files, not both",
-                next_step="give files, or --from-index and its like",
+                next_step="give either files, or one of --from-index, --from-page and --from-folder",
             )
         yield from adopt_set(
             options,
@@ -170,11 +170,11 @@ def set_reversion(
     options: StoreOptions = _DEFAULTS,
     jobs: OptionalCount = None,
 ) -> Reply:
-    """Make a new set of a candidate or nightly, with its final version, and list it in the first channel.
+    """Make a new set from a candidate or nightly, with its final version, and list it in the first channel.
 
-    As `rocwright wheel reversion` for files. The new set is checked before it is recorded, and has to be
-    tested before it can be promoted: its bytes are others. A statement says which file came out of which. A
-    set that carries its final version already needs none of this: it is promoted as it is.
+    Like `rocwright wheel reversion`, for a set. The new set is checked before it is recorded, and has to be
+    tested before it can be promoted: its bytes differ. A statement records which file was made from which. A
+    set that already carries its final version does not need this: it is promoted as it is.
 
     Parameters
     ----------
@@ -240,6 +240,8 @@ def _plan_reply(store: ObjectStore, planned: Planned) -> Reply:
         rows = [(console.human_bytes(one.size), "there" if one.present else "new", one.key) for one in wanted]
         console.table(f"Set {planned.set_id}", ("size", "in the store", "object"), rows, right=(0,))
         new = [one for one in wanted if not one.present]
-        console.say(f"{len(new)} objects would be put, {console.human_bytes(sum(one.size for one in new))}")
+        console.say(
+            f"{len(new)} objects would be written, {console.human_bytes(sum(one.size for one in new))}"
+        )
 
     return Reply({"set": planned.set_id, "manifest": planned.manifest, "objects": wanted}, show)

@@ -71,7 +71,7 @@ def set_show(
     *,
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
-    """Show a set: files, targets, sources, what was said about it, where it is listed, what gates say today.
+    """Show a set: files, targets, sources, statements about it, where it is listed, what gates decide today.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def set_diff(
     *,
     options: StoreOptions = _DEFAULTS,
 ) -> Reply:
-    """Say what moved from one set to another: versions, commits, targets, files, sizes.
+    """Show what changed from one set to another: versions, commits, targets, files, sizes.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def opening_lines(decision: Decision, options: StoreOptions) -> Iterator[str]:
 def closed_next(decision: Decision, options: StoreOptions) -> str:
     """What to do about a closed gate, for the error that says so."""
     lines = list(opening_lines(decision, options))
-    return "\n        ".join(lines) or "nothing opens it for this set: make another one of other files"
+    return "\n        ".join(lines) or "nothing can open it for this set: make a new set with other files"
 
 
 def staged_lines(done: Promoted | None, served: ServedView | None) -> Iterator[str]:

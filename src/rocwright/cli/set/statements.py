@@ -47,8 +47,8 @@ def set_state(
 ) -> Reply:
     """Record what was found out about a set: a test's result, a build's, a waiver, or a bypass of a test.
 
-    Statements are written once and never taken back; the set itself does not change. A bypass lifts the want
-    of a result, never a failure.
+    Statements are written once and never taken back; the set itself does not change. A bypass makes up for a
+    missing result, never for a failure.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def set_verify(
     quick: bool = False,
     options: StoreOptions = _DEFAULTS,
 ) -> Iterator[Reply]:
-    """Read a set again: manifest, every file, METADATA, statements and signatures. Tells all that is wrong.
+    """Read a set again: manifest, every file, METADATA, statements and signatures. Lists all that is wrong.
 
     Exit code 6 when anything is.
 

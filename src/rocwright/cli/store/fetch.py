@@ -36,8 +36,8 @@ def store_fetch(
 ) -> Reply:
     """Fetch the artifacts of a run, compare them with their digests and unpack them.
 
-    What a run was interrupted in is gone on with, what is there already is kept. Artifacts for every GPU
-    come along; lists are separated by spaces, commas or semicolons.
+    An interrupted fetch is resumed, and what is already there is kept. Artifacts for every GPU come along;
+    lists are separated by spaces, commas or semicolons.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ def store_fetch(
     run_id
         The run (default: the latest that succeeded and has what is wanted).
     artifact_group
-        Families, such as gfx110X-all, or targets; all that the run has without it.
+        Families, such as gfx110X-all, or targets (default: all that the run has).
     amdgpu_targets
-        Of the families only these targets.
+        Only these targets of the families.
     output_dir
         Where the artifact directories go; made if it is not there.
     exclude
@@ -115,7 +115,7 @@ def _found_reply(found: RunArtifacts) -> Reply:
         rows = [
             (one.artifact, console.human_bytes(one.size), one.sha256 or "unknown") for one in found.archives
         ]
-        title = f"would fetch of run {found.run.run_id}: {console.human_bytes(found.size)}"
+        title = f"would fetch from run {found.run.run_id}: {console.human_bytes(found.size)}"
         console.table(title, ("artifact", "size", "sha256"), rows, right=(1,))
 
     return Reply({"run_id": found.run.run_id, "archives": found.archives, "size": found.size}, show)
@@ -123,10 +123,10 @@ def _found_reply(found: RunArtifacts) -> Reply:
 
 def _done_reply(done: Fetched) -> Reply:
     if done.unverified:
-        console.say(f"warning: no digest is known of: {', '.join(done.unverified)}")
+        console.say(f"warning: no digest is known for: {', '.join(done.unverified)}")
 
     def show() -> None:
-        kept = f", {len(done.kept)} were there" if done.kept else ""
+        kept = f", {len(done.kept)} already there" if done.kept else ""
         size = console.human_bytes(done.size)
         console.out(f"{done.directory}: {len(done.artifacts)} artifacts of run {done.run_id}, {size}{kept}")
 
@@ -159,9 +159,9 @@ def artifacts_fetch(
     stage
         Artifacts of all stages of the build.
     amdgpu_families
-        Families, separated by spaces, commas or semicolons; all that the run has without it.
+        Families, separated by spaces, commas or semicolons (default: all that the run has).
     amdgpu_targets
-        Of the families only these targets.
+        Only these targets of the families.
     exclude
         Names or patterns of artifacts to leave out.
     jobs

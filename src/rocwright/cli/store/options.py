@@ -91,18 +91,18 @@ class RunOptions:
     """A folder, or the URL of one: file://…, s3://bucket/prefix, memory:// (default: the bucket)."""
 
     bucket: str | None = None
-    """A bucket of S3 (default: that of the channels table, another one for forks)."""
+    """An S3 bucket (default: that of the channels table, which has another one for forks)."""
 
     release_type: Literal["dev", "nightly", "prerelease", "release"] | None = None
-    """Of a release rather than of CI: the channels table has buckets for those, too."""
+    """Use the bucket of this kind of release, from the channels table, instead of CI's."""
 
     platform: Platform | None = None
-    """The platform that it was built for (default: this one)."""
+    """The platform that the run built for (default: this one)."""
 
     repository: Annotated[
         str | None, Parameter(name=("--repository", "--run-github-repo"), env_var="GITHUB_REPOSITORY")
     ] = None
-    """The repository that it is a run of, as owner/name (default: that of the channels table)."""
+    """The repository that the run belongs to, as owner/name (default: that of the channels table)."""
 
     config: Path | None = None
     """A rocwright.toml (default: that of the current directory, if there is one)."""

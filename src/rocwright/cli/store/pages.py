@@ -37,8 +37,8 @@ def store_index(
 ) -> Reply:
     """Write index.html for the packages in folders: what `pip install --find-links FOLDER/index.html` takes.
 
-    Of several folders the packages stand on one page, which lies in the first of them. -v says which files
-    are listed, and which ones are no packages.
+    The packages of several folders go on one page, in the first of them. -v says which files are listed, and
+    which are not packages.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def store_landing(
         for key in written:
             console.out(store.url(key))
         if not written:
-            console.say("every page is right already")
+            console.say("every page is up to date")
 
     return Reply({"written": written}, show)
 
@@ -144,20 +144,20 @@ def store_verify(
     options: StoreOptions = _DEFAULTS,
     threads: Count = 8,
 ) -> Iterator[Reply]:
-    """Look at an index as installers do: every page, every link, sizes and METADATA; no wheel is downloaded.
+    """Check an index as installers read it: every page and link, sizes and METADATA; no wheel is downloaded.
 
     HTML and JSON pages have to say the same, each with its Content-Type; of an index that rocwright did not
-    write the HTML pages are looked at. Exit code 6 when anything is wrong.
+    write, only the HTML pages are checked. Exit code 6 when anything is wrong.
 
     Parameters
     ----------
     place
         The URL of an index, such as https://host/v2/gfx94X-dcgpu/; or a place in the store, such as
-        v2/gfx94X-dcgpu/ or sets/ID/, which is then served on this machine for the time of the look.
+        v2/gfx94X-dcgpu/ or sets/ID/, which is then served on this machine during the check.
     options
         The store.
     threads
-        How many requests at the same time.
+        Requests at the same time.
     json
         Print what was found as JSON.
     """
@@ -183,7 +183,7 @@ def store_probe(
     *,
     options: StoreOptions = _DEFAULTS,
 ) -> Iterator[Reply]:
-    """Try what a store honours (creation only, parts, headers, its clock), and say what that means.
+    """Test what a store supports (create-only writes, parts, headers, its clock), and say what that means.
 
     Writes a few objects below _probe/, 5 MB in all, and removes them. Exit code 0 when the store does all
     that publishing needs, 3 otherwise.

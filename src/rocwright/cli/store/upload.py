@@ -96,9 +96,9 @@ def store_upload(
 def store_policy() -> Reply:
     """Say whether a job of a workflow may upload wheels to the release: upload=true or upload=false.
 
-    Read are $BUILD_RESULT, $TEST_RESULT, $TEST_RUNS_ON (the runner's label), $BYPASS_TESTS_FOR_RELEASES
-    and $GITHUB_REF_NAME. The line is printed and appended to $GITHUB_ENV. Sets are promoted by
-    `rocwright set promote`, which looks at the tested bytes; this is for workflows that have results only.
+    It reads $BUILD_RESULT, $TEST_RESULT, $TEST_RUNS_ON (the runner's label), $BYPASS_TESTS_FOR_RELEASES and
+    $GITHUB_REF_NAME. The line is printed and appended to $GITHUB_ENV. Sets are promoted by `rocwright set
+    promote`, which looks at the tested bytes; this is for workflows that have results only.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _plan_reply(plan: UploadPlan) -> Reply:
     def show() -> None:
         known = {entry.name for entry in plan.known}
         rows = [
-            (console.human_bytes(entry.size), "is there" if entry.name in known else "new", entry.name)
+            (console.human_bytes(entry.size), "already there" if entry.name in known else "new", entry.name)
             for entry in plan.files
         ]
         console.table(f"would go to {plan.prefix}", ("size", "", "file"), rows, right=(0,))

@@ -42,8 +42,8 @@ def sanity_check(
 ) -> Iterator[Reply]:
     """Check the wheels that a build of the PyTorch family has just made.
 
-    All that `rocwright check` asks of each wheel, and: {required} are there, and fit
-    this Python and platform. A wheel of less than 100 KiB, or with a version that does not name ROCm, is a
+    Everything that `rocwright check` requires of each wheel; {required} must also be there, and fit this
+    Python and platform. A wheel of less than 100 KiB, or with a version that does not name ROCm, is a
     warning.
 
     Parameters
@@ -96,21 +96,21 @@ def torch_versions(
     dist_dir
         The directory with the wheels (default: $PACKAGE_DIST_DIR).
     platform
-        linux or windows, where the wheels do not tell (default: this machine's).
+        linux or windows, where the wheels do not say (default: this machine's).
     """
     said = os.environ.get("PACKAGE_DIST_DIR")
     folder = dist_dir or (Path(said) if said else None)
     if folder is None:
         raise UsageError("no directory given", next_step="give --dist-dir, or set PACKAGE_DIST_DIR")
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no directory", next_step="give the directory that holds the wheels")
+        raise UsageError(f"{folder} is not a directory", next_step="give the directory that holds the wheels")
     found = family_versions(
         (path.name for path in folder.iterdir() if path.suffix == ".whl"),
         load_table("projects", ProjectTable, read_overlay()).projects,
         platform or this_platform(),
     )
     for name in found.missing:
-        console.say(f"note: no wheel of {name} is there, which may be so on {found.platform}")
+        console.say(f"note: there is no wheel of {name}, which is allowed on {found.platform}")
     named = {f"{name}_version": version for name, version in found.versions.items()}
     return _named_reply(named, "GITHUB_OUTPUT")
 
@@ -129,7 +129,7 @@ def cp_version(
     Parameters
     ----------
     python_version
-        Such as 3.12, or 3.13t for the build without the global lock.
+        Such as 3.12, or 3.13t for the free-threaded build.
     write_env_file
         Write to $GITHUB_ENV.
     """

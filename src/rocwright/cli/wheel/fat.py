@@ -33,8 +33,8 @@ def fat(
     """Put ROCm into a torch wheel, which then runs without any of ROCm's packages.
 
     On Linux these are the libraries that torch needs or loads first, what they need in turn and what they
-    open by name; on Windows all of ROCm but compiler and programs. The wheel becomes another version, such as
-    2.9.0+rocm.rocm7.10.0, requires no ROCm, and brings ROCm's licence texts.
+    open by name; on Windows all of ROCm except compiler and programs. The wheel becomes another version, such
+    as 2.9.0+rocm.rocm7.10.0, requires no ROCm, and brings ROCm's licence texts.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def fat(
         ROCm for the wheel's platform: a plain installation, a Python environment that has the packages, or
         what `rocm-sdk path --root` prints.
     output_path
-        The file to write, or its directory (default: beside the wheel). The file's name may say another local
-        version: what follows the +.
+        The file to write, or its directory (default: beside the wheel). The file's name may give another
+        local version: what follows the +.
     also
         Wheels that require exactly this torch (torchvision, torchaudio, apex): they are written beside the
         fat one, require that, and find ROCm in it. May be repeated.
@@ -60,7 +60,7 @@ def fat(
     """
     for path in (wheel, *also):
         if not path.is_file():
-            raise UsageError(f"{path} is no file", next_step="give the path of a wheel")
+            raise UsageError(f"{path} is not a file", next_step="give the path of a wheel")
     threads = jobs or available_cores()
     plan = plan_fat(
         wheel,

@@ -34,9 +34,9 @@ def reversion(
     """Give the files of a candidate or nightly their final version, without building them again.
 
     Only ROCm's part of each version changes: 7.13.0rc2 becomes 7.13.0, 2.10.0a0+rocm7.13.0rc2 becomes
-    2.10.0a0+rocm7.13.0. With it change requirements among the files, and texts in them that are exactly a
-    version; everything else is copied as it lies. All files are written or none. What carries its final
-    version already needs none of this: it is promoted as it is.
+    2.10.0a0+rocm7.13.0. Requirements among the files change with it, as do texts in them that are exactly a
+    version; everything else is copied unchanged. All files are written or none. Files that already carry
+    their final version do not need this: they are promoted as they are.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def reversion(
     dry_run
         Only show what would change.
     verify
-        Unpack and digest every new wheel, and look everywhere for the old version.
+        Unpack every new wheel, compare its digests, and search all of it for the old version.
     jobs
         Threads for --verify (default: this machine's cores).
     json
@@ -71,13 +71,13 @@ def reversion(
 def _require(files: tuple[Path, ...]) -> None:
     if not files:
         raise UsageError(
-            "there are no files to give another version",
+            "no files are given",
             next_step="give all of a set: rocwright wheel reversion --to release dist/*",
         )
     names = [file.name for file in files]
     for file in files:
         if not file.is_file():
-            raise UsageError(f"{file} is no file", next_step="give the paths of wheels and sdists")
+            raise UsageError(f"{file} is not a file", next_step="give the paths of wheels and sdists")
         if names.count(file.name) > 1:
             raise UsageError(f"{file.name} is given twice", next_step="give each file once")
 
@@ -89,7 +89,7 @@ def show_reversion(plan: ReversionPlan, written: Sequence[WrittenFile], *, kept:
     for change in plan.files:
         file = by_name.get(change.name)
         size = f"  {console.human_bytes(file.size)}  sha256 {file.sha256}" if file else ""
-        stays = "" if change.old != change.new else "  (as it is)"
+        stays = "" if change.old != change.new else "  (unchanged)"
         console.out(plain(f"{file.path if file and kept else change.name}{size}{stays}"))
         for old, new in change.requirements:
             console.out(plain(f"  required {old}"))

@@ -22,7 +22,7 @@ _KINDS = {"dyn": "shared object", "exec": "program", "rel": "object file", "pe":
 def show(*wheels: Path) -> Iterator[Reply]:
     """Show what wheels are: metadata, compiled files with what they need, device code for each target, sizes.
 
-    Whether all of that is right says `rocwright check`.
+    `rocwright check` tells whether all of that is right.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def show(*wheels: Path) -> Iterator[Reply]:
         )
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
+            raise UsageError(f"{wheel} is not a file", next_step="give the path of a wheel")
     found: list[WheelAbout] = []
     for wheel in wheels:
         if found:

@@ -29,8 +29,8 @@ def split(
 ) -> Iterator[Reply]:
     """Split wheels into a host wheel of the same name and a device wheel for each GPU target.
 
-    Whoever installs the host with the extra device-TARGET (or device-all) gets what the wheel held before.
-    A wheel without device code is copied as it is.
+    Whoever installs the host with the extra device-TARGET (or device-all) gets what the wheel contained
+    before. A wheel without device code is copied as it is.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def parts(
     """Merge wheels of one build whose device code was compiled in parts, on several machines, into one.
 
     Each part was built with rocwright build --device-part: host code as for all targets, device code for
-    some. The first wheel's host code is taken, and must be the same in the others but for addresses. The
-    result is a whole wheel; rocwright wheel split splits it as it splits one of a build for all targets.
+    some. The first wheel's host code is taken, and must be the same in the others except for addresses. The
+    result is a whole wheel, which rocwright wheel split splits like one built for all targets.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def parts(
     output_dir
         Where the merged wheel goes.
     targets
-        Targets that it must have code for, separated by commas: a part that was forgotten is an error then.
+        Targets that it must have code for, separated by commas: a missing part is then an error.
     jobs
         Threads (default: this machine's cores).
     json
@@ -115,7 +115,7 @@ def parts(
     """
     for wheel in wheels:
         if not wheel.is_file():
-            raise UsageError(f"{wheel} is no file", next_step="give the path of a wheel")
+            raise UsageError(f"{wheel} is not a file", next_step="give the path of a wheel")
     wanted = given_targets(targets)
     began = time.monotonic()
     done = merge_parts(

@@ -142,7 +142,7 @@ def require_torch(answers: Answers, python: Path | str) -> None:
         raise TorchBroken(
             f"torch cannot be imported by {python}: {why or 'its process ended early'}"
             + (f" ({told})" if told else ""),
-            next_step=f"see all of it: {python} -c 'import torch'",
+            next_step=f"see the whole traceback: {python} -c 'import torch'",
         )
     if answers.asked == "cuda" and not answers.device:
         torch = answers.torch

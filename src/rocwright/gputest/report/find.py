@@ -77,7 +77,7 @@ def require_passed(judged: Judged, *, next_step: str) -> None:
     raise SuiteFailed(
         f"of {len(states)} runs {told}"
         if len(states) > 1
-        else f"{bad[0].name} {words.get(bad[0].state, bad[0].state)}: {bad[0].why}",
+        else f"the run {bad[0].name} {words.get(bad[0].state, bad[0].state)}: {bad[0].why}",
         next_step=next_step,
     )
 
@@ -135,7 +135,7 @@ def _below(root: Path, told: Ran, ids: frozenset[str], *, each: bool) -> Iterato
         if own or folder not in holders:
             yield from _unit(folder, own, told, root, ids)
     if not units and not records:
-        note = f"{root} holds no report"
+        note = f"there is no report in {root}"
         yield Report(_name(told), told, empty=True, notes=(note,), names=(root.name,))
 
 
@@ -180,7 +180,7 @@ def _unit(unit: Path, files: Sequence[Path], told: Ran, root: Path, ids: frozens
         seconds=round(sum(one.seconds for one in results), 3),
         empty=not own and not broken,
         problems=(broken, *problems) if broken else problems,
-        notes=foreign if own or foreign else (f"{unit} holds no report",),
+        notes=foreign if own or foreign else (f"there is no report in {unit}",),
         names=(_name(ran), *names),
     )
 

@@ -95,7 +95,7 @@ def refuse_foreign(directory: Path, found: tuple[str, ...], advice: str = _WAYS_
     more = f"\n    … and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     listing = "".join(f"\n    {text}" for text in found[:_SHOWN])
     raise UnsavedWork(
-        f"the checkout holds work of yours; nothing was changed:{listing}{more}",
+        f"the checkout contains work of yours; nothing was changed:{listing}{more}",
         where=directory,
         next_step=advice,
     )

@@ -122,7 +122,7 @@ class WheelArchive:
             except INFLATE_ERRORS as error:
                 raise damaged(self.path, f"{entry.name}: {error}") from error
         if not whole or len(data) != entry.size or crc32(data) != record[7]:
-            raise damaged(self.path, f"{entry.name} is not what the directory tells of")
+            raise damaged(self.path, f"{entry.name} does not match its entry in the directory")
         return data
 
 
@@ -204,7 +204,7 @@ def _records(path: Path, data: bytes, count: int) -> list[DirectoryEntry]:
         try:
             name = raw.decode() if raw.isascii() or flags & UTF8_NAME else raw.decode("cp437")
         except UnicodeDecodeError as error:
-            raise damaged(path, f"the name {raw!r} is no UTF-8") from error
+            raise damaged(path, f"the name {raw!r} is not UTF-8") from error
         length = fixed + names + extras + comments
         entries.append(make((name, at, length, offset, size)))
         at += length
@@ -221,7 +221,7 @@ def _require_names(path: Path, names: Sequence[str]) -> None:
     # One search over all of them; a line break inside a name would make two of it.
     if _bad(names):
         wrong = next((name for name in names if _bad([name])), "")
-        raise InvalidWheel(f"{path.name} contains {wrong!r}, which is no plain relative path", where=path)
+        raise InvalidWheel(f"{path.name} contains {wrong!r}, which is not a plain relative path", where=path)
 
 
 def _bad(names: Sequence[str]) -> bool:
@@ -239,7 +239,7 @@ def _bad(names: Sequence[str]) -> bool:
 def damaged(path: Path, what: str) -> InvalidWheel:
     """The error for a wheel whose structure is not understood."""
     return InvalidWheel(
-        f"{path.name} cannot be taken over member by member: {what}",
+        f"{path.name} cannot be copied member by member: {what}",
         where=path,
         next_step="download or build the wheel again",
     )

@@ -114,7 +114,7 @@ def edit_json(data: bytes, versions: Mapping[str, str], projects: Iterable[str])
         before = json.loads(text)
         edited = _QUOTED.sub(replaced, text)
         if json.loads(edited) != _mapped(before, wanted):
-            raise Unreadable("what is text in it cannot be told for sure")
+            raise Unreadable("it is not certain what is text in it")
     except _FAILS as error:
         raise Unreadable(str(error)) from error
     return edited.encode()

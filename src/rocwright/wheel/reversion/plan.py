@@ -43,7 +43,7 @@ def plan_reversion(paths: Iterable[Path], rule: Rule) -> ReversionPlan:
     """
     opened = [_open(path) for path in sorted(paths, key=lambda path: path.name)]
     if not opened:
-        raise UsageError("there are no files to give another version", next_step="name wheels or sdists")
+        raise UsageError("no files are given", next_step="name wheels or sdists")
     abouts = [one.about for one in opened]
     changes = _changes(abouts, rule)
     problems = list(dict.fromkeys(_problems(abouts, changes)))

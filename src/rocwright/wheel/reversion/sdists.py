@@ -51,9 +51,9 @@ def open_sdist(path: Path) -> OpenSdist:
         project, version = parse_sdist_filename(path.name)
     except (InvalidSdistFilename, InvalidVersion) as error:
         raise InvalidWheel(
-            f"{path.name} is no valid name of an sdist: {error}",
+            f"{path.name} is not a valid name of an sdist: {error}",
             where=path,
-            next_step="give it its name back: NAME-VERSION.tar.gz",
+            next_step="restore its name: NAME-VERSION.tar.gz",
         ) from error
     root = path.name.removesuffix(".tar.gz")
     text = None
@@ -161,7 +161,9 @@ def _require_inside(path: Path, member: tarfile.TarInfo, root: str) -> None:
         (name == root or name.startswith(f"{root}/")) and ".." not in name.split("/") for name in names
     )
     if not inside or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        raise InvalidWheel(f"{path.name} contains {member.name!r}, which is no file below {root}", where=path)
+        raise InvalidWheel(
+            f"{path.name} contains {member.name!r}, which is not a file below {root}", where=path
+        )
     if member.offset_data + member.size > _MOST:
         raise InvalidWheel(
             f"{path.name} unpacks to more than {_MOST >> 20} MiB, which no sdist of a selector does",
@@ -172,5 +174,5 @@ def _require_inside(path: Path, member: tarfile.TarInfo, root: str) -> None:
 def _content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     stream = archive.extractfile(member) if member.isreg() and member.size <= _LARGEST_TEXT else None
     if stream is None:
-        raise InvalidWheel(f"{member.name} in {path.name} is no readable text", where=path)
+        raise InvalidWheel(f"{member.name} in {path.name} is not readable text", where=path)
     return stream.read()

@@ -59,7 +59,7 @@ def parse_rule(text: str) -> Rule:
         plain = False
     if not plain:
         raise UsageError(
-            f"{text!r} is nothing that a candidate or nightly can become",
+            f"{text!r} is not a version that a candidate or nightly can become",
             next_step="give release, a candidate (rc2), a nightly (a20260430), or the version (7.13.0)",
         )
     return Rule(pre, version.base_version)
@@ -114,7 +114,7 @@ def _place(version: Version) -> _Place | None:
     start = found[0]
     first = _FIRST.fullmatch(segments[start])
     if first is None:
-        raise _unknown(version, f"{segments[start]} is no number of ROCm")
+        raise _unknown(version, f"{segments[start]} is not a version number of ROCm")
     text, ended, stop = segments[start][len("rocm") :], first["pre"] is not None, start + 1
     while not ended and stop - start < _NUMBERS and stop < len(segments):
         following = _NEXT.fullmatch(segments[stop])
@@ -150,7 +150,7 @@ def _converted(rocm: Version, rule: Rule, whole: Version) -> str:
 def _unknown(version: Version, why: str) -> InvalidVersion:
     return InvalidVersion(
         f"{version} cannot get another version: {why}",
-        next_step="give a release candidate or a nightly; build anything else with the version it shall have",
+        next_step="give a release candidate or a nightly; build anything else again with the new version",
     )
 
 

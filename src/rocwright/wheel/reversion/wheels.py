@@ -49,9 +49,9 @@ def open_whole(path: Path) -> OpenWheel:
         project, version, _, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise InvalidWheel(
-            f"{path.name} is no valid wheel name: {error}",
+            f"{path.name} is not a valid wheel name: {error}",
             where=path,
-            next_step="give it its name back: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
+            next_step="restore its name: NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
         ) from error
     archive = read_archive(path)
     by_name = {entry.name: entry for entry in archive.entries}
@@ -236,10 +236,10 @@ def _require_rows(
         if name in found:
             wrong.append(f"{name} is listed twice")
         elif name not in sizes:
-            wrong.append(f"{name} is listed and not there")
+            wrong.append(f"{name} is listed, but missing")
         elif name != record.name and name not in dropped:
             if _DIGEST.fullmatch(digest) is None:
-                wrong.append(f"the digest of {name} is no sha256")
+                wrong.append(f"the digest of {name} is not a sha256")
             elif size != str(sizes[name]):
                 wrong.append(f"{name} has {sizes[name]} bytes, not {size}")
         found.add(name)
@@ -248,7 +248,7 @@ def _require_rows(
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise InvalidWheel(
-            f"RECORD of {archive.path.name} does not tell what is in it: {wrong[0]}{more}",
+            f"RECORD of {archive.path.name} does not match its content: {wrong[0]}{more}",
             where=archive.path,
             next_step="build the wheel again; rocwright check names everything that is wrong with it",
         )

@@ -295,7 +295,7 @@ def _compare(wheel: Wheel, member: WheelMember, row: RecordRow | None, sha256: s
     own = member.name == f"{wheel.dist_info}/RECORD"
     if row is None or (row.sha256 != sha256 and not own):
         raise IntegrityError(
-            f"{member.name} in {wheel.path.name} is not what RECORD tells of",
+            f"{member.name} in {wheel.path.name} does not match RECORD",
             where=wheel.path,
-            next_step="the wheel was so before, or the disk is damaged: check the wheel that was given",
+            next_step="the given wheel was already wrong, or the disk is damaged: check the given wheel",
         )

@@ -101,7 +101,7 @@ def test_other_values_are_replaced() -> None:
             '[[recipes.recipe]]\nproject = "y"\nafter = ["x"]',
             r"no build order, .*: x, y",
         ),
-        ('[[recipe]]\nproject = "x"', r"cannot change a table 'recipe'"),
+        ('[[recipe]]\nproject = "x"', r"cannot have a table 'recipe'"),
     ],
 )
 def test_a_mistake_is_told_with_file_and_field(text: str, words: str) -> None:

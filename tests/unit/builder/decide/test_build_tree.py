@@ -121,7 +121,7 @@ def test_a_folder_of_another_repository_is_no_checkout(tmp_path: Path) -> None:
         (
             {"version.txt": "1", "setup.py": "", "pyproject.toml": "[build"},
             InvalidData,
-            "is no valid TOML",
+            "is not valid TOML",
             "pyproject.toml",
         ),
         (
@@ -210,7 +210,7 @@ def test_no_target_and_a_wrong_one_name_where_to_put_it_right() -> None:
     with pytest.raises(UsageError, match="no GPU target") as caught:
         parse_build_targets(None, {}, unknown_rocm())
     assert "--pytorch-rocm-arch" in str(caught.value)
-    with pytest.raises(InvalidTarget, match="--pytorch-rocm-arch: 'gfx' is no GPU target, and no family"):
+    with pytest.raises(InvalidTarget, match="--pytorch-rocm-arch: 'gfx' is not a GPU target, nor a family"):
         parse_build_targets("gfx942,gfx", {}, KNOWN)
     with pytest.raises(InvalidTarget, match="PYTORCH_ROCM_ARCH: 'mi300'") as wrong:
         parse_build_targets(None, {"PYTORCH_ROCM_ARCH": "mi300"}, KNOWN)

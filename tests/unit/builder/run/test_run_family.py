@@ -355,7 +355,7 @@ def test_a_run_that_is_killed_is_taken_up_with_the_right_result(toys: Toys, tmp_
     assert result.resumed == (f"{TAG}-base",)
     assert toys.built == ["top"]
     assert (toys.root / "top" / "generated.py").read_text() == "of upstream\n"
-    assert "ended 1 processes that an earlier run had left at work" in toys.said
+    assert "ended 1 processes that an earlier run had left running" in toys.said
     assert toys.run(plan).resumed == (f"{TAG}-base", f"{TAG}-top")
 
 

@@ -165,8 +165,8 @@ def test_versions_of_another_release(capsys: pytest.CaptureFixture[str]) -> None
     [
         (("librares",), 2, "perhaps libraries"),
         (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is not known; known are 7.1.1"),
-        (("libraries", "--rocm", "new"), 3, "'new' is no valid version"),
-        (("--json", "--format", "rst"), 2, "--json and --format rst are two forms"),
+        (("libraries", "--rocm", "new"), 3, "'new' is not a valid version"),
+        (("--json", "--format", "rst"), 2, "--json and --format rst contradict each other"),
         (("--config", "none.toml"), 3, "none.toml cannot be read"),
     ],
 )
@@ -191,20 +191,23 @@ STATEMENT = (
     [
         (STATEMENT.replace('"yes"', '"maybe"'), r"'maybe'.*statement\[0\]\.answer`, line 4"),
         (STATEMENT + 'level = "beta"', r"'beta'.*statement\[0\]\.level`, line 7"),
-        (STATEMENT + 'torch = "2.9 or so"', r"'2.9 or so' is no version specifier.*statement\[0\]`, line 1"),
-        (STATEMENT + 'targets = ["MI300X"]', r"'MI300X' is no GPU target.*statement\[0\]`, line 1"),
+        (
+            STATEMENT + 'torch = "2.9 or so"',
+            r"'2.9 or so' is not a version specifier.*statement\[0\]`, line 1",
+        ),
+        (STATEMENT + 'targets = ["MI300X"]', r"'MI300X' is not a GPU target.*statement\[0\]`, line 1"),
         (STATEMENT.replace("flash-attention", "flying"), "'x' has the topic 'flying', which does not exist"),
         (STATEMENT + "platform = []", r"unknown field `platform`.*statement\[0\]`, line 7"),
         ('[[compat.data_type]]\nname = "torch.int4"', r"`text` - at `\$\.compat\.data_type\[0\]`, line 1"),
         ("[compat.page]\ntitle = 5", r"Expected `str`, got `int` - at `\$\.compat\.page\.title`, line 2"),
         (
             '[[compat_libraries.release]]\nrocm = "8"\nsource = "s"\nversions = { hipBLASt = "1" }',
-            "release 8 has a version of 'hipBLASt', which is no library",
+            "release 8 has a version of 'hipBLASt', which is not a library",
         ),
-        ('[compat_libraries]\nlatest = "8.0"', "latest is '8.0', which is no release"),
+        ('[compat_libraries]\nlatest = "8.0"', "latest is '8.0', which is not a release"),
         (
             '[[compat_libraries.release]]\nrocm = "eight"\nsource = "s"\nversions = {}',
-            r"'eight' is no version.*release\[0\]`, line 1",
+            r"'eight' is not a version.*release\[0\]`, line 1",
         ),
         (
             '[[compat_features.feature]]\nid = "f"\nlist = "9.9"\ntext = "t"',
@@ -212,10 +215,10 @@ STATEMENT = (
         ),
         (
             '[[compat.torch]]\nname = "nightly"\nlinux = "supported"\nwindows = "supported"',
-            r"'nightly' is no version.*torch\[0\]`, line 1",
+            r"'nightly' is not a version.*torch\[0\]`, line 1",
         ),
         ('[compat.modules]\nname = "x"', r"unknown field `name`.*compat\.modules`, line 2"),
-        ("[compat_feature]\nx = 1", "cannot change a table 'compat_feature'.*"),
+        ("[compat_feature]\nx = 1", "cannot have a table 'compat_feature'.*"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named_by_file_line_and_field(text: str, words: str) -> None:

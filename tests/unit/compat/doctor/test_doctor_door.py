@@ -51,7 +51,7 @@ def test_json_of_a_machine_without_a_gpu(door) -> None:
     gpu = next(item for item in told["findings"] if item["id"] == "gpu")
     assert gpu["verdict"] == "note" and "no AMD GPU" in gpu["detail"]
     assert code == (4 if any(item["verdict"] in ("missing", "wrong") for item in told["findings"]) else 0)
-    assert "give one with --python" in err
+    assert "name one with --python" in err
 
 
 def test_the_page_shows_what_is_printed(door) -> None:

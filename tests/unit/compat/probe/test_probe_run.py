@@ -236,7 +236,7 @@ def test_a_torch_that_cannot_be_imported_is_explained(
         probe(Path(sys.executable), quick)
     assert (caught.value.exit_code, caught.value.next_step) == (
         15,
-        f"see all of it: {sys.executable} -c 'import torch'",
+        f"see the whole traceback: {sys.executable} -c 'import torch'",
     )
 
 

@@ -155,8 +155,8 @@ def test_packages_of_an_earlier_run_leave_no_step_of_rocm() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"families": ["one-al"]}, "'one-al' is no known family or target"),
-        ({"families": ["one-all"], "tested": ["nope"]}, "'nope' is no known family"),
+        ({"families": ["one-al"]}, "'one-al' is not a known family or target"),
+        ({"families": ["one-all"], "tested": ["nope"]}, "'nope' is not a known family"),
         ({"run_id": "../x"}, "is not a valid run id"),
         ({"run_id": ""}, "is not a valid run id"),
         ({"families": ["one-all"], "tested": ["two-all"]}, "two-all, which is not built"),
@@ -283,9 +283,9 @@ def test_a_plan_that_contradicts_itself_is_refused() -> None:
     cycle = msgspec.structs.replace(plan, cells=(msgspec.structs.replace(first, needs=(second.id,)), *rest))
     lost = msgspec.structs.replace(plan, cells=rest)
     for broken, said in (
-        (twice, f"the step {first.id} is there twice"),
+        (twice, f"the step {first.id} appears twice"),
         (cycle, f"{first.id} needs {second.id}, which does not come before it"),
-        (lost, f"has the step {first.id}, which the plan has not"),
+        (lost, f"has the step {first.id}, which the plan does not have"),
     ):
         with pytest.raises(InvalidData, match=re.escape(said)):
             parse_plan(msgspec.json.encode(broken), where="p.json")

@@ -97,7 +97,7 @@ def test_recorded_plans_are_found_by_other_machines(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     there = read_plan(open_store(str(tmp_path / "shared")), "5")
     assert [cell.id for cell in there.cells] == [cell["id"] for cell in json.loads(done.stdout)["cells"]]
-    told(run(tmp_path, "--record", "--only", "gate*"), 2, "--only is a part of it")
+    told(run(tmp_path, "--record", "--only", "gate*"), 2, "--only selects a part of it")
     told(run(tmp_path, "--record", "--store", "s3://b/x"), 2, "the plan cannot be recorded")
 
 
@@ -147,7 +147,7 @@ def test_a_profile_and_a_family_of_ones_own(tmp_path: Path) -> None:
         ('"staging"', '"stagin"', "stage = 'stagin', which is not a channel"),
         ('"main"', '"main", "main"', "profile ours gives one of its refs twice"),
         ('["linux"]', '["macos"]', "profile ours has the platform 'macos'"),
-        ('"ours"', '"Ours!"', "'Ours!' is no name of a profile"),
+        ('"ours"', '"Ours!"', "'Ours!' is not a valid name of a profile"),
         ('["main"]', "[]", "profile ours has no refs"),
         ("[[profiles", "[[profils", "a table 'profils'"),
         ('refs = ["main"]', 'refs = ["main"', "line "),

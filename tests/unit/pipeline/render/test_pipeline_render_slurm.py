@@ -173,7 +173,7 @@ def test_a_script_for_each_job_asks_for_the_sum_of_its_cells():
     [
         ('[[slurm.request]]\nids = ["*"]\ncpu = 3\n', ["`cpu`", "request[0]", "perhaps cpus"]),
         ('[[slurm.request]]\nids = ["*"]\npartition = "a b"\n', ["request[0]", "'a b'"]),
-        ('[[slurm.request]]\nids = ["*"]\noptions = ["--x=1\\nrm -rf /"]\n', ["request[0]", "no option"]),
+        ('[[slurm.request]]\nids = ["*"]\noptions = ["--x=1\\nrm -rf /"]\n', ["request[0]", "not an option"]),
         ("[[slurm.request]]\nids = []\n", ["request[0]", "no ids"]),
         ('[[slurm.request]]\nids = ["*"]\nminutes = -1\n', ["minutes = -1"]),
         ('[slurm]\neach = "node"\n', ["each", "'node'"]),

@@ -199,7 +199,7 @@ def test_the_decision_as_lines_for_a_local_try(capsys: pytest.CaptureFixture[str
     ("words", "code", "named"),
     [
         ((), 3, "nothing says which event"),
-        (("--label", "x"), 2, "--event does not say which"),
+        (("--label", "x"), 2, "no --event names it"),
         (("--event", "push", "--input", "a=1"), 2, "a push has no inputs"),
         (("--event", "push", "--changed-file", "a", "--changed-since", "HEAD"), 2, "both say what changed"),
         (("--event", "push", "--changed-since", "v9"), 3, "'v9'"),
