@@ -405,7 +405,7 @@ def test_a_login_is_written_nowhere(one: IndexServer, create: Run, tmp_path: Pat
         (("--from-index", "{files}"), 5, "answers 404"),
         (("--from-folder", "nowhere"), 3, "is not a folder"),
         (("--from-folder", "."), 3, "contains no wheels"),
-        (("--from-index", "ftp://x/"), 3, "no address of a web server"),
+        (("--from-index", "ftp://x/"), 3, "not an address of a web server"),
         (("--from-index", "{url}", "--project", "jax"), 3, "has no jax"),
     ],
 )
