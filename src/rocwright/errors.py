@@ -274,9 +274,10 @@ class CommandFailed(RocwrightError):
         foot += [] if self.next_step is None else [f"  next: {self.next_step}"]
         if most is not None and (left := len(head) + len(said) + len(foot) - most) > 0:
             kept = said[left + 1 :]
-            errors = [line for line in said[1:] if "error" in line.lower()]
-            if kept and errors and not set(errors) & set(kept):
-                kept[0] = errors[0]
+            # As compilers and tools write it; what follows is mostly who passed it on.
+            first = next((line for line in said[1:] if "error: " in line.lower()), None)
+            if kept and first and first not in kept:
+                kept[0] = first
             said = [f"  of its last lines; -v shows {left} more:", *kept]
         return "\n".join([*head, *said, *foot])
 

@@ -3,6 +3,7 @@
 import pytest
 
 from rocwright.cli import main
+from rocwright.errors import CommandFailed
 from rocwright.system import console, process
 from rocwright.system.progress import Progress
 
@@ -83,3 +84,22 @@ def test_words_of_another_program_are_its_own(words, monkeypatch):
     main(["set", "-v", "bisect", "release:a", *words])
     console.talk(0)
     assert taken == [["set", "bisect", "release:a", *words]]
+
+
+def test_of_what_a_command_printed_its_first_error_and_its_last_line_are_shown(capsys, monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    printed = [
+        "cc -c a.c",
+        "a.c:1:2: error: broken",
+        *(f"cc -c {name}.c" for name in "bcdefg"),
+        "make: *** [all] Error 2",
+    ]
+    console.error(CommandFailed("make", 2, tail="\n".join(printed), log="make.log"))
+    assert capsys.readouterr().err.splitlines() == [
+        "error (CommandFailed): command ended with exit code 2: make",
+        "  of its last lines; -v shows 7 more:",
+        "    a.c:1:2: error: broken",
+        "    make: *** [all] Error 2",
+        "  log: make.log",
+        "  next: look at the last lines of its output",
+    ]

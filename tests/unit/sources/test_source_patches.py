@@ -177,7 +177,7 @@ def test_a_patch_for_a_submodule_that_is_not_there(
     published: LockedSource, place: Path, patches: Path
 ) -> None:
     write(patches, "third_party/none/1.patch", README)
-    with pytest.raises(InvalidPatch, match=r"for third_party/none, and .* no such submodule") as caught:
+    with pytest.raises(InvalidPatch, match=r"for third_party/none, but .* no such submodule") as caught:
         prepare(published, place, patches=patches)
     assert FMT in str(caught.value)
 
