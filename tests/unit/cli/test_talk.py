@@ -101,5 +101,5 @@ def test_of_what_a_command_printed_its_first_error_and_its_last_line_are_shown(c
         "    a.c:1:2: error: broken",
         "    make: *** [all] Error 2",
         "  log: make.log",
-        "  next: look at the last lines of its output",
+        "  next: fix what its last lines report, then run again",
     ]
