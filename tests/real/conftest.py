@@ -132,6 +132,8 @@ def _move_in(root: Path) -> Newcomer:
         if name in os.environ
     }
     environment = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", **kept}
+    # Errors are told whole then, as for all tests.
+    environment["CI"] = "true"
     someone = Newcomer(home, clone, environment)
     someone.own(root)
     someone.run("make", "install", f"PYTHON={_python()}")
