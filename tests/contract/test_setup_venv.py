@@ -178,7 +178,7 @@ def test_what_never_shows_ends_with_what_to_do(
     words = ["--index-url", rocm.url(), "--packages", "torch==2.9.0", *waits, *uv, *later]
     done = call("v", *words, GITHUB_PATH=str(github), GITHUB_ENV=str(github))
     assert done.returncode == 7 and done.stdout == ""
-    assert "next: not all of torch==2.9.0 is there" in done.stderr
+    assert "next: not all of torch==2.9.0 can be found" in done.stderr
     assert ("trying again" in done.stderr) is (wait != "0")
     # An environment without what is tested is activated for nobody.
     assert not github.exists()
