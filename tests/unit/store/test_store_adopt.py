@@ -298,7 +298,7 @@ def test_a_content_type_that_lies_is_told(one: IndexServer, create: Run) -> None
     one.manner.content_type = "application/vnd.pypi.simple.v1+json"
     ended = create("--from-index", one.url())
     assert ended.code == 0
-    assert "is HTML, its server calls it application/vnd.pypi.simple.v1+json" in ended.err
+    assert "is HTML, but its server calls it application/vnd.pypi.simple.v1+json" in ended.err
 
 
 @pytest.mark.slow
