@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import trees
 from rocwright.errors import InvalidPatch, UsageError
 from rocwright.sources.lock import LockedSource
 from rocwright.sources.patch_files import read_patches
@@ -30,10 +31,7 @@ diff --git a/readme b/readme
 
 
 def write(patches: Path, name: str, text: str | bytes) -> Path:
-    path = patches / "pytorch" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
+    return trees.write(patches / "pytorch" / name, text)
 
 
 @pytest.mark.parametrize(
