@@ -416,7 +416,7 @@ def test_an_archive_that_leads_out_is_not_unpacked(
     (folder / "base_lib_generic.tar.zst.sha256sum").write_text(f"{digest}  base_lib_generic.tar.zst\n")
     words = ("--run-id=5", "--platform=linux", "--output-dir=deep/er/out", "--store=store")
     assert call(FETCH, *words) == 3
-    assert "leads out of the artifact" in capsys.readouterr().err
+    assert "leads out of the archive" in capsys.readouterr().err
     assert list(tmp_path.rglob("evil.txt")) == []
     assert not (tmp_path / "deep/er/out/base_lib_generic").exists()
 

@@ -30,9 +30,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `tier` includes the families of the tiers before it. `projects` are those of the family, all of the
     platform's without any. `device_groups` cuts the GPU targets of a group into so many builds, 1 for none.
-    `stage` and `promote` name channels, empty for none. `publish`: a channel is changed `never`, only where
-    the store is the run's own folder (`embedded`), or also elsewhere when it is `asked` for. `role` names the
-    variable with the role that a workflow assumes to write.
+    `rocm` is where ROCm comes from for PyTorch itself, as `--rocm` takes it; the miniature family is built
+    with the distribution's. `stage` and `promote` name channels, empty for none. `publish`: a channel is
+    changed `never`, only where the store is the run's own folder (`embedded`), or also elsewhere when it is
+    `asked` for. `role` names the variable with the role that a workflow assumes to write.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refs: tuple[str, ...]
     tier: Tier
     sources: Sources = "upstream"
+    rocm: str = "index:stable"
     projects: tuple[str, ...] = ()
     refs_windows: tuple[str, ...] = ()
     split: bool = False
@@ -122,17 +124,48 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     platform: str = ""
 
 
-class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where ROCm comes from: the distribution's packages, a prefix, or artifacts or packages of a run.
+RocmKind = Literal["distribution", "prefix", "tarball", "command", "index", "page", "packages", "artifacts"]
+# Of these ROCm's Python packages are taken as they are; of the others they are made.
+TAKEN: tuple[RocmKind, ...] = ("index", "page", "packages")
 
-    `at` is the prefix or the run id, `repository` the run's when it is another one's, `version` what the
-    prefix does not say.
+
+class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where ROCm comes from.
+
+    `at` is the prefix, the path or URL of the tarball, the command that builds one, the URL of the index or
+    page, or the id of the run whose packages or artifacts are taken. `repository` is the run's where it is
+    another one's, `store` where the run lies if not in this run's store. `version` is what a prefix does not
+    say, or which of an index is meant (empty: the newest). `by_family`: the packages lie below the index in a
+    folder for each family of GPUs.
     """
 
-    kind: Literal["distribution", "prefix", "artifacts", "packages"] = "distribution"
+    kind: RocmKind = "distribution"
     at: str = ""
     repository: str = ""
     version: str = ""
+    store: str = ""
+    by_family: bool = False
+
+    @property
+    def taken(self) -> bool:
+        """Whether its Python packages are taken as they are."""
+        return self.kind in TAKEN
+
+    @property
+    def words(self) -> str:
+        """Everything that it says, as the settings of a step hold it."""
+        said = (self.kind, self.at, self.repository, self.version, self.store)
+        return " ".join(filter(None, (*said, "by family" if self.by_family else "")))
+
+    @property
+    def told(self) -> str:
+        """For people: `index https://…`, `packages of run 42`."""
+        of = f" of {self.repository}" if self.repository else ""
+        if self.kind == "distribution":
+            return "of the distribution"
+        if self.kind in ("packages", "artifacts"):
+            return f"{self.kind} of run {self.at}{of}{f' in {self.store}' if self.store else ''}"
+        return f"{self.kind} {self.at}{f', version {self.version}' if self.version else ''}"
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,7 +192,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tests: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
     sources: Sources | None = None
-    rocm: Rocm = Rocm()
+    rocm: Rocm | None = None
     build_pytorch: bool = True
     split: bool | None = None
     device_groups: int | None = None

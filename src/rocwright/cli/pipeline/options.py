@@ -13,7 +13,16 @@ from rocwright.cli.options import OptionalCount, Text, Words
 from rocwright.data.overlay import Overlay, read_overlay
 from rocwright.errors import UsageError
 from rocwright.model.plan import Choice, Plan
-from rocwright.pipeline.define.inputs import choose_rocm, families_to_test, known, profiles, sources_of, words
+from rocwright.pipeline.define.inputs import (
+    Known,
+    choose_rocm,
+    families_to_test,
+    known,
+    profiles,
+    said_rocm,
+    sources_of,
+    words,
+)
 from rocwright.pipeline.define.plan import make_plan, read_plan_file
 from rocwright.pipeline.setup.publication import publication
 
@@ -86,11 +95,15 @@ class PlanOptions:
     """PyTorch's own repositories, or the miniature family that stands in for it (default: $ROCWRIGHT_SOURCES,
     else the profile's)."""
 
+    rocm: Text = ""
+    """Where ROCm comes from: index:NAME (or its address), page:URL, therock:RUN, packages:RUN, artifacts:RUN,
+    tarball:FILE, prefix:DIR, command:LINE, distribution (default: $ROCWRIGHT_ROCM, else the profile's)."""
+
     rocm_prefix: str | None = None
-    """A ROCm installation to package, instead of the distribution's."""
+    """The same as --rocm prefix:DIR."""
 
     rocm_version: Text = ""
-    """Its version, where the installation does not say."""
+    """Its version, of an installation that does not say; or which of an index (default: the newest)."""
 
     artifact_run_id: Text = ""
     """An earlier run whose ROCm is taken instead of building it."""
@@ -113,7 +126,7 @@ class PlanOptions:
     publish: bool = False
     """Change channels; of a shared store only where the profile allows it."""
 
-    def choice(self, run_id: str) -> Choice:
+    def choice(self, run_id: str, tables: Known) -> Choice:
         """As one value; raises `UsageError` for options that contradict each other."""
         return Choice(
             profile=self.profile,
@@ -127,6 +140,9 @@ class PlanOptions:
             projects=words(self.projects),
             sources=self.sources or sources_of(os.environ),
             rocm=choose_rocm(
+                tables,
+                source=self.rocm,
+                usual=said_rocm(os.environ),
                 prefix=self.rocm_prefix,
                 version=self.rocm_version,
                 run_id=self.artifact_run_id,
@@ -149,7 +165,6 @@ class PlanOptions:
                 )
             return read_plan_file(place.plan)
         overlay = place.overlay()
-        profile, choice = profiles(overlay).named(self.profile), self.choice(place.run_id)
-        return make_plan(
-            profile, choice, known(overlay), publication(profile, choice, place.store, os.environ)
-        )
+        tables = known(overlay)
+        profile, choice = profiles(overlay).named(self.profile), self.choice(place.run_id, tables)
+        return make_plan(profile, choice, tables, publication(profile, choice, place.store, os.environ))

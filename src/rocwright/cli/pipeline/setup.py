@@ -87,11 +87,12 @@ def pipeline_setup(
         raise UsageError("these options describe an event, but no --event names it", next_step="add --event")
     started_by = _told(event, branch, label, given, changed_file, changed_since) if event else _workflow()
     profile = profiles(overlay).named(options.profile)
+    tables = known(overlay)
     done = set_up(
         started_by,
         profile,
-        options.choice(place.run_id),
-        known(overlay),
+        options.choice(place.run_id, tables),
+        tables,
         load_triggers(overlay),
         store=place.store or None,
         environment=os.environ,

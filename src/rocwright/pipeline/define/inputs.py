@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import get_args
 
@@ -16,9 +17,9 @@ from rocwright.builder.decide.recipe import load_recipes
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidData, InvalidInput, UsageError
-from rocwright.model.channels import Channels
+from rocwright.model.channels import Channels, IndexTable
 from rocwright.model.gpu import Families, base_targets
-from rocwright.model.plan import Group, ProfileTable, Rocm, Sources
+from rocwright.model.plan import Group, Profile, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
 from rocwright.sdk.intake.distribution import distributions
@@ -35,7 +36,8 @@ class Known:
     `families` are targets by family, `runners` say which of them are built and tested where. `projects` are
     those of the family by platform, `opt_in` those among them that are built only when asked for.
     `miniature` is the group that stands for all where the miniature family is built, `python` the interpreter
-    that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all).
+    that it is built with, `ref` its branch, `miniature_projects` those that it has (None: all). `indexes`
+    have names, `therock` is the store of TheRock's runs.
     """
 
     families: Mapping[str, tuple[str, ...]]
@@ -46,6 +48,8 @@ class Known:
     ref: str
     opt_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
     miniature_projects: frozenset[str] | None = None
+    indexes: IndexTable = field(default_factory=lambda: IndexTable(()))
+    therock: str = ""
 
 
 class _Demo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +82,8 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
         python=".".join(map(str, sys.version_info[:2])),
         ref=demo.torch_ref,
         miniature_projects=frozenset(demo.projects),
+        indexes=load_table("indexes", IndexTable, overlay),
+        therock=f"s3://{load_table('channels', Channels, overlay).buckets.runs}",
     )
 
 
@@ -103,6 +109,8 @@ def profiles(overlay: Overlay | None = None) -> ProfileTable:
 
 # Of a workflow: what is built where no option says so.
 SOURCES = "ROCWRIGHT_SOURCES"
+# Of a workflow or a machine: where ROCm comes from where no option says so.
+ROCM = "ROCWRIGHT_ROCM"
 _RUN_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 # Objects of all runs lie beside the runs.
 _TAKEN = ("objects",)
@@ -131,27 +139,105 @@ def sources_of(environment: Mapping[str, str]) -> Sources | None:
     return found
 
 
+def said_rocm(environment: Mapping[str, str]) -> str:
+    """What `ROCWRIGHT_ROCM` says, as `parse_rocm` takes it; empty for nothing."""
+    return environment.get(ROCM, "").strip()
+
+
+# How each kind of --rocm is written, and what follows the colon.
+_ROCM = {
+    "index": "the name or the address of a package index",
+    "page": "the address of a page of wheels",
+    "therock": "the number of a run of TheRock",
+    "packages": "the id of an earlier run",
+    "artifacts": "the id of an earlier run",
+    "tarball": "the path or the address of a tarball",
+    "prefix": "the directory of an installation",
+    "command": "a command line that builds ROCm into $ROCWRIGHT_ROCM_DIR",
+    "distribution": "",
+}
+
+
+def parse_rocm(text: str, known: Known) -> Rocm:
+    """Where ROCm comes from, written as `KIND:WHERE`: `index:nightly`, `prefix:/opt/rocm`, `distribution`.
+
+    Raises `UsageError` for a kind that is none or lacks what it needs, and for an unknown name of an index.
+    """
+    kind, _, at = text.strip().partition(":")
+    if kind not in _ROCM:
+        near = get_close_matches(kind, _ROCM, n=1)
+        raise UsageError(
+            f"{text!r} does not say where ROCm comes from",
+            next_step=f"perhaps {near[0]}:{at}" if near else f"write one of {', '.join(_written())}",
+        )
+    if bool(at) != bool(_ROCM[kind]):
+        raise UsageError(
+            f"{text!r} lacks {_ROCM[kind]}" if _ROCM[kind] else f"nothing follows {kind}",
+            next_step=f"write {next(one for one in _written() if one.startswith(kind))}",
+        )
+    if kind == "index":
+        return _index(at, known.indexes)
+    if kind == "therock":
+        return Rocm("artifacts", require_run_id(at), store=known.therock)
+    if kind in ("packages", "artifacts"):
+        return Rocm("packages" if kind == "packages" else "artifacts", require_run_id(at))
+    if kind == "prefix" or (kind == "tarball" and not _is_address(at)):
+        return Rocm("prefix" if kind == "prefix" else "tarball", str(Path(at).resolve()))
+    if kind == "page" and not _is_address(at):
+        raise UsageError(f"{at!r} is not the address of a page", next_step="write page:https://…")
+    return msgspec.convert({"kind": kind, "at": at}, Rocm)
+
+
+def default_rocm(profile: Profile, known: Known, *, mini: bool) -> Rocm:
+    """Where ROCm comes from if nobody says so: as the profile says for PyTorch itself."""
+    return Rocm() if mini else parse_rocm(profile.rocm, known)
+
+
+def _written() -> list[str]:
+    return [f"{kind}:{'…'}" if what else kind for kind, what in _ROCM.items()]
+
+
+def _is_address(text: str) -> bool:
+    return re.match(r"[a-z][a-z0-9+.-]*://", text) is not None
+
+
+def _index(at: str, indexes: IndexTable) -> Rocm:
+    if _is_address(at):
+        return Rocm("index", at)
+    named = indexes.named(at)
+    return Rocm("index", named.url, by_family=named.by_family)
+
+
 def choose_rocm(
+    known: Known,
     *,
+    source: str = "",
+    usual: str = "",
     prefix: str | None = None,
     version: str = "",
     run_id: str = "",
     reuse: str | None = None,
     repository: str = "",
-) -> Rocm:
-    """Where ROCm comes from; raises `UsageError` naming the two options that contradict each other."""
-    if prefix is not None and run_id:
-        raise _both("--rocm-prefix", "--artifact-run-id", "ROCm comes from one place")
+) -> Rocm | None:
+    """Where ROCm comes from, None where nothing says so.
+
+    `source` is `--rocm`, `usual` what the environment says where no option does; prefix and run have options
+    of their own besides. Raises `UsageError` naming the two options that contradict each other.
+    """
+    given = {"--rocm": source, "--rocm-prefix": prefix, "--artifact-run-id": run_id}
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1:
+        raise _both(named[0], named[1], "ROCm comes from one place")
     for name, value in (("--reuse", reuse), ("--repository", repository)):
         if value and not run_id:
             raise _alone(name, "--artifact-run-id", "the earlier run")
-    if version and prefix is None:
-        raise _alone("--rocm-version", "--rocm-prefix", "the installation")
-    if prefix is not None:
-        return Rocm("prefix", str(Path(prefix).resolve()), version=version)
+    said = source or (f"prefix:{prefix}" if prefix else "" if run_id else usual)
+    found = parse_rocm(said, known) if said else None
     if run_id:
-        return Rocm("artifacts" if reuse == "artifacts" else "packages", run_id, repository)
-    return Rocm()
+        found = Rocm("artifacts" if reuse == "artifacts" else "packages", run_id, repository)
+    if version and (found is None or found.kind not in ("prefix", "index", "page", "tarball", "command")):
+        raise _alone("--rocm-version", "--rocm or --rocm-prefix", "the installation, or the index,")
+    return None if found is None else msgspec.structs.replace(found, version=version)
 
 
 def _both(one: str, other: str, why: str) -> UsageError:

@@ -54,7 +54,7 @@ def make_plan(profile: Profile, choice: Choice, known: Known, publication: Publi
         profile=profile.name,
         run_id=choice.run_id,
         sources=asked.sources,
-        rocm=choice.rocm,
+        rocm=asked.rocm,
         publication=publication,
         groups=tuple(group for held in asked.groups.values() for group in held),
         cells=tuple(cells),
@@ -128,7 +128,7 @@ def _kinds(platform: str, asked: RunMatrix, profile: Profile) -> tuple[Kind, ...
         staged=bool(profile.stage),
         promoted=bool(profile.promote),
         pytorch=asked.build_pytorch,
-        rocm=asked.builds_rocm,
+        rocm=asked.rocm.kind != "packages",
     )
 
 
@@ -151,8 +151,7 @@ def _settings(kind: Kind, row: Row, profile: Profile, choice: Choice, asked: Run
     if "group" in kind.axes:
         found["targets"] = " ".join(row.group.targets)
     if kind.name in ("rocm-artifacts", "rocm-packages"):
-        rocm = choice.rocm
-        found["rocm"] = " ".join(filter(None, (rocm.kind, rocm.at, rocm.repository, rocm.version)))
+        found["rocm"] = asked.rocm.words
     if kind.name == "lock-sources":
         found["sources"] = asked.sources
     if kind.name == "test-pytorch":

@@ -13,7 +13,7 @@ from rocwright.errors import UsageError
 from rocwright.model.gpu import expand
 from rocwright.model.plan import PYTHON, Choice, Group, Profile, Rocm, Sources, TestLevel, Tier
 from rocwright.model.platforms import PLATFORMS
-from rocwright.pipeline.define.inputs import Known, Projects, require_run_id
+from rocwright.pipeline.define.inputs import Known, Projects, default_rocm, require_run_id
 
 # What a branch is called by, everywhere it is written: no option of git, no path out of a folder.
 _REF = re.compile(r"(?!.*\.\.)(?!.*//)[A-Za-z0-9_][A-Za-z0-9._/+#@-]*[A-Za-z0-9_+#@]|[A-Za-z0-9_]")
@@ -31,10 +31,10 @@ class RunMatrix:
     pythons: tuple[str, ...]
     refs: Mapping[tuple[str, str], tuple[str, ...]]
     projects: Mapping[str, Projects]
+    rocm: Rocm
     split: bool
     device_groups: int
     build_pytorch: bool
-    builds_rocm: bool
     test_level: TestLevel
     notes: tuple[str, ...]
 
@@ -44,7 +44,9 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
     _check(choice)
     notes: list[str] = []
     mini = (choice.sources or profile.sources) == "miniature"
-    groups = _groups(profile, choice, known, mini, notes)
+    rocm = choice.rocm or default_rocm(profile, known, mini=mini)
+    _check_rocm(choice, rocm)
+    groups = _groups(profile, choice, known, rocm, mini, notes)
     level = choice.test_level or "quick"
     if choice.build_pytorch and (level != "quick" or choice.tests):
         named = f", with {' '.join(choice.tests)}" if choice.tests else ""
@@ -61,9 +63,9 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         notes.append(
             "the miniature family is built, stand-ins under the real names (--sources upstream: PyTorch)"
         )
-    elif choice.rocm == Rocm():
+    elif rocm.kind == "distribution":
         notes.append(
-            "ROCm is the distribution's, too old for PyTorch itself: give --rocm-prefix or --artifact-run-id"
+            "ROCm is the distribution's: if it is too old for PyTorch itself, give --rocm index:nightly"
         )
     left = {
         platform: tuple(_tested(group, choice, notes) for group in held if refs[platform, group.name])
@@ -78,10 +80,10 @@ def resolve(profile: Profile, choice: Choice, known: Known) -> RunMatrix:
         pythons=choice.pythons or ((known.python,) if mini else profile.pythons),
         refs=refs,
         projects={platform: _projects(platform, choice, profile, known, mini, notes) for platform in groups},
+        rocm=rocm,
         split=profile.split if choice.split is None else choice.split,
         device_groups=profile.device_groups if choice.device_groups is None else choice.device_groups,
         build_pytorch=choice.build_pytorch,
-        builds_rocm=choice.rocm.kind != "packages",
         test_level=level,
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -141,7 +143,10 @@ def _check_without_pytorch(choice: Choice) -> None:
             raise UsageError(
                 f"--no-pytorch builds no PyTorch, but {name} says how to", next_step="leave one of them out"
             )
-    if choice.rocm.kind == "packages":
+
+
+def _check_rocm(choice: Choice, rocm: Rocm) -> None:
+    if not choice.build_pytorch and rocm.kind == "packages":
         raise UsageError(
             "--no-pytorch with the packages of an earlier run leaves nothing to build",
             next_step="leave out --no-pytorch or --artifact-run-id, or add --reuse artifacts",
@@ -149,7 +154,7 @@ def _check_without_pytorch(choice: Choice) -> None:
 
 
 def _groups(
-    profile: Profile, choice: Choice, known: Known, mini: bool, notes: list[str]
+    profile: Profile, choice: Choice, known: Known, rocm: Rocm, mini: bool, notes: list[str]
 ) -> dict[str, tuple[Group, ...]]:
     for name in (*choice.families, *(choice.tested or ()), *sum(choice.families_on.values(), ())):
         expand([name], known.families)
@@ -159,10 +164,10 @@ def _groups(
                 next_step="rename it: letters, digits and . _ -",
             )
     found: dict[str, tuple[Group, ...]] = {}
-    for platform in _platforms(profile, choice, mini):
+    for platform in _platforms(profile, choice, rocm, mini, notes):
         asked = choice.families_on.get(platform) or choice.families
         if mini and not asked:
-            found[platform] = (msgspec.structs.replace(_miniature(choice, known), platform=platform),)
+            found[platform] = (msgspec.structs.replace(_miniature(rocm, known), platform=platform),)
             continue
         names = asked or known.runners.tier_families(platform, choice.tier or profile.tier)
         here = [name for name in names if not _lacks(name, platform, known)]
@@ -184,19 +189,28 @@ def _groups(
     return found
 
 
-def _platforms(profile: Profile, choice: Choice, mini: bool) -> tuple[str, ...]:
-    """The miniature family is compiled by Linux's compiler, from Linux's ROCm."""
+def _platforms(profile: Profile, choice: Choice, rocm: Rocm, mini: bool, notes: list[str]) -> tuple[str, ...]:
+    """The miniature family, and a distribution's ROCm, are Linux's alone."""
     if mini and "windows" in choice.platforms:
         raise UsageError(
             "the miniature family is built on linux only, not on windows",
             next_step="leave out --platforms windows, or give --sources upstream",
         )
-    return choice.platforms or (("linux",) if mini else profile.platforms)
+    wanted = choice.platforms or (("linux",) if mini else profile.platforms)
+    if rocm.kind != "distribution" or "windows" not in wanted:
+        return wanted
+    if "windows" in choice.platforms:
+        raise UsageError(
+            "no distribution has ROCm for windows",
+            next_step="say where it comes from: --rocm index:nightly",
+        )
+    notes.append("windows is left out: no distribution has ROCm for it (--rocm index:nightly has)")
+    return tuple(one for one in wanted if one != "windows")
 
 
-def _miniature(choice: Choice, known: Known) -> Group:
+def _miniature(rocm: Rocm, known: Known) -> Group:
     """Named after the distribution, whose ROCm it is, an earlier run's too; others say nothing of targets."""
-    if choice.rocm.kind in ("distribution", "packages"):
+    if rocm.kind in ("distribution", "packages"):
         return known.miniature
     return Group("miniature", known.miniature.targets, ("miniature",))
 

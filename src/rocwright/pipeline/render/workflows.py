@@ -115,6 +115,7 @@ _CHOICES: Document = {
     "python_version": text_input("Pythons, separated by commas", default=""),
     "pytorch_projects": text_input("Projects: torch, torchvision, …; none: all", default=""),
     "artifact_run_id": text_input("Take ROCm's packages of this earlier run", default=""),
+    "rocm": text_input("Where ROCm comes from, such as index:nightly, page:URL, therock:RUN", default=""),
 }
 _FAMILIES = "Families of GPUs, separated by commas; all or none"
 # An earlier change's run ends when the next comes; runs of branches and releases go to their ends.
@@ -246,6 +247,8 @@ def _setup(
                 "PLATFORMS": " ".join(platforms),
                 # A repository without such machines tries its chain on the miniature family.
                 "ROCWRIGHT_SOURCES": expression("vars.ROCWRIGHT_SOURCES || 'upstream'"),
+                # Empty: where the profile takes it from.
+                "ROCWRIGHT_ROCM": expression("vars.ROCWRIGHT_ROCM"),
             },
         ),
     )

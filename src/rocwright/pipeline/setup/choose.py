@@ -22,7 +22,9 @@ Reusable = Callable[[Mapping[str, Sequence[str]]], str]
 class Tables:
     """The tables that a decision needs: paths and branches, families with their rows, components.
 
-    `miniature` is the group that stands for all families where the miniature family is built.
+    `miniature` is the group that stands for all families where the miniature family is built. `usual_rocm`
+    tells where ROCm comes from if nobody says so, for it (True) and for PyTorch; `parse_rocm` reads what an
+    input says.
     """
 
     triggers: Triggers
@@ -30,6 +32,8 @@ class Tables:
     runners: Runners
     projects: tuple[str, ...] = ()
     miniature: str = ""
+    usual_rocm: Callable[[bool], Rocm] = lambda _: Rocm()
+    parse_rocm: Callable[[str], Rocm] = lambda _: Rocm()
 
 
 class Chosen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +86,7 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
         or ((tables.miniature,) if mini else _usual(platform, tier, profile, base, tables))
         for platform in platforms
     }
-    rocm = _rocm(change, wish, base, groups, reusable, said)
+    rocm = _rocm(change, wish, base, groups, reusable, tables, mini, said)
     build = base.build_pytorch if wish.build_pytorch is None else wish.build_pytorch
     if not build and rocm.kind == "packages":
         why = "PyTorch is not to be built, and ROCm's packages are those of an earlier run: nothing is left"
@@ -186,25 +190,32 @@ def _rocm(
     base: Choice,
     groups: Mapping[str, Sequence[str]],
     reusable: Reusable,
+    tables: Tables,
+    mini: bool,
     said: _Said,
 ) -> Rocm:
-    """An earlier run's packages where one is named, or the change leaves ROCm as it is."""
+    """As inputs say, then options; an earlier run's packages, where the change leaves ROCm as it is."""
     if wish.artifact_run_id:
-        return _taken(wish.artifact_run_id, wish.repository, said, "as asked for")
-    if base.rocm != Rocm():
-        return base.rocm
+        return _earlier(wish.artifact_run_id, wish.repository, said, "as asked for")
+    if wish.rocm:
+        found = tables.parse_rocm(wish.rocm)
+        said.reasons.append(f"ROCm is {found.told}, as asked for")
+        return found
+    usual = base.rocm or tables.usual_rocm(mini)
     prebuilt = True in wish.prebuilt.values()
-    if False in wish.prebuilt.values() or not (prebuilt or change.level in ("tests", "pytorch")):
-        return base.rocm
+    if base.rocm is not None or False in wish.prebuilt.values():
+        return usual
+    if not (prebuilt or change.level in ("tests", "pytorch")):
+        return usual
     run = reusable(groups)
     if run:
         why = "as asked for" if prebuilt else "the change leaves ROCm as it is"
-        return _taken(run, "", said, why)
-    said.reasons.append("ROCm is built: no earlier run has packages for all of these families")
-    return base.rocm
+        return _earlier(run, "", said, why)
+    said.reasons.append(f"ROCm is {usual.told}: no earlier run has packages for all of these families")
+    return usual
 
 
-def _taken(run: str, repository: str, said: _Said, why: str) -> Rocm:
+def _earlier(run: str, repository: str, said: _Said, why: str) -> Rocm:
     said.reasons.append(f"ROCm's packages are those of run {run}, {why}: no step of ROCm is run")
     return Rocm(kind="packages", at=run, repository=repository)
 
@@ -267,8 +278,8 @@ def _highlights(choice: Choice, base: Choice) -> list[str]:
     ):
         if here and here != there:
             found.append(f"{name}: {' '.join(here)}")
-    if choice.rocm.kind == "packages":
-        found.append(f"ROCm's packages of run {choice.rocm.at}")
+    if choice.rocm is not None:
+        found.append(f"ROCm: {choice.rocm.told}")
     if not choice.build_pytorch:
         found.append("PyTorch is not built")
     return found

@@ -13,7 +13,7 @@ from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, Unreachable
 from rocwright.model.plan import Choice, Job, Plan, Profile
 from rocwright.model.platforms import PLATFORMS
-from rocwright.pipeline.define.inputs import Known
+from rocwright.pipeline.define.inputs import Known, default_rocm, parse_rocm
 from rocwright.pipeline.define.kinds import AXES
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.records import plan_key, read_plan, record_plan
@@ -68,7 +68,15 @@ def set_up(
     """
     components = {name for held in known.projects.values() for name, _ in held}
     projects = tuple(sorted(components))
-    tables = Tables(triggers, known.families, known.runners, projects, known.miniature.name)
+    tables = Tables(
+        triggers,
+        known.families,
+        known.runners,
+        projects,
+        known.miniature.name,
+        usual_rocm=lambda mini: default_rocm(profile, known, mini=mini),
+        parse_rocm=lambda text: parse_rocm(text, known),
+    )
     chosen = choose(event, profile, base, tables, reusable)
     if not chosen.run:
         return SetUp(chosen, None)
@@ -146,7 +154,8 @@ def outputs(done: SetUp) -> dict[str, str]:
         "upload": _flag(plan is not None and plan.publication.upload),
         "test_level": chosen.test_level,
         "tests": msgspec.json.encode(chosen.tests).decode(),
-        "artifact_run_id": chosen.choice.rocm.at if chosen.choice.rocm.kind == "packages" else "",
+        "artifact_run_id": plan.rocm.at if plan is not None and plan.rocm.kind == "packages" else "",
+        "rocm": "" if plan is None else plan.rocm.told,
         "summary": " ".join("; ".join(chosen.reasons).split()),
         **said,
     }

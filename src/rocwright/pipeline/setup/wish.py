@@ -20,7 +20,8 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `families` by platform take the place of the tier's, `more` are added to them; `all_families` are those of
     all tiers. `tests` are named tests. `prebuilt` says by platform whether an earlier run's ROCm is taken,
-    `artifact_run_id` of which run. `notes` are for people: what is not known, or does nothing here.
+    `artifact_run_id` of which run; `rocm` is where it comes from, as --rocm takes it. `notes` are for people:
+    what is not known, or does nothing here.
     """
 
     skip: bool = False
@@ -37,6 +38,7 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prebuilt: dict[str, bool] = {}
     artifact_run_id: str = ""
     repository: str = ""
+    rocm: str = ""
     sources: Sources | None = None
     split: bool | None = None
     device_groups: int | None = None
@@ -204,6 +206,7 @@ INPUTS = (
     "python_version",
     "pytorch_git_ref",
     "pytorch_projects",
+    "rocm",
     "sources",
     "split",
 )
@@ -245,6 +248,7 @@ def read_inputs(
         },
         artifact_run_id=given.get("artifact_run_id", ""),
         repository=given.get("artifact_repository", ""),
+        rocm=given.get("rocm", ""),
         sources=_sources(given),
         split=_flag(given, "split"),
         device_groups=_number(given, "device_groups"),
@@ -342,5 +346,10 @@ def _check(wish: Wish) -> None:
     if wish.artifact_run_id and False in wish.prebuilt.values():
         raise UsageError(
             f"the inputs name the run {wish.artifact_run_id}, but say that nothing prebuilt is used",
+            next_step="leave one of them empty",
+        )
+    if wish.artifact_run_id and wish.rocm:
+        raise UsageError(
+            "the inputs rocm and artifact_run_id both say where ROCm comes from",
             next_step="leave one of them empty",
         )

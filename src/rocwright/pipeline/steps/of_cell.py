@@ -9,12 +9,13 @@ from pathlib import Path, PurePosixPath
 
 from rocwright.engine.graph import Step
 from rocwright.errors import InvalidInput
-from rocwright.model.plan import Cell, Plan
+from rocwright.model.plan import Cell, Plan, RocmKind
 from rocwright.pipeline.define.kinds import SUMMARY
 from rocwright.pipeline.options import RunOptions, Workspace
 from rocwright.pipeline.records import ENDED, Machine, place_of
 from rocwright.pipeline.steps.gate import gate_step, promote_step
 from rocwright.pipeline.steps.gpu import pytorch_test_step, rocm_test_step
+from rocwright.pipeline.steps.index import index_artifacts_step, index_packages_step
 from rocwright.pipeline.steps.publish import (
     check_rocm_step,
     check_step,
@@ -30,10 +31,13 @@ from rocwright.pipeline.steps.reuse import (
     taken_upload_step,
 )
 from rocwright.pipeline.steps.rocm import (
+    brought_packages_step,
+    command_step,
     prefix_step,
     rocm_artifacts_step,
     rocm_packages_step,
     rocm_source_steps,
+    tarball_step,
 )
 from rocwright.pipeline.steps.sources import checkout_step, lock_sources_step, origin_steps
 from rocwright.pipeline.steps.summary import summary_step
@@ -63,10 +67,23 @@ _OWN: dict[str, Callable[[RunOptions, Needs], Step]] = {
     "split": split_step,
     "merge-torch": merge_step,
 }
-# An earlier run's packages take the place of these.
-_TAKEN: dict[str, Callable[[RunOptions, Needs], Step]] = {
-    "rocm-packages": taken_packages_step,
-    "upload-rocm": taken_upload_step,
+# What takes the place of these where ROCm comes neither from the distribution nor from a prefix.
+_ELSEWHERE: dict[tuple[RocmKind, str], Callable[[RunOptions, Needs], list[Step]]] = {
+    ("packages", "rocm-packages"): lambda options, needs: [taken_packages_step(options, needs)],
+    ("packages", "upload-rocm"): lambda options, needs: [taken_upload_step(options, needs)],
+    ("artifacts", "rocm-artifacts"): lambda options, needs: [artifacts_step(options, needs)],
+    ("artifacts", "rocm-packages"): lambda options, needs: [
+        archives_step(options),
+        packages_of_artifacts_step(options, needs),
+    ],
+    ("index", "rocm-artifacts"): lambda options, needs: [index_artifacts_step(options, needs)],
+    ("index", "rocm-packages"): lambda options, needs: [index_packages_step(options, needs)],
+    ("page", "rocm-artifacts"): lambda options, needs: [index_artifacts_step(options, needs)],
+    ("page", "rocm-packages"): lambda options, needs: [index_packages_step(options, needs)],
+    ("tarball", "rocm-artifacts"): lambda options, needs: [tarball_step(options, needs)],
+    ("tarball", "rocm-packages"): lambda options, needs: [brought_packages_step(options, needs)],
+    ("command", "rocm-artifacts"): lambda options, needs: [command_step(options, needs)],
+    ("command", "rocm-packages"): lambda options, needs: [brought_packages_step(options, needs)],
 }
 
 
@@ -94,12 +111,8 @@ def _steps_of_kind(kind: str, options: RunOptions, given: Needs) -> list[Step]:
         ]
     if kind not in _OWN:
         raise InvalidInput(f"there is no step of the kind {kind!r}", next_step=f"kinds: {' '.join(_OWN)}")
-    if options.rocm.kind == "packages" and kind in _TAKEN:
-        return [_TAKEN[kind](options, given)]
-    if options.rocm.kind == "artifacts" and kind == "rocm-artifacts":
-        return [artifacts_step(options, given)]
-    if options.rocm.kind == "artifacts" and kind == "rocm-packages":
-        return [archives_step(options), packages_of_artifacts_step(options, given)]
+    if (elsewhere := _ELSEWHERE.get((options.rocm.kind, kind))) is not None:
+        return elsewhere(options, given)
     own = _OWN[kind](options, given)
     if kind == "rocm-artifacts":
         return [*rocm_source_steps(options), own]
@@ -157,7 +170,7 @@ def options_of(cell: Cell, plan: Plan, machine: Machine) -> RunOptions:
         sources=plan.sources,
         rocm=rocm,
         rocm_prefix=Path(rocm.at) if rocm.kind == "prefix" else None,
-        rocm_version=rocm.version or None,
+        rocm_version=None if rocm.taken else rocm.version or None,
         publication=plan.publication,
         channel=cell.settings.get("channel", ""),
         objects=machine.store,

@@ -15,7 +15,9 @@ import msgspec
 from rocwright.check.report import Report
 from rocwright.check.run import CheckRequest
 from rocwright.engine.graph import Inputs, Note, Step
+from rocwright.errors import ContractBroken
 from rocwright.model.channels import Channels
+from rocwright.model.gpu import Families, base_targets, is_target
 from rocwright.model.sets import (
     BUILD,
     FINDINGS,
@@ -60,13 +62,35 @@ def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-package
 
     def act(inputs: Inputs, note: Note) -> Checked:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        return _checked(
-            check_set(CheckRequest(tuple(packages.paths), closed=True, jobs=options.jobs), note=note)
-        )
+        adopted = options.rocm.kind in ("index", "page")
+        asked = CheckRequest(tuple(packages.paths), closed=True, jobs=options.jobs, adopted=adopted)
+        report = check_set(asked, note=note)
+        checked = _checked(report)
+        _require_code(report, options)
+        return checked
 
     return Step(
-        id="check-rocm", result=Checked, act=act, needs=needs, rooms=_CHECKING, summary=_check_summary
+        id="check-rocm",
+        result=Checked,
+        act=act,
+        needs=needs,
+        rooms=_CHECKING,
+        facts=lambda: {"targets": options.targets, "rocm": options.rocm.kind},
+        summary=_check_summary,
     )
+
+
+def _require_code(report: Report, options: RunOptions) -> None:
+    """Raise `ContractBroken` for targets that no library of this ROCm has code for."""
+    generic = options.table("families", Families).generic
+    held = base_targets(target for one in report.looked for target in one.targets if is_target(target))
+    serves = {*held, *(target for one in held for target in generic.get(one, ()))}
+    without = [target for target in base_targets(options.targets) if target not in serves]
+    if without:
+        raise ContractBroken(
+            f"this ROCm has no code for {', '.join(without)}; it has code for {', '.join(held) or 'no GPU'}",
+            next_step="take a ROCm that has: --rocm index:nightly, or leave these families out",
+        )
 
 
 def check_step(options: RunOptions, needs: tuple[str, ...]) -> Step:

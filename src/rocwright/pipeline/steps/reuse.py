@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rocwright.engine.graph import Inputs, Note, Step
@@ -21,7 +22,10 @@ from rocwright.pipeline.steps.rocm import Pinned, packages_step, packages_summar
 from rocwright.sdk.build import BuiltPackages, PackageFile, make_packages
 from rocwright.sdk.intake.forms import artifacts_in
 from rocwright.sdk.plan.release import Packaging
+from rocwright.store.adopt.offered import project_of
+from rocwright.store.objects.address import open_store
 from rocwright.store.objects.protocol import ObjectStore, download
+from rocwright.store.pool import describe_files, is_distribution
 from rocwright.store.runs.artifacts import ArtifactArchive, ArtifactChoice, RunArtifacts, find_artifacts
 from rocwright.store.runs.run import Run, external_repo, file_records
 from rocwright.system.console import human_bytes
@@ -37,6 +41,14 @@ def source_run(options: RunOptions) -> Run:
     return Run(options.rocm.at, options.platform, external_repo(options.rocm.repository, own))
 
 
+def source_store(options: RunOptions) -> ObjectStore:
+    """Where that run lies: in the store of this run, or in one that is only read."""
+    if not options.rocm.store:
+        return options.store
+    region = options.table("channels", Channels).buckets.region
+    return open_store(options.rocm.store, region=region, reading=True)
+
+
 def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
     """`rocm-packages` of an earlier run: found by its records, compared with their digests."""
     folder = options.workspace.rocm_wheels
@@ -44,13 +56,14 @@ def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Ste
     def act(_: Inputs, note: Note) -> BuiltPackages:
         run = source_run(options)
         prefix = run.prefix("python", options.group or None)
-        entries = find_packages(options.store, run, prefix)
-        require_space(options.workspace.root, sum(one.size for one in entries), purpose="ROCm's packages")
+        store = source_store(options)
+        packages = find_packages(store, run, prefix)
+        require_space(options.workspace.root, sum(one.size for one in packages), purpose="ROCm's packages")
         make_directory(folder)
-        for entry in entries:
-            note(f"fetching {entry.name}")
-            download(options.store, prefix + entry.name, folder / entry.name, entry.sha256)
-        return describe(entries, folder, options.targets)
+        for one in packages:
+            note(f"fetching {one.name}")
+            download(store, prefix + one.name, folder / one.name, one.sha256)
+        return describe(describe_files(folder / one.name for one in packages), folder, options.targets)
 
     return Step(
         id="rocm-packages",
@@ -64,10 +77,29 @@ def taken_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Ste
     )
 
 
-def find_packages(store: ObjectStore, run: Run, prefix: str) -> tuple[FileEntry, ...]:
-    """The records of ROCm's packages in a run; raises `InvalidInput` for a run that has none."""
-    entries = file_records(store, prefix)
-    if not any(entry.project == "rocm" for entry in entries):
+@dataclass(frozen=True)
+class Package:
+    """A file of ROCm's packages in a run; its sha256 where the run has a record of it."""
+
+    name: str
+    size: int
+    sha256: str | None
+
+
+def find_packages(store: ObjectStore, run: Run, prefix: str) -> tuple[Package, ...]:
+    """ROCm's packages in a run, by its records, else as they lie there.
+
+    Raises `InvalidInput` for a run that has none.
+    """
+    found = [Package(one.name, one.size, one.sha256) for one in file_records(store, prefix)]
+    if not found:
+        # Runs of other tools keep the same layout and write no records.
+        found = [
+            Package(name, one.size, None)
+            for one in store.list(prefix)
+            if is_distribution(Path(name := one.key.removeprefix(prefix))) and "/" not in name
+        ]
+    if not any(project_of(one.name) == "rocm" for one in found):
         groups = store.folders(f"{run.folder}python/")
         has = f"it has packages of: {' '.join(groups)}" if groups else "it has no packages at all"
         raise InvalidInput(
@@ -75,7 +107,7 @@ def find_packages(store: ObjectStore, run: Run, prefix: str) -> tuple[FileEntry,
             where=store.url(prefix),
             next_step=f"{has}; name a run that built them",
         )
-    return tuple(sorted(entries, key=lambda entry: entry.name))
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def describe(entries: Sequence[FileEntry], folder: Path, targets: Sequence[str]) -> BuiltPackages:
@@ -114,7 +146,7 @@ def taken_upload_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
     def act(inputs: Inputs, note: Note) -> UploadedRun:
         packages = inputs.get("rocm-packages", BuiltPackages)
         prefix = source_run(options).prefix("python", options.group or None)
-        page = options.store.url(f"{prefix}index.html")
+        page = source_store(options).url(f"{prefix}index.html")
         return UploadedRun(prefix, page, {file.name: file.sha256 for file in packages.files})
 
     return Step(
@@ -138,9 +170,10 @@ def artifacts_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
         run = source_run(options)
         wanted = ArtifactChoice(families=options.families)
         note(f"looking at run {run.run_id}")
-        found = find_artifacts(options.store, run, wanted, options.table("families", Families).families)
+        store = source_store(options)
+        found = find_artifacts(store, run, wanted, options.table("families", Families).families)
         # Where nobody gave a digest, that of the bytes that are there now is what counts from here on.
-        files = {one.key: one.sha256 or options.store.digest(one.key) for one in found.archives}
+        files = {one.key: one.sha256 or store.digest(one.key) for one in found.archives}
         return Pinned("artifacts", f"run {run.run_id}", files, found.size)
 
     return Step(
@@ -162,7 +195,7 @@ def archives_step(options: RunOptions) -> Step:
         pinned = inputs.get("rocm-artifacts", Pinned)
         archives = tuple(_archive(options, key, digest) for key, digest in pinned.files.items())
         found = RunArtifacts(source_run(options), archives, None)
-        return fetch_artifacts(options.store, found, folder, threads=options.jobs, note=note)
+        return fetch_artifacts(source_store(options), found, folder, threads=options.jobs, note=note)
 
     return Step(
         id="rocm-archives",
@@ -176,7 +209,7 @@ def archives_step(options: RunOptions) -> Step:
 
 
 def _archive(options: RunOptions, key: str, digest: str) -> ArtifactArchive:
-    stored = options.store.stat(key)
+    stored = source_store(options).stat(key)
     name = key.rpartition("/")[2]
     for ending in (".tar.zst", ".tar.xz"):
         name = name.removesuffix(ending)

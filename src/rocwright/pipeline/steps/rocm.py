@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from rocwright.engine.graph import Inputs, Note, Step
-from rocwright.errors import IntegrityError
+from rocwright.errors import IntegrityError, InvalidInput
 from rocwright.pipeline.options import RunOptions
-from rocwright.sdk.build import BuiltPackages, build_packages
+from rocwright.sdk.build import BuiltPackages, build_packages, make_packages
 from rocwright.sdk.intake.deb import LaidOut, lay_out
 from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.intake.fetch import Fetched, fetch, unpack
-from rocwright.sdk.intake.forms import read_prefix
+from rocwright.sdk.intake.forms import form_of, read_prefix
 from rocwright.sdk.plan.release import Packaging
 from rocwright.system.console import human_bytes
 from rocwright.system.files import (
     content_digest,
     fingerprint,
+    link_or_copy,
+    make_directory,
     remove_tree,
     require_space,
+    sha256_file,
     shipped_directory,
+    walk_files,
 )
+from rocwright.system.http import Web
+from rocwright.system.process import run
 
 _PREFIX_SPACE = 2_200_000_000
 
@@ -244,3 +251,106 @@ def packages_summary(value: BuiltPackages) -> str:
 def runtime_digest() -> str:
     """Digest of the sources that ship inside the ROCm packages."""
     return content_digest(shipped_directory("runtime"))
+
+
+# -- brought from elsewhere: a tarball, or what a command makes
+
+
+def tarball_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`rocm-artifacts` of a tarball: fetched, or taken from where it lies on this machine, for all others."""
+    at = options.rocm.at
+    place = options.workspace.root / "tarball" / at.rpartition("/")[2]
+
+    def act(_: Inputs, note: Note) -> Pinned:
+        remove_tree(place.parent)
+        make_directory(place.parent)
+        if "://" in at:
+            note(f"fetching {place.name}")
+            with Web() as web:
+                digest = web.save(web.enter(at), place)
+        else:
+            digest = _copied(Path(at), place)
+        return Pinned("tarball", place.name, {place.name: digest}, place.stat().st_size)
+
+    return Step(
+        id="rocm-artifacts",
+        result=Pinned,
+        act=act,
+        needs=needs,
+        rooms=("system/http.py",),
+        facts=lambda: {"tarball": at},
+        reads=lambda: () if "://" in at else (Path(at),),
+        outputs=lambda value: {place: value.files[place.name]},
+        summary=lambda value: f"{value.what}: {human_bytes(value.size)}",
+    )
+
+
+def _copied(source: Path, place: Path) -> str:
+    if not source.is_file():
+        raise InvalidInput(
+            f"{source} is not a file",
+            where=source,
+            next_step="name a tarball of ROCm: --rocm tarball:FILE",
+        )
+    link_or_copy(source, place)
+    return sha256_file(place)
+
+
+def command_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step:
+    """`rocm-artifacts` that a command makes: an installation or artifacts, in a directory that it is told."""
+    place = options.workspace.root / "rocm-made"
+
+    def act(_: Inputs, note: Note) -> Pinned:
+        remove_tree(place)
+        make_directory(place)
+        note("running the command")
+        run(
+            ["cmd", "/c", options.rocm.at] if sys.platform == "win32" else ["sh", "-c", options.rocm.at],
+            env={
+                "ROCWRIGHT_ROCM_DIR": str(place),
+                "ROCWRIGHT_ROCM_TARGETS": ";".join(options.targets),
+                "ROCWRIGHT_ROCM_FAMILIES": ";".join(options.families),
+                "ROCWRIGHT_ROCM_JOBS": str(options.jobs),
+            },
+            log=options.workspace.log("rocm-artifacts"),
+            next_step="mend the command of --rocm command:…, then run again",
+        )
+        if not any(place.iterdir()):
+            raise InvalidInput(
+                "the command ended well and left nothing in $ROCWRIGHT_ROCM_DIR",
+                where=place,
+                next_step="let it install ROCm, or put its artifacts, there",
+            )
+        size = sum(path.stat().st_size for path in walk_files(place))
+        return Pinned("command", options.rocm.at, {"": fingerprint(place)}, size)
+
+    return Step(
+        id="rocm-artifacts",
+        result=Pinned,
+        act=act,
+        needs=needs,
+        facts=lambda: {"command": options.rocm.at, "targets": options.targets, "families": options.families},
+        outputs=lambda _: (place,),
+        summary=lambda value: f"made by {value.what}: {human_bytes(value.size)}",
+    )
+
+
+def brought_packages_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
+    """`rocm-packages` of a tarball, or of what a command made."""
+    workspace = options.workspace
+
+    def act(inputs: Inputs, note: Note) -> BuiltPackages:
+        pinned = inputs.get("rocm-artifacts", Pinned)
+        made = workspace.root / "rocm-made"
+        brought = made if pinned.kind == "command" else workspace.root / "tarball" / pinned.what
+        return make_packages(
+            form_of([brought]),
+            workspace.rocm_wheels,
+            Packaging(),
+            version=options.rocm_version,
+            overlay=options.overlay,
+            threads=options.jobs,
+            note=note,
+        ).built
+
+    return packages_step(options, act, needs)

@@ -221,23 +221,13 @@ def _builds(plan: Plan) -> list[str]:
             cell.platform,
             code(cell.group),
             _some(plan.group(cell.group).targets),
-            text(_rocm(plan)),
+            text(plan.rocm.told),
             _reason(cell) or "✅ yes",
         )
         for cell in packages
     ]
     head = ("Platform", "Group", "Targets", "ROCm", "Built")
     return ["### ROCm packages", "", *table(head, rows)] if rows else []
-
-
-def _rocm(plan: Plan) -> str:
-    rocm = plan.rocm
-    if rocm.kind == "distribution":
-        return "of the distribution"
-    of = f" of {rocm.repository}" if rocm.repository else ""
-    if rocm.kind == "prefix":
-        return f"prefix {rocm.at}"
-    return f"{rocm.kind} of run {rocm.at}{of}"
 
 
 def _tested(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""Unpack artifact archives (`.tar.zst`, `.tar.xz`) into artifact directories, trusting nothing in them.
+"""Unpack archives of artifacts (`.tar.zst`, `.tar.xz`) and of a whole ROCm, trusting nothing in them.
 
 An archive `<name>_<component>_<target>.tar.zst` holds what the directory of that name would: first
 `artifact_manifest.txt`, then the stage directories that it lists. Python's own extraction filters are not in
@@ -7,11 +7,13 @@ every Python supported here, so every member is checked before anything of it is
 
 from __future__ import annotations
 
+import gzip
 import lzma
 import os
 import re
 import shutil
 import tarfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Protocol, cast
@@ -30,7 +32,9 @@ from rocwright.system.progress import counted
 _MARK = b"rocwright: the end"
 _MARK_FRAME = zstandard.ZstdCompressor(write_checksum=True).compress(_MARK)
 # What damage raises here and in the reader of tar, which meets some of it as numbers that are none.
-DAMAGE = (lzma.LZMAError, zstandard.ZstdError, tarfile.TarError, ValueError)
+DAMAGE = (
+    lzma.LZMAError, zstandard.ZstdError, tarfile.TarError, ValueError, zlib.error, gzip.BadGzipFile,
+)  # fmt: skip
 
 
 class _Readable(Protocol):
@@ -43,8 +47,13 @@ class UnpackedStream:
     def __init__(self, path: Path) -> None:
         self.position = 0
         self._file = path.open("rb")
-        xz = path.name.endswith(".xz")
-        self._stream: _Readable = lzma.LZMAFile(self._file) if xz else _Zstd(self._file)  # noqa: SIM115
+        self._stream: _Readable
+        if path.name.endswith(".xz"):
+            self._stream = lzma.LZMAFile(self._file)  # noqa: SIM115
+        elif path.name.endswith("gz"):
+            self._stream = gzip.GzipFile(fileobj=self._file)
+        else:
+            self._stream = _Zstd(self._file)
 
     def __enter__(self) -> UnpackedStream:
         return self
@@ -102,6 +111,8 @@ class _Marked:
 
 
 SUFFIXES = (".tar.zst", ".tar.xz")
+# Of a tarball of a whole installation.
+TARBALLS = (*SUFFIXES, ".tar.gz", ".tgz")
 SIDECAR = ".sha256sum"
 # Name, component and target; whether they are known ones is asked when the directories are read.
 _ARTIFACT = re.compile(r"[^_/]+_[^_/]+_[^/]+")
@@ -222,6 +233,22 @@ def unpack_artifacts(sources: Sequence[Path], dest: Path, *, threads: int = 2) -
     )
 
 
+def unpack_installation(archive: Path, dest: Path) -> Path:
+    """Unpack a tarball of an installation into the new directory `dest`; returns the installation's root.
+
+    That is the one directory that the tarball holds, where it holds nothing beside it. Raises as
+    `unpack_artifacts`.
+    """
+    require_space(dest.absolute(), _least_size(archive), purpose=f"unpacking {archive.name}")
+    with atomic_directory(dest) as beside:
+        _verify(archive)
+        _extract(archive, beside / "root", manifest=False)
+    root = dest / "root"
+    inside = [*root.iterdir()]
+    alone = len(inside) == 1 and inside[0].is_dir() and not inside[0].is_symlink()
+    return inside[0] if alone and not (root / "lib").exists() else root
+
+
 def _least_size(path: Path) -> int:
     packed = path.stat().st_size
     if path.name.endswith(".zst"):
@@ -248,7 +275,7 @@ def _verify(path: Path) -> None:
     verify_sha256(path, words[0].lower())
 
 
-def _extract(path: Path, target: Path) -> _Outcome:
+def _extract(path: Path, target: Path, *, manifest: bool = True) -> _Outcome:
     target.mkdir()
     try:
         with (
@@ -256,7 +283,7 @@ def _extract(path: Path, target: Path) -> _Outcome:
             # Reading in sequence asks for nothing but read().
             tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", bufsize=CHUNK) as tar,
         ):
-            tree = _Tree(path, target)
+            tree = _Tree(path, target, manifest)
             for member in tar:
                 tree.add(tar, member)
             end = tar.offset
@@ -277,10 +304,11 @@ def _damaged(path: Path, what: str) -> InvalidArchive:
 
 
 class _Tree:
-    """One artifact directory in the making. Links are made last, so that nothing is written through one."""
+    """A directory in the making. Links are made last, so that nothing is written through one."""
 
-    def __init__(self, archive: Path, root: Path) -> None:
+    def __init__(self, archive: Path, root: Path, manifest: bool) -> None:
         self._archive = archive
+        self._manifest = manifest
         self._root = root
         self._directories = {""}
         self._files: set[str] = set()
@@ -307,14 +335,13 @@ class _Tree:
 
     def finish(self) -> _Outcome:
         """Make the links; raises `InvalidArchive` for one that leads out, and for a missing manifest."""
-        if MANIFEST not in self._files:
+        if self._manifest and MANIFEST not in self._files:
             raise _damaged(self._archive, f"lacks {MANIFEST}")
         for path, text in self._links.items():
             # What lies in other artifacts may be missing here, so any way through is one.
             if not text or follow(path, self._links, _Everything()) is None:
                 raise InvalidArchive(
-                    f"the link {path!a} in {self._archive.name} leads out of the artifact or in a circle "
-                    f"({text!a})",
+                    f"the link {path!a} in {self._archive.name} leads out of it, or in a circle, ({text!a})",
                     where=self._archive,
                 )
             (self._root / path).symlink_to(text)
@@ -324,7 +351,7 @@ class _Tree:
         text = member.name if text is None else text
         parts = [part for part in text.split("/") if part not in ("", ".")]
         if text.startswith("/") or ".." in parts or "\0" in text:
-            raise self._refuse(member, "leads out of the artifact")
+            raise self._refuse(member, "leads out of the archive")
         return "/".join(parts)
 
     def _directory(self, path: str, member: tarfile.TarInfo) -> None:
@@ -363,7 +390,7 @@ class _Tree:
         return InvalidArchive(
             f"the member {member.name!a} of {self._archive.name} {why}",
             where=self._archive,
-            next_step="nothing was unpacked; make the archive again from an artifact directory",
+            next_step="nothing was unpacked; make the archive again",
         )
 
 

@@ -1,5 +1,5 @@
 """The forms in which a ROCm comes, each with how it is read: a tree (as it is, or the directories into which
-its device code was split), artifacts, archives, Debian packages.
+its device code was split), artifacts, archives, a tarball, Debian packages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocwright.data.overlay import Overlay
 from rocwright.device_code.tree.names import GENERIC, served
 from rocwright.device_code.tree.place import Group, Input, place_all
 from rocwright.errors import InvalidInput, InvalidPrefix, UsageError
-from rocwright.sdk.intake.archives import find_archives, unpack_artifacts
+from rocwright.sdk.intake.archives import TARBALLS, find_archives, unpack_artifacts, unpack_installation
 from rocwright.sdk.intake.artifacts import has_artifacts, read_artifacts
 from rocwright.sdk.intake.deb_import import holds_packages, unpack_packages
 from rocwright.sdk.intake.tree import (
@@ -96,6 +96,12 @@ class _Archives(Form):
             yield from _Artifacts((place,)).read(how)
 
 
+class _Tarball(Form):
+    def read(self, how: Reading) -> Iterator[RocmTree]:
+        with how.place() as place:
+            yield read_prefix(unpack_installation(self.paths[0], place), version=how.version)
+
+
 class _Packages(Form):
     def read(self, how: Reading) -> Iterator[RocmTree]:
         with how.place() as place:
@@ -109,7 +115,7 @@ class _Packages(Form):
 
 
 def form_of(paths: Sequence[Path]) -> Form:
-    """What these are: one directory of any form, or archives of artifacts and directories of archives.
+    """What these are: a directory of any form, a tarball of an installation, or archives of artifacts.
 
     Raises `UsageError` for none, and for several that are not all archives.
     """
@@ -125,6 +131,8 @@ def form_of(paths: Sequence[Path]) -> Form:
             "several inputs must all be archives of artifacts",
             next_step="name one ROCm installation, one directory of artifacts, or archives",
         )
+    if given[0].name.endswith(TARBALLS) and given[0].is_file():
+        return _Tarball(given)
     return _Packages(given) if holds_packages(given[0]) else _Prefix(given)
 
 

@@ -23,6 +23,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
+from rocwright.errors import InvalidInput
 from rocwright.model.gpu import is_target
 from rocwright.model.patterns import any_pattern
 from rocwright.wheel.tags import platform_of, serves
@@ -122,6 +123,14 @@ class OfferedFiles:
         return found
 
 
+def project_of(name: str) -> str:
+    """The project that a file is of, by its name; raises `InvalidInput` for a name of another form."""
+    found = _offered(Link(name, ""))
+    if isinstance(found, str):
+        raise InvalidInput(found, next_step="give the name of a wheel or sdist")
+    return found.project
+
+
 def _offered(link: Link) -> Offered | str:
     """The file behind a link; or why it is none, as text."""
     if _FILE_NAME.fullmatch(link.name) is None:
@@ -159,6 +168,14 @@ def label_of(project: str, version: str) -> str | None:
     if any_pattern(_ROCM).fullmatch(project):
         return str(parsed).replace("+", ".")
     return None
+
+
+def only_rocm(catalogue: Catalogue) -> Catalogue:
+    """The catalogue with ROCm's own packages only: what is built with it may lag behind."""
+    own = any_pattern(_ROCM).fullmatch
+    files = {project: found for project, found in catalogue.files.items() if own(project)}
+    listing = None if catalogue.listing is None else frozenset(filter(own, catalogue.listing))
+    return Catalogue(files, listing)
 
 
 def date_of(label: str | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from rocwright.model.channels import IndexTable, NamedIndex
 from rocwright.model.plan import Choice, Group, Plan, Profile, Publication
 from rocwright.model.runners import Bypass, FamilyRow, OnPlatform, Pool, Runners
 from rocwright.pipeline.define.inputs import Known
@@ -39,6 +40,13 @@ KNOWN = Known(
     miniature=Group("house", ("gfx906", "gfx90a"), ("house",)),
     python="3.11",
     ref="release/1.0",
+    indexes=IndexTable(
+        (
+            NamedIndex("stable", "https://packages.example/"),
+            NamedIndex("each", "https://each.example/", by_family=True),
+        )
+    ),
+    therock="s3://therock",
 )
 PROFILE = Profile(
     name="mine",

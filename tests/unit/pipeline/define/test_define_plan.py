@@ -195,19 +195,86 @@ def test_what_does_not_fit_is_refused_by_name(given: dict[str, object], said: st
         ({"reuse": "artifacts"}, ("--reuse", "--artifact-run-id")),
         ({"repository": "a/b"}, ("--repository", "--artifact-run-id")),
         ({"version": "7.0"}, ("--rocm-version", "--rocm-prefix")),
+        ({"source": "index:stable", "prefix": "/opt/rocm"}, ("--rocm", "--rocm-prefix")),
+        ({"source": "index:stable", "run_id": "1"}, ("--rocm", "--artifact-run-id")),
     ],
 )
 def test_rocm_comes_from_one_place(given: dict[str, str], both: tuple[str, str]) -> None:
     with pytest.raises(UsageError) as told:
-        choose_rocm(**given)
+        choose_rocm(KNOWN, **given)
     assert all(option in str(told.value) for option in both)
+
+
+@pytest.mark.parametrize(
+    ("text", "rocm"),
+    [
+        ("distribution", Rocm()),
+        ("index:stable", Rocm("index", "https://packages.example/")),
+        ("index:each", Rocm("index", "https://each.example/", by_family=True)),
+        ("index:https://other.example/whl", Rocm("index", "https://other.example/whl")),
+        ("page:https://other.example/all.html", Rocm("page", "https://other.example/all.html")),
+        ("therock:17123", Rocm("artifacts", "17123", store="s3://therock")),
+        ("packages:17", Rocm("packages", "17")),
+        ("artifacts:17", Rocm("artifacts", "17")),
+        ("prefix:/opt/rocm", Rocm("prefix", "/opt/rocm")),
+        ("tarball:/data/therock-dist.tar.gz", Rocm("tarball", "/data/therock-dist.tar.gz")),
+        ("tarball:https://other.example/rocm.tar.gz", Rocm("tarball", "https://other.example/rocm.tar.gz")),
+        ("command:make -C rocm install", Rocm("command", "make -C rocm install")),
+    ],
+)
+def test_where_rocm_comes_from_is_written_in_one_way(text: str, rocm: Rocm) -> None:
+    assert choose_rocm(KNOWN, source=text) == rocm
+    # The environment says the same, and any option comes before it.
+    assert choose_rocm(KNOWN, usual=text) == rocm
+    assert choose_rocm(KNOWN, usual=text, prefix="/opt/x") == Rocm("prefix", "/opt/x")
+    assert choose_rocm(KNOWN, usual=text, run_id="9") == Rocm("packages", "9")
+    plan = plan_of(Choice("mine", "7", rocm=rocm))
+    assert plan.rocm == rocm
+    settings = {cell.settings["rocm"] for cell in plan.cells if cell.kind == "rocm-packages"}
+    assert settings == {rocm.words}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nightly", r"'nightly' does not say where ROCm comes from"),
+        ("indx:stable", r"perhaps index:stable"),
+        ("index:", r"'index:' lacks the name or the address of a package index"),
+        ("index:nope", r"there is no index named 'nope'"),
+        ("page:folder", r"'folder' is not the address of a page"),
+        ("therock:../x", r"is not a valid run id"),
+        ("distribution:debian", r"nothing follows distribution"),
+        ("command: ", r"lacks a command line"),
+    ],
+)
+def test_what_names_no_rocm_is_refused(text: str, said: str) -> None:
+    with pytest.raises(RocwrightError, match=said):
+        choose_rocm(KNOWN, source=text)
+
+
+def test_a_profile_says_where_rocm_comes_from_for_pytorch_itself() -> None:
+    assert plan_of().rocm == Rocm("index", "https://packages.example/")
+    own = msgspec.structs.replace(PROFILE, rocm="index:each")
+    assert plan_of(profile=own).rocm == Rocm("index", "https://each.example/", by_family=True)
+    assert plan_of(Choice("mine", "7", sources="miniature"), own).rocm == Rocm()
+
+
+def test_no_distribution_has_rocm_for_windows() -> None:
+    both = msgspec.structs.replace(PROFILE, platforms=("linux", "windows"), tier="postsubmit")
+    plan = plan_of(Choice("mine", "7", rocm=Rocm()), both)
+    assert {cell.platform for cell in plan.cells} == {"linux", ""}
+    assert "windows is left out: no distribution has ROCm for it" in " ".join(plan.notes)
+    with pytest.raises(UsageError, match="no distribution has ROCm for windows"):
+        plan_of(Choice("mine", "7", rocm=Rocm(), platforms=("windows",)), both)
 
 
 def test_texts_of_options() -> None:
     assert words(["a;b c", " d,,e\n"]) == ("a", "b", "c", "d", "e")
     assert [families_to_test(text) for text in ("auto", "", "none", "a b")] == [None, None, (), ("a", "b")]
-    assert choose_rocm(run_id="9") == Rocm("packages", "9")
-    assert choose_rocm(run_id="9", reuse="artifacts", repository="o/r") == Rocm("artifacts", "9", "o/r")
+    assert choose_rocm(KNOWN, run_id="9") == Rocm("packages", "9")
+    assert choose_rocm(KNOWN, run_id="9", reuse="artifacts", repository="o/r") == Rocm(
+        "artifacts", "9", "o/r"
+    )
     assert sources_of({}) is None and sources_of({"ROCWRIGHT_SOURCES": ""}) is None
     assert sources_of({"ROCWRIGHT_SOURCES": "upstream"}) == "upstream"
     with pytest.raises(UsageError, match="ROCWRIGHT_SOURCES is 'pytorch'"):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.plan import Cell, Choice, Group, Plan, Profile, Rocm
 from rocwright.pipeline.define.cells import Row, make_cells, make_jobs
-from rocwright.pipeline.define.inputs import known, profiles
+from rocwright.pipeline.define.inputs import known, parse_rocm, profiles
 from rocwright.pipeline.define.kinds import AXES, Axis, Kind
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.store.layout import is_key
@@ -214,6 +214,7 @@ def _above(id_: str, needs: Mapping[str, Sequence[str]]) -> set[str]:
 def of_profile() -> dict[str, dict[str, str]]:
     """Digests by id: one row of the matrix, planned by each of the profiles there are."""
     found = {}
+    tables = known(environment={})
     for profile in profiles().profile:
         choice = Choice(
             profile=profile.name,
@@ -224,9 +225,11 @@ def of_profile() -> dict[str, dict[str, str]]:
             refs=("release/2.12",),
             families=("gfx94X-dcgpu",),
             sources="upstream",
+            # A release is built with a released ROCm.
+            rocm=parse_rocm("index:nightly", tables) if profile.name == "release" else None,
             split=True,
         )
-        plan = make_plan(profile, choice, known(environment={}), OPEN)
+        plan = make_plan(profile, choice, tables, OPEN)
         found[profile.name] = {cell.id: cell.digest for cell in plan.cells}
     return found
 
