@@ -78,7 +78,9 @@ def newest(finder: Finder, families: Families) -> tuple[str, tuple[Offered, ...]
             next_step="leave the platform out, or take another index",
         )
     there = offered_targets(found, finder.reading.catalogue, families.families)
-    require_targets(finder.wanted.targets, there, found)
+    # Where names tell no targets, `check-rocm` looks into the files.
+    if there:
+        require_targets(finder.wanted.targets, there, found)
     return f"{found.name} of {finder.reading.name}", found.files
 
 

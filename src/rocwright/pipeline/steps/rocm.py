@@ -219,7 +219,9 @@ def rocm_packages_step(options: RunOptions, needs: tuple[str, ...] = ()) -> Step
         require_space(workspace.root, ready.size // 3, purpose="the ROCm wheels")
         note("reading the prefix")
         prefix = read_prefix(Path(ready.prefix), version=ready.version)
-        packaging = Packaging(family=None if prefix.split else ready.family)
+        packaging = Packaging(
+            family=None if prefix.split else ready.family, other_family=options.group or None
+        )
         return build_packages(prefix, workspace.rocm_wheels, packaging, threads=options.jobs, note=note)
 
     return packages_step(options, act, (*needs, "rocm-prefix"))
@@ -346,7 +348,7 @@ def brought_packages_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         return make_packages(
             form_of([brought]),
             workspace.rocm_wheels,
-            Packaging(),
+            Packaging(other_family=options.group or None),
             version=options.rocm_version,
             overlay=options.overlay,
             threads=options.jobs,

@@ -43,13 +43,14 @@ class Packaging(msgspec.Struct, frozen=True):
     """How a ROCm is to be packaged.
 
     `family` names the libraries package of a single tree with its device code inside; without it, a known
-    family with exactly the targets found is taken. `linux` and `windows` are the families or targets that a
-    release promises (see `Expected`). `selector` is `sdist` or `wheel`, `compression` a name of
+    family with exactly the targets found is taken, else `other_family`. `linux` and `windows` are the
+    families or targets that a release promises (see `Expected`). `selector` is `sdist` or `wheel`, `compression` a name of
     `wheel.deflate`; `devel_xz` compresses the devel tree once more, smaller and slower to expand. `without`
     are packages that shall not be made.
     """
 
     family: str | None = None
+    other_family: str | None = None
     version_suffix: str = ""
     linux: tuple[str, ...] | None = None
     windows: tuple[str, ...] | None = None
@@ -105,7 +106,7 @@ def plan_packages(tree: RocmTree, packaging: Packaging | None = None) -> SdkPlan
         "devel": DEVEL.module,
     }
     if not tree.split:
-        families = tuple(tree.parts) or (choose_family(tree, packaging.family),)
+        families = tuple(tree.parts) or (choose_family(tree, packaging.family, packaging.other_family),)
         if len(families) == 1:
             modules["libraries"] = libraries_of(families[0]).module
     runtime = plan_runtime(tree, table, modules, split_compiler=packaging.split_compiler)
@@ -206,7 +207,7 @@ def _legacy(tree: RocmTree, runtime: RuntimePlan, maker: Maker, packaging: Packa
     """Libraries with their device code inside, one package for each family."""
     families = {word: _part_targets(tree, word) for word in runtime.parts}
     if not families:
-        chosen = choose_family(tree, packaging.family)
+        chosen = choose_family(tree, packaging.family, packaging.other_family)
         families = {chosen: tree.targets or family_targets(chosen)}
     elif packaging.family is not None:
         raise UsageError(
@@ -241,17 +242,17 @@ def _part_targets(tree: RocmTree, word: str) -> tuple[str, ...]:
     )
 
 
-def choose_family(tree: RocmTree, family: str | None) -> str:
+def choose_family(tree: RocmTree, family: str | None, other: str | None = None) -> str:
     """The family that the libraries package of a single tree is named after; see `plan_packages`."""
-    if family is not None:
-        libraries_of(family)  # its name must do as part of a package's
+    for name in filter(None, (family, other)):
+        libraries_of(name)  # must do as part of a package's name
     if not tree.targets and not (tree.windows and family):
         raise InvalidPrefix(
             "no library of the prefix holds device code",
             where=tree.root,
             next_step="is this a ROCm with rocBLAS, rocSPARSE or another math library?",
         )
-    known = family or matching_family(tree.targets, load_table("families", Families).families)
+    known = family or matching_family(tree.targets, load_table("families", Families).families) or other
     if known is None:
         raise UsageError(
             f"the targets of this ROCm ({' '.join(tree.targets)}) are not a known family",
