@@ -44,9 +44,9 @@ class Packaging(msgspec.Struct, frozen=True):
 
     `family` names the libraries package of a single tree with its device code inside; without it, a known
     family with exactly the targets found is taken, else `other_family`. `linux` and `windows` are the
-    families or targets that a release promises (see `Expected`). `selector` is `sdist` or `wheel`, `compression` a name of
-    `wheel.deflate`; `devel_xz` compresses the devel tree once more, smaller and slower to expand. `without`
-    are packages that shall not be made.
+    families or targets that a release promises (see `Expected`). `selector` is `sdist` or `wheel`,
+    `compression` a name of `wheel.deflate`; `devel_xz` compresses the devel tree once more, smaller and
+    slower to expand. `without` are packages that shall not be made.
     """
 
     family: str | None = None
@@ -244,7 +244,7 @@ def _part_targets(tree: RocmTree, word: str) -> tuple[str, ...]:
 
 def choose_family(tree: RocmTree, family: str | None, other: str | None = None) -> str:
     """The family that the libraries package of a single tree is named after; see `plan_packages`."""
-    for name in filter(None, (family, other)):
+    for name in (one for one in (family, other) if one is not None):
         libraries_of(name)  # must do as part of a package's name
     if not tree.targets and not (tree.windows and family):
         raise InvalidPrefix(
