@@ -17,6 +17,7 @@ from rocwright.errors import UsageError
 from rocwright.pipeline.define.inputs import known, profiles
 from rocwright.pipeline.setup.event import Event, told_event
 from rocwright.pipeline.setup.event import changed_since as since
+from rocwright.pipeline.setup.offered import require_offered
 from rocwright.pipeline.setup.run import (
     SetUp,
     latest_told,
@@ -101,6 +102,8 @@ def pipeline_setup(
             open_store(place.address(), reading=True), groups, own=place.run_id, note=console.say
         ),
     )
+    if done.plan is not None:
+        require_offered(done.plan, overlay, note=console.say)
     wanted = "GITHUB_OUTPUT" in os.environ if record is None else record
     if done.plan is not None and wanted and done.plan.publication.upload:
         done = SetUp(done.chosen, recorded(open_store(place.address()), done.plan, os.environ))

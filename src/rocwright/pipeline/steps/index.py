@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -13,13 +14,13 @@ from rocwright.errors import ContractBroken, InvalidInput
 from rocwright.model.gpu import Families
 from rocwright.model.plan import Rocm
 from rocwright.model.project import ProjectTable
-from rocwright.pipeline.find_sets import Finder, offered_targets, require_targets
+from rocwright.pipeline.find_sets import Finder, named_targets, offered_targets, require_targets
 from rocwright.pipeline.options import RunOptions
 from rocwright.pipeline.steps.reuse import describe
 from rocwright.pipeline.steps.rocm import Pinned, packages_step
 from rocwright.sdk.build import BuiltPackages
 from rocwright.store.adopt.fetch import Fetcher
-from rocwright.store.adopt.offered import Offered, SetChoice, only_rocm, project_of
+from rocwright.store.adopt.offered import Catalogue, Offered, SetChoice, is_rocm, project_of, select
 from rocwright.store.adopt.pages import Reading, read_flat, read_index
 from rocwright.store.pool import describe_files
 from rocwright.system.console import human_bytes
@@ -45,14 +46,37 @@ def index_address(rocm: Rocm, families: Sequence[str]) -> str:
     return urljoin(f"{rocm.at.rstrip('/')}/", f"{families[0]}/")
 
 
+def rocm_offered(web: Web, rocm: Rocm, address: str) -> Reading:
+    """ROCm's own packages at an address; what is built with them there may lag behind."""
+    if rocm.kind == "index":
+        return read_index(web, address, only=is_rocm)
+    index = read_flat(web, address)
+    files = {project: found for project, found in index.catalogue.files.items() if is_rocm(project)}
+    return replace(index, catalogue=Catalogue(files, frozenset(files)))
+
+
+def what_lacks(index: Reading, wanted: SetChoice, families: Families) -> str:
+    """What these packages do not have for a platform and targets, as far as names tell; empty for nothing."""
+    here = select(index.catalogue, replace(wanted, targets=())).files
+    for project in ("rocm", _CORE):
+        if not here.get(project):
+            return f"{index.name} has no {project} for {wanted.platform}"
+    files = [one for found in here.values() for one in found]
+    there = named_targets(files, families.families)
+    without = [target for target in wanted.targets if target not in there]
+    if not there or not without:
+        return ""
+    return (
+        f"{index.name} has no code for {', '.join(without)} on {wanted.platform}; it has {', '.join(there)}"
+    )
+
+
 @contextmanager
 def reading(options: RunOptions) -> Iterator[Reading]:
-    """The index or page that this place's ROCm comes from, with ROCm's own packages only."""
+    """The index or page that this place's ROCm comes from."""
     address = index_address(options.rocm, options.families)
     with Web() as web:
-        index = read_flat(web, address) if options.rocm.kind == "page" else read_index(web, address)
-        index.catalogue = only_rocm(index.catalogue)
-        yield index
+        yield rocm_offered(web, options.rocm, address)
 
 
 def finder(options: RunOptions, index: Reading, note: Note) -> Finder:

@@ -165,17 +165,14 @@ def label_of(project: str, version: str) -> str | None:
     found = _LOCAL.search(parsed.local or "")
     if found is not None:
         return found["version"]
-    if any_pattern(_ROCM).fullmatch(project):
+    if is_rocm(project):
         return str(parsed).replace("+", ".")
     return None
 
 
-def only_rocm(catalogue: Catalogue) -> Catalogue:
-    """The catalogue with ROCm's own packages only: what is built with it may lag behind."""
-    own = any_pattern(_ROCM).fullmatch
-    files = {project: found for project, found in catalogue.files.items() if own(project)}
-    listing = None if catalogue.listing is None else frozenset(filter(own, catalogue.listing))
-    return Catalogue(files, listing)
+def is_rocm(project: str) -> bool:
+    """Whether a project is one of ROCm's own packages."""
+    return any_pattern(_ROCM).fullmatch(project) is not None
 
 
 def date_of(label: str | None) -> str | None:

@@ -78,10 +78,10 @@ class Reading:
         self.catalogue = replace(self.catalogue, files=files)
 
 
-def read_index(web: Web, url: str) -> Reading:
+def read_index(web: Web, url: str, *, only: Callable[[str], object] = lambda _: True) -> Reading:
     """A simple repository, with the pages of all its projects unless these are far too many.
 
-    Raises `InvalidInput` where there is none.
+    `only` tells of a project by its name whether it is looked at. Raises `InvalidInput` where there is none.
     """
     address = _with_slash(web.enter(url))
     try:
@@ -104,12 +104,10 @@ def read_index(web: Web, url: str) -> Reading:
             where=shown(address),
             next_step="give the address that --index-url takes; a flat page goes with --from-page",
         )
-    many = len(page.projects) > _MOST_PROJECTS
-    reading = Reading(
-        web, address, Catalogue({}, frozenset(page.projects)), list(page.notes), dict(page.projects)
-    )
-    if not many:
-        reading.more(page.projects)
+    projects = {name: place for name, place in page.projects.items() if only(name)}
+    reading = Reading(web, address, Catalogue({}, frozenset(projects)), list(page.notes), projects)
+    if len(projects) <= _MOST_PROJECTS:
+        reading.more(projects)
     return reading
 
 
