@@ -38,7 +38,10 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An image that jobs run in; `python` in it runs this tool, where none has to be set up."""
+    """An image that jobs run in; `python` in it runs this tool, where none has to be set up.
+
+    A repository's `variable` names another image, or `none`: the jobs run on the machine itself.
+    """
 
     use: Use
     platform: str
@@ -46,6 +49,7 @@ class Container(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
     python: str = ""
     options: tuple[str, ...] = ()
+    variable: str = ""
 
     def __post_init__(self) -> None:
         if not _DIGEST.fullmatch(self.digest):

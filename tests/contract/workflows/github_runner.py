@@ -105,7 +105,7 @@ class Runner:
         return Result(FAILED if any(one.result == FAILED for one in found) else DONE, found[-1].outputs)
 
     def _called(self, job: dict[str, Any], contexts: dict[str, Any], depth: int) -> Result:
-        path = job["uses"].removeprefix("$/")
+        path = job["uses"].removeprefix("./")
         declared = self.files[path]["on"]["workflow_call"]["inputs"]
         given = filled(job.get("with", {}), contexts)
         assert given.keys() <= declared.keys(), (path, given.keys() - declared.keys())
@@ -140,7 +140,7 @@ class Runner:
                 # Text of the event must not become text of a program.
                 assert "${{" not in step["run"]
                 told = self.execute(step["run"], {key: as_text(value) for key, value in own.items()})
-            elif step["uses"].startswith("$/"):
+            elif step["uses"].startswith("./"):
                 told = self._composite(step["uses"], given, here, env)
             else:
                 pinned = PINNED.fullmatch(step["uses"])
@@ -156,7 +156,7 @@ class Runner:
     def _composite(
         self, uses: str, given: dict[str, Any], contexts: dict[str, Any], env: dict[str, Any]
     ) -> dict[str, str] | None:
-        action = self.files[uses.removeprefix("$/") + "/action.yml"]
+        action = self.files[uses.removeprefix("./") + "/action.yml"]
         assert given.keys() <= action["inputs"].keys()
         inputs = {
             name: as_text(given.get(name, row.get("default"))) for name, row in action["inputs"].items()

@@ -126,7 +126,7 @@ def first(job_outputs: Iterable[str]) -> str:
 PERMISSIONS: Mapping[str, str] = {"contents": "read", "id-token": "write"}
 # What a step that tells something is called.
 STEP = "step"
-ACTION = "$/.github/actions/step"
+ACTION = "./.github/actions/step"
 INSTALL = "\"$PYTHON\" -m pip install --disable-pip-version-check '.[store,aws]'"
 COMMAND = '"$PYTHON" -m rocwright pipeline step "$ID"'
 SETUP = '"$PYTHON" -m rocwright pipeline setup --profile "$PROFILE" --platforms "$PLATFORMS"'
@@ -138,7 +138,7 @@ _LONGEST, _USUAL = 12 * 3600, 3600
 
 def local(file: str) -> str:
     """How a job calls a workflow of the same repository and commit."""
-    return f"$/.github/workflows/{file}.yml"
+    return f"./.github/workflows/{file}.yml"
 
 
 def tells(kind: JobKind) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ def place_job(kind: JobKind, beside: Sequence[JobKind], platform: str, table: Wo
             table,
             expression("matrix.row.id" if kind.own else has(kind.name)),
             minutes,
-            python=container.python if container else "",
+            python=_python(container),
             version=expression("inputs.python_version") if kind.level == "build" else "",
         ),
     )
@@ -228,7 +228,18 @@ def as_container(container: Container | None) -> Document:
     if container is None:
         return {}
     options: Document = {"options": " ".join(container.options)} if container.options else {}
-    return {"image": container.pinned, **options}
+    if not container.variable:
+        return {"image": container.pinned, **options}
+    named = f"vars.{container.variable}"
+    # A job whose image is empty runs on the machine itself.
+    return {"image": expression(f"{named} != 'none' && ({named} || '{container.pinned}') || ''"), **options}
+
+
+def _python(container: Container | None) -> str:
+    """The interpreter in a job's container, empty where the container is another one."""
+    if container is None or not container.python or not container.variable:
+        return "" if container is None else container.python
+    return expression(f"!vars.{container.variable} && '{container.python}' || ''")
 
 
 # -- the steps of a job
@@ -253,13 +264,13 @@ def place_steps(
 ) -> tuple[WorkflowStep, ...]:
     """Steps of a job that does the step whose id the expression `id_` gives.
 
-    `python` is the interpreter of its container, if it has any, else `version` is set up; `role` is an
-    expression, and lasts as long as the job may.
+    `python` is the interpreter of its container; where that is none, or empty when the job runs, `version` is
+    set up. `role` is an expression, and lasts as long as the job may.
     """
     given: dict[str, object] = {"id": id_, "role": expression(role)}
     if python:
         given["python"] = python
-    elif version:
+    if version:
         given["python-version"] = version
     if minutes * 60 > _USUAL:
         given["seconds"] = min(minutes * 60, _LONGEST)

