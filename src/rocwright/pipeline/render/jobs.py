@@ -127,7 +127,8 @@ PERMISSIONS: Mapping[str, str] = {"contents": "read", "id-token": "write"}
 # What a step that tells something is called.
 STEP = "step"
 ACTION = "./.github/actions/step"
-INSTALL = "\"$PYTHON\" -m pip install --disable-pip-version-check '.[store,aws]'"
+# With uv, the second installer that packages are proved with.
+INSTALL = "\"$PYTHON\" -m pip install --disable-pip-version-check '.[demo,store,aws]'"
 COMMAND = '"$PYTHON" -m rocwright pipeline step "$ID"'
 SETUP = '"$PYTHON" -m rocwright pipeline setup --profile "$PROFILE" --platforms "$PLATFORMS"'
 # The version that runs this tool where the job has none of its own.
