@@ -70,15 +70,15 @@ class Request:
 
     `targets` are base targets or targets with features that torch was built for; None asks for none. `closed`
     says that the files are a complete set. `expect` are canonical names of projects that must be there.
-    `previous` are the sizes of the set before. `adopted` says that others built and published the files: what
-    the contract names for these is a warning.
+    `previous` are the sizes of the set before. `adopted` are names of files that others built and published
+    (True: all): what the contract names for these is a warning.
     """
 
     targets: frozenset[str] | None = None
     closed: bool = False
     expect: tuple[str, ...] = ()
     previous: SizeTable | None = None
-    adopted: bool = False
+    adopted: bool | frozenset[str] = False
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,11 @@ class Context:
         """What the contract asks of a package."""
         return terms_of(self.contract, project)
 
-    def severity(self, rule: str, severity: Severity) -> Severity:
-        """How bad it is that a rule is broken, which by the contract is this bad."""
-        return "warning" if self.request.adopted and rule in self.contract.adopted else severity
+    def severity(self, rule: str, severity: Severity, file: str) -> Severity:
+        """How bad it is that a file breaks a rule, which by the contract is this bad."""
+        adopted = self.request.adopted
+        by_others = adopted if isinstance(adopted, bool) else file in adopted
+        return "warning" if by_others and rule in self.contract.adopted else severity
 
     def brings_rocm(self, facts: Facts) -> bool:
         """Whether ROCm is inside a wheel, so that it needs none of ROCm's packages."""

@@ -76,8 +76,8 @@ class CheckRequest:
     torch and its extensions were built for; without them device code is not compared. `closed` says that all
     these files are a complete set, so a requirement that leads out of it is an error. `expect` names projects
     that must be there. `previous` tells the sizes to compare with: a directory of wheels, the manifest of a
-    set, or a report as JSON. `adopted` are wheels that others built. Without a `contract` the built-in
-    contract holds. `jobs` threads read the files.
+    set, or a report as JSON. `adopted` are names of files that others built, True for all. Without a
+    `contract` the built-in contract holds. `jobs` threads read the files.
     """
 
     paths: tuple[Path, ...]
@@ -88,7 +88,7 @@ class CheckRequest:
     previous: Path | None = None
     contract: ContractTable | None = None
     jobs: int = 2
-    adopted: bool = False
+    adopted: bool | frozenset[str] = False
 
 
 def check_paths(
@@ -236,8 +236,8 @@ def _check_one(facts: Facts, context: Context, rules: Sequence[Rule]) -> list[Fi
     for rule in rules:
         if facts.kind in rule.kinds and rule.id in terms.rules:
             problems = [(facts.name, problem) for problem in rule.check(facts, context)]
-            severity = context.severity(rule.id, terms.severity.get(rule.id, rule.severity))
-            found += _joined(rule.id, severity, problems)
+            severity = terms.severity.get(rule.id, rule.severity)
+            found += _joined(rule.id, severity, problems, context)
     # What the strict reader refuses is mostly what a rule above explains better; never let it pass unsaid.
     if facts.structure is not None and not any(finding.severity == "error" for finding in found):
         found.append(STRUCTURE.broken(facts.name, facts.structure))
@@ -250,11 +250,13 @@ def _check_set(context: Context, rules: Sequence[SetRule]) -> list[Finding]:
         severity: Severity = rule.severity
         if rule.open_severity is not None and not context.request.closed:
             severity = rule.open_severity
-        found += _joined(rule.id, context.severity(rule.id, severity), rule.check(context))
+        found += _joined(rule.id, severity, rule.check(context), context)
     return found
 
 
-def _joined(rule: str, severity: Severity, problems: Iterable[tuple[str, Problem]]) -> list[Finding]:
+def _joined(
+    rule: str, severity: Severity, problems: Iterable[tuple[str, Problem]], context: Context
+) -> list[Finding]:
     """One finding for all members of a file with the same cause."""
     members: dict[tuple[str, str, str], list[str]] = {}
     for file, problem in problems:
@@ -262,7 +264,14 @@ def _joined(rule: str, severity: Severity, problems: Iterable[tuple[str, Problem
         if problem.member:
             about.append(problem.member)
     return [
-        Finding(rule, severity, file, _writable(cause), _writable(next_step), tuple(map(_writable, about)))
+        Finding(
+            rule,
+            context.severity(rule, severity, file),
+            file,
+            _writable(cause),
+            _writable(next_step),
+            tuple(map(_writable, about)),
+        )
         for (file, cause, next_step), about in members.items()
     ]
 

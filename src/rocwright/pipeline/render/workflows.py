@@ -168,8 +168,12 @@ def release_workflow(
         },
     }
     on: Document = {"schedule": [{"cron": "0 4 * * *"}], "workflow_dispatch": {"inputs": inputs}}
-    # One at a time: channels are logs, and a nightly that waits loses nothing.
-    concurrency: Document = {"group": expression("github.workflow"), "cancel-in-progress": False}
+    # What changes channels goes one at a time, and loses nothing by waiting; other runs wait for nobody.
+    waits = "(github.event_name == 'schedule' || inputs.publish) && 'publishes' || github.run_id"
+    concurrency: Document = {
+        "group": expression(f"format('{{0}}-{{1}}', github.workflow, {waits})"),
+        "cancel-in-progress": False,
+    }
     asked = [f"inputs.release_type == '{other.release_type}'" for other in others]
     profile = " || ".join(
         [*(f"{asks} && '{other.name}'" for asks, other in zip(asked, others, strict=True)), f"'{usual.name}'"]

@@ -107,7 +107,8 @@ def choose(event: Event, profile: Profile, base: Choice, tables: Tables, reusabl
         build_pytorch=build,
         split=(base.split if wish.split is None else wish.split) if build else None,
         device_groups=(wish.device_groups or base.device_groups) if build else None,
-        publish=base.publish or bool(wish.publish),
+        # Nobody is there at night to ask for it; the profile says whether it may.
+        publish=base.publish or bool(wish.publish) or event.trigger == "schedule",
     )
     said.highlights += _highlights(choice, base)
     return _done(True, choice, change, event, profile, wish, said)

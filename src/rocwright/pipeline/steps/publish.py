@@ -62,7 +62,7 @@ def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-package
 
     def act(inputs: Inputs, note: Note) -> Checked:
         packages = inputs.get("rocm-packages", BuiltPackages)
-        adopted = options.rocm.kind in ("index", "page")
+        adopted = _by_others(packages, options)
         asked = CheckRequest(tuple(packages.paths), closed=True, jobs=options.jobs, adopted=adopted)
         report = check_set(asked, note=note)
         checked = _checked(report)
@@ -77,6 +77,13 @@ def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-package
         rooms=_CHECKING,
         facts=lambda: {"targets": options.targets, "rocm": options.rocm.kind},
         summary=_check_summary,
+    )
+
+
+def _by_others(rocm: BuiltPackages, options: RunOptions) -> frozenset[str]:
+    """Names of ROCm's packages where somebody else made them."""
+    return (
+        frozenset(file.name for file in rocm.files) if options.rocm.kind in ("index", "page") else frozenset()
     )
 
 
@@ -110,6 +117,7 @@ def check_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
             closed=True,
             expect=family_projects(options),
             jobs=options.jobs,
+            adopted=_by_others(inputs.get("rocm-packages", BuiltPackages), options),
         )
         report = check_set(asked, install=True, work_dir=proof, note=note, log=workspace.log("check"))
         remove_tree(proof)
@@ -121,7 +129,11 @@ def check_step(options: RunOptions, needs: tuple[str, ...]) -> Step:
         act=act,
         needs=needs,
         rooms=(*_CHECKING, "store", "system/venv.py"),
-        facts=lambda: {"targets": options.targets, "python": options.interpreter.full},
+        facts=lambda: {
+            "targets": options.targets,
+            "python": options.interpreter.full,
+            "rocm": options.rocm.kind,
+        },
         summary=lambda value: f"{_check_summary(value)}; pip and uv install the set",
     )
 
