@@ -1,9 +1,9 @@
 """The rendered workflows as they are, run by act: another engine of GitHub's workflows than our own stand-in.
 
-act runs jobs on this machine, without containers. Three actions are stand-ins, named as such: checkout (act has
-copied the tree itself), setup-python (this Python, in an environment of its own), and the role (the keys of the
-S3 server on loopback). ROCm comes from an index on loopback with the packages of this session's demo; the
-miniature family is built.
+act runs jobs on this machine, without containers. Three actions are stand-ins, named as such: checkout (act
+has copied the tree itself), setup-python (this Python, in an environment of its own), and the role (the keys
+of the S3 server on loopback). ROCm comes from an index on loopback with the packages of this session's demo;
+the miniature family is built.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from index_server import IndexServer, serving
+from real.pipeline.conftest import OTHERS
 from real.store.servers import Moto, S3Server, running
 from rocwright.data import load_table
 from rocwright.model.workflows import WorkflowTable
@@ -29,6 +30,7 @@ from rocwright.store.objects.address import open_store
 REPOSITORY = Path(__file__).resolve().parents[3]
 ACT = Path(sys.executable).with_name("act")
 CI, RELEASE = "ci.yml", "release_portable_linux_pytorch_wheels.yml"
+_ROLE = "arn:aws:iam::1:role/x"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ENDED = re.compile(r"^\[[^\]]*?/?([\w]+(?:/[^\]\s]+)*) *\] +🏁  Job (succeeded|failed)", re.MULTILINE)
 
@@ -59,9 +61,8 @@ class Workshop:
         where = self.root / f"{event}.json"
         where.write_text(json.dumps(payload))
         table = load_table("workflows", WorkflowTable)
-        argv = [ACT, event, "-W", f".github/workflows/{workflow}", "-e", where, *words]
-        for platform in ("linux",):
-            argv += ["-P", f"{table.machine_of(platform).label}=-self-hosted"]
+        argv = [ACT, event, "-W", f".github/workflows/{workflow}", "-e", where]
+        argv += ["-P", f"{table.machine_of('linux').label}=-self-hosted"]
         for action in table.action:
             stand_in = self.root / "actions" / action.name.rpartition("/")[2]
             argv += ["--local-repository", f"{action.name}@{action.commit}={stand_in}"]
@@ -126,7 +127,7 @@ def test_a_night_builds_stages_tests_and_promotes_torch_from_an_index(
         RELEASE,
         _repository(),
         ROCWRIGHT_STORE=store,
-        ROCWRIGHT_NIGHTLY_ROLE="arn:aws:iam::1:role/x",
+        ROCWRIGHT_NIGHTLY_ROLE=_ROLE,
     )
     assert acted.code == 0, acted.log[-6000:]
     assert set(acted.jobs.values()) == {"succeeded"}
@@ -146,11 +147,11 @@ def test_a_night_builds_stages_tests_and_promotes_torch_from_an_index(
     with serve.serving(open_store(store)) as base:
         words = ["install", "-q", "--index-url", f"{base}v2/miniature/", "torch"]
         subprocess.run([python / "bin/pip", *words], check=True)
-    done = subprocess.run(
+    said = subprocess.run(
         [python / "bin/python", "-c", "import torch; print(torch.__version__, torch.version.hip)"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout.startswith("2.9.0+rocm")
+    assert said.stdout.startswith("2.9.0+rocm")
 
 
 def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> None:
@@ -164,9 +165,7 @@ def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> 
     }
     store = f"s3://{workshop.server.new_bucket()}/wheels"
     payload = _repository(action="opened", number=3, pull_request=change)
-    acted = workshop.act(
-        "pull_request", CI, payload, ROCWRIGHT_STORE=store, ROCWRIGHT_CI_ROLE="arn:aws:iam::1:role/x"
-    )
+    acted = workshop.act("pull_request", CI, payload, ROCWRIGHT_STORE=store, ROCWRIGHT_CI_ROLE=_ROLE)
     assert acted.code == 0, acted.log[-6000:]
     assert acted.jobs == {"setup": "succeeded"}
     assert "fork" in acted.log
@@ -180,7 +179,7 @@ def test_an_index_without_rocm_ends_the_run_red_before_it_builds(workshop: Works
         CI,
         _repository(ref="refs/heads/main"),
         ROCWRIGHT_STORE=store,
-        ROCWRIGHT_CI_ROLE="arn:aws:iam::1:role/x",
+        ROCWRIGHT_CI_ROLE=_ROLE,
         ROCWRIGHT_ROCM=f"index:{workshop.index.url('nothing-here/')}",
     )
     assert acted.code != 0
