@@ -55,9 +55,7 @@ class Workshop:
     server: S3Server
     index: IndexServer
 
-    def act(
-        self, event: str, workflow: str, payload: dict[str, object], *words: str, **variables: str
-    ) -> Acted:
+    def act(self, event: str, workflow: str, payload: dict[str, object], **variables: str) -> Acted:
         where = self.root / f"{event}.json"
         where.write_text(json.dumps(payload))
         table = load_table("workflows", WorkflowTable)
@@ -70,11 +68,7 @@ class Workshop:
         for name, value in {**told, "ROCWRIGHT_ROCM": f"index:{self.index.url()}", **variables}.items():
             argv += ["--var", f"{name}={value}"]
         argv += ["--env", f"AWS_ENDPOINT_URL={self.server.endpoint}"]
-        own = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("GITHUB_", "ROCWRIGHT_"))
-        }
+        own = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
         own["ACT_CACHE_DIR"] = str(self.root / "cache")
         own.pop("PYTHONPATH", None)
         done = subprocess.run(argv, cwd=self.root / "repository", env=own, capture_output=True, text=True)
