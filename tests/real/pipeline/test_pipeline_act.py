@@ -32,7 +32,7 @@ ACT = Path(sys.executable).with_name("act")
 CI, RELEASE = "ci.yml", "release_portable_linux_pytorch_wheels.yml"
 _ROLE = "arn:aws:iam::1:role/x"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_ENDED = re.compile(r"^\[[^\]]*?/?([\w]+(?:/[^\]\s]+)*) *\] +🏁  Job (succeeded|failed)", re.MULTILINE)
+_ENDED = re.compile(r"^\[([^\]]*)\] +🏁  Job (succeeded|failed)", re.MULTILINE)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Acted:
 
     @property
     def jobs(self) -> dict[str, str]:
-        return dict(_ENDED.findall(self.log))
+        return {name.strip().rpartition("/")[2]: end for name, end in _ENDED.findall(self.log)}
 
 
 @dataclass
