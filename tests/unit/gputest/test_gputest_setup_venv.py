@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.install import Install, links_pages, package_words
-from rocwright.gputest.setup_venv import activate_in_steps, index_of, require_removable
+from rocwright.gputest.setup_venv import activate_in_steps, require_removable
 from rocwright.model.channels import IndexTable
 from rocwright.system.venv import misplaced_settings, not_yet, own_settings
 
@@ -40,6 +40,12 @@ def setup_venv(*words: object) -> int:
         ("https://host/v2", "", "gfx94X-dcgpu", "https://host/v2/gfx94X-dcgpu/"),
         ("https://host/v2/", "", "/gfx110X-all/", "https://host/v2/gfx110X-all/"),
         ("https://u:p@host/v2/", "", "a/b", "https://u:p@host/v2/a/b/"),
+        (None, "stable", "", "https://stable.repo.amd.com/rocm/whl-next/"),
+        (None, "prerelease", "", "https://rc.repo.amd.com/rocm/whl-next/"),
+        (None, "nightly", "", "https://nightly.repo.amd.com/rocm/whl-next/"),
+        (None, "dev", "", "https://dev.repo.amd.com/rocm/whl-next/"),
+        (None, "nightly-multi-arch", "", "https://rocm.nightlies.amd.com/whl-multi-arch/"),
+        # With the directory of a family: before there was one index for all GPUs.
         (None, "stable", "gfx94X-dcgpu", "https://repo.amd.com/rocm/whl/gfx94X-dcgpu/"),
         (None, "prerelease", "gfx120X-all", "https://rocm.prereleases.amd.com/whl/gfx120X-all/"),
         (None, "nightly", "gfx110X-all", "https://rocm.nightlies.amd.com/v2/gfx110X-all/"),
@@ -47,7 +53,7 @@ def setup_venv(*words: object) -> int:
     ],
 )
 def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: str | None) -> None:
-    assert index_of(TABLE, url, name, subdir) == meant
+    assert TABLE.address(url, name, subdir) == meant
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,9 @@ def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: st
     [
         ("https://host/", "nightly", "gfx1151", "contradict each other"),
         ("", "nightly", "gfx1151", "contradict each other"),
-        (None, "nightly", "", "--index-subdir names it"),
+        (None, "nightly-per-family", "", "--index-subdir names it"),
+        (None, "vllm", "", "--extra-index-url https://rocm.frameworks.amd.com/whl-multi-arch/vllm/"),
+        (None, "bkc", "gfx1151", "has no directories of families"),
         (None, "nightlies", "gfx1151", "perhaps nightly"),
         (None, "weekly", "gfx1151", "stable, prerelease, nightly, dev"),
         (None, "", "gfx1151", "needs an index"),
@@ -71,15 +79,15 @@ def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: st
 )
 def test_options_that_mean_no_index_are_refused(url: str | None, name: str, subdir: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        index_of(TABLE, url, name, subdir)
+        TABLE.address(url, name, subdir)
     assert said in str(refused.value)
 
 
 def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     text = '[[indexes.index]]\nname = "ours"\nurl = "https://wheels.example.com/simple/"\n'
     table = load_table("indexes", IndexTable, parse_overlay(text, where="rocwright.toml"))
-    assert index_of(table, None, "ours", "") == "https://wheels.example.com/simple/"
-    assert index_of(table, None, "ours", "gfx942") == "https://wheels.example.com/simple/gfx942/"
+    assert table.address(None, "ours", "") == "https://wheels.example.com/simple/"
+    assert table.address(None, "ours", "gfx942") == "https://wheels.example.com/simple/gfx942/"
     assert table.named("nightly") == TABLE.named("nightly")
 
 
@@ -88,6 +96,9 @@ def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     [
         ('name = "nightly"\nurl = "https://wheels.example.com/"', "two indexes have the name nightly"),
         ('name = "ours"\nurl = "wheels.example.com"', "is not an address"),
+        ('name = "ours"\nurl = "https://a.example/"\nreplaced_by = "gone"', "gone, which is no index"),
+        ('name = "ours"\nurl = "https://a.example/"\nrocm = "7.14"', "'7.14', which is not a specifier"),
+        ('name = "ours"\nurl = "https://a.example/"\nlayout = "flat"', "flat"),
         ('name = "ours"\nadress = "https://wheels.example.com"', "adress"),
     ],
 )

@@ -8,15 +8,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import OutputDir, Repeated, Text
+from rocwright.cli.options import OutputDir, Repeated, Text, meant_index
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
-from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps, index_of
+from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps
 from rocwright.gputest.setup_venv import setup_venv as setup
-from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
@@ -59,14 +58,17 @@ def gputest_setup_venv(
     venv_dir
         The environment. A directory that is not an environment is refused.
     packages
-        What is installed, separated by spaces: "torch==2.9.0+rocm7.10.0 pytest". May be given several times.
+        What is installed, separated by spaces: "torch[device-gfx942]==2.13.0 pytest". May be given several
+        times.
     index_url
         Index to install from, instead of the user's own. Empty (--index-url=): none, and source packages are
         built with what the environment holds.
     index_name
-        The index by its name: stable, prerelease, nightly, dev, or one of rocwright.toml.
+        The index by its name: stable, prerelease, nightly, dev, an older one such as nightly-per-family, or
+        one of rocwright.toml. A GPU is an extra there: torch[device-gfx942].
     index_subdir
-        Directory below the index, such as a family of GPUs: gfx94X-dcgpu. Named indexes need it.
+        Directory below the index, such as a family of GPUs: gfx94X-dcgpu. With --index-name, the older index
+        that has such directories is meant.
     find_links
         A further page or directory with packages; may be given several times: ROCm from one, PyTorch from
         another.
@@ -96,8 +98,7 @@ def gputest_setup_venv(
             "the time to wait for an index is negative, or there is no pause between two tries",
             next_step="wait 0 or more seconds in all, and more than 0 between two tries",
         )
-    table = load_table("indexes", IndexTable, read_overlay(config))
-    index = index_of(table, index_url, index_name.strip(), index_subdir.strip())
+    index = meant_index(index_url, index_name, index_subdir, config=config)
     wanted = VenvRequest(
         venv_dir.expanduser().absolute(),
         Install(
