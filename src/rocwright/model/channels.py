@@ -156,7 +156,7 @@ class NamedIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     url: str
     stream: str = ""
-    layout: Literal["", "multi-arch", "next", "per-family"] = ""
+    layout: Literal["multi-arch", "next", "per-family"] | None = None
     rocm: str = ""
     core: str = ""
     beside: str = ""
