@@ -339,6 +339,30 @@ def test_a_family_that_is_not_known_has_a_near_one(
     assert "later steps do not see" not in said, "that was not asked for"
 
 
+def test_an_older_index_says_what_took_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--index-name", "nightly", "--index-subdir", "gfx94X-dcgpu"]
+    assert setup_venv(tmp_path / "v", "--use-uv", *words) == 0
+    assert capsys.readouterr().err.count("newer ones are on https://nightly.repo.amd.com/rocm/whl-next/") == 1
+    assert setup_venv(tmp_path / "v", "--use-uv", "--index-name", "nightly") == 0
+    assert "newer ones" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "told"), [("torch==2.13.0", True), ("torch[device-gfx942]", False), ("pytest", False)]
+)
+def test_an_index_for_all_gpus_wants_the_extra_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], package: str, told: bool
+) -> None:
+    """The index is a directory of this machine that has nothing, so nothing is installed."""
+    (tmp_path / "simple").mkdir()
+    row = f'name = "ours"\nurl = "{(tmp_path / "simple").as_uri()}/"\nlayout = "multi-arch"\n'
+    Path("rocwright.toml").write_text(f"[[indexes.index]]\n{row}")
+    words = ["--index-name", "ours", "--packages", package, "--install-retry-timeout-seconds", "0"]
+    assert setup_venv(tmp_path / "v", "--use-uv", *words) != 0
+    said = "note: in ours code for GPUs is apart: name the extra of yours, as in torch[device-TARGET]"
+    assert (said in capsys.readouterr().err) == told
+
+
 def test_an_environment_is_used_again_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "v"
     assert setup_venv(root, "--use-uv", "--json") == 0

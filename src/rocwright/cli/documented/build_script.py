@@ -157,7 +157,7 @@ def install_rocm(
     environment = find_environment(rocm_environment, os.environ)
     if dry_run:
         plan = _planned(environment, packages)
-        return Reply(plan, lambda: [console.out(shlex.join(words)) for words in plan.commands])
+        return Reply(plan, lambda: console.out("\n".join(map(shlex.join, plan.commands))))
     done = install_into(
         environment,
         packages,

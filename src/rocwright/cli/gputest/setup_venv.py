@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,9 @@ from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
 from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps
 from rocwright.gputest.setup_venv import setup_venv as setup
+from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
+from rocwright.model.project import TORCH
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
 from rocwright.system.output import without_login
@@ -135,6 +138,13 @@ def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
     places = [*filter(None, [install.index]), *install.find_links]
     own = ["your own index"] if install.index is None else []
     console.say(f"installing {' '.join(install.packages)} from {without_login(', '.join([*own, *places]))}")
+    row = load_table("indexes", IndexTable, read_overlay(config)).at(install.index or "")
+    projects = {re.split(r"[\[=<>!~;]", word)[0] for word in install.packages}
+    chosen = any("device-" in word for word in install.packages)
+    if row and row.extras and not chosen and not projects.isdisjoint(("rocm", TORCH)):
+        console.say(
+            f"note: in {row.name} code for GPUs is apart: name the extra of yours, as in torch[device-TARGET]"
+        )
     if own and places:
         console.say(
             "note: newer packages on your own index win; name exact versions, or give --index-url= for none"
