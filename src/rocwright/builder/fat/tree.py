@@ -109,8 +109,9 @@ def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
             where=directory,
             next_step="give the directory of an installed ROCm, or what `rocm-sdk path --root` prints",
         )
+    directory = rocm_root(directory)
     site = _site_packages(directory)
-    roots = [rocm_root(directory)] if site is None else _package_roots(site)
+    roots = [directory] if site is None else _package_roots(site)
     files: dict[str, TreeEntry] = {}
     for root in roots:
         for path, found in _walk(root):
