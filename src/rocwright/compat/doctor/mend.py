@@ -13,7 +13,7 @@ from rocwright.model.gpu import Families
 # What stands where nobody can know it.
 INDEX = "INDEX"
 # What in a version tells which named index it is from.
-_SIGNS = (("a20", "nightly"), ("dev", "dev"), ("rc", "prerelease"))
+_SIGNS = (("bkc", "bkc"), ("a20", "nightly"), ("dev", "dev"), ("rc", "prerelease"))
 # 2.9.0+rocm7.10.0a20251124, 2.9.0+devrocm7.10.0.dev0-0123abc
 _OF_ROCM = re.compile(r"rocm(\d+(?:\.\d+)*(?:(?:a|rc)\d+|\.dev\d+)?)")
 # Requirements as they are; whatever else metadata may hold is quoted, so that pasting it runs nothing.
@@ -31,7 +31,8 @@ def rocm_version(environment: Environment) -> str:
 def package_index(indexes: IndexTable, families: Families, targets: Sequence[str], version: str) -> str:
     """The named index that has this version of ROCm, for the family of the GPUs; `INDEX` without one.
 
-    Nightlies are `7.10.0a20251124`, candidates `7.10.0rc2`, as ROCm versions its packages.
+    Nightlies are `7.10.0a20251124`, candidates `7.10.0rc2`, builds of a known good combination
+    `10.1.0a20260811+bkc.20260814`, as ROCm versions its packages.
     """
     kind = next((name for sign, name in _SIGNS if sign in version), "stable")
     rows = [row.name for row in families.family if row.tier]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,8 +124,11 @@ def test_the_torch_that_is_wanted_is_for_the_gpu(door, room: Room) -> None:
     for version, index in (
         ("7.14.1", "https://repo.amd.com/rocm/whl-multi-arch/"),
         ("10.2.0a20260926", "https://nightly.repo.amd.com/rocm/whl-next/"),
+        ("10.1.0a20260811+bkc.20260814", "https://bkc.repo.amd.com/rocm/whl-next/"),
         ("10.0.0rc4", "https://rocm.prereleases.amd.com/whl-multi-arch/"),
     ):
+        for before in room.site.glob("rocm*.dist-info"):
+            shutil.rmtree(before)
         room.rocm(version, offered=["gfx1100"])
         _, out, _ = door("--python", room.root, "--json")
         steps = [item["next_step"] for item in json.loads(out)["findings"] if item["id"] == "torch"]
