@@ -83,6 +83,34 @@ def test_options_that_mean_no_index_are_refused(url: str | None, name: str, subd
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("stream", "version", "name"),
+    [
+        # The first release of each layout, and the last one of that before.
+        ("stable", "10.0.0", "stable"),
+        ("stable", "7.14.1", "stable-multi-arch"),
+        ("stable", "7.13.0", "stable-per-family"),
+        ("nightly", "10.1.0a20260823", "nightly"),
+        ("nightly", "10.1.0a20260822", "nightly-multi-arch"),
+        ("nightly", "7.13.0a20260416", "nightly-per-family"),
+        ("prerelease", "10.1.0rc0", "prerelease"),
+        ("prerelease", "10.0.0rc4", "prerelease-multi-arch"),
+        ("prerelease", "7.10.0rc2", "prerelease-per-family"),
+        ("stable", "", "stable"),
+        ("stable", "no version", "stable"),
+    ],
+)
+def test_which_index_of_a_stream_has_a_version(stream: str, version: str, name: str) -> None:
+    assert TABLE.serving(stream, version).name == name
+
+
+def test_every_built_in_index_has_a_source_and_what_ended_a_successor() -> None:
+    for row in TABLE.index:
+        assert row.sources, row.name
+        assert bool(row.ended) == bool(row.replaced_by), row.name
+        assert not row.replaced_by or not TABLE.named(row.replaced_by).ended, row.name
+
+
 def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     text = '[[indexes.index]]\nname = "ours"\nurl = "https://wheels.example.com/simple/"\n'
     table = load_table("indexes", IndexTable, parse_overlay(text, where="rocwright.toml"))
