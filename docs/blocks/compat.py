@@ -10,7 +10,7 @@ from rocwright.compat.claimed.facts import load_facts
 from rocwright.compat.claimed.render import as_markdown, markup_of
 from rocwright.compat.claimed.sections import section
 from rocwright.data import load_table
-from rocwright.model.channels import LandingTable
+from rocwright.model.channels import IndexTable, LandingTable
 from rocwright.model.gpu import Families, GpuTable
 
 
@@ -40,4 +40,5 @@ def render_detect_table() -> str:
         load_table("families", Families),
         load_table("landing", LandingTable).product[0],
         {row.project for row in recipes if row.device_code},
+        load_table("indexes", IndexTable),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from rocwright.model.channels import Product
+from rocwright.model.channels import IndexTable, Product
 from rocwright.model.gpu import Chip, Families, GpuTable
 
 # Where it lies, below the directory `runtime`.
@@ -18,7 +18,9 @@ _HEAD = '''\
 _IN_LINE = 24
 
 
-def render_table(gpus: GpuTable, families: Families, product: Product, device_code: Container[str]) -> str:
+def render_table(
+    gpus: GpuTable, families: Families, product: Product, device_code: Container[str], indexes: IndexTable
+) -> str:
     """The text of the module: chips with their ids, names by device and revision, what is published.
 
     `product` is what people install; projects of `device_code` have an extra for each target.
@@ -45,7 +47,13 @@ def render_table(gpus: GpuTable, families: Families, product: Product, device_co
             *(f'    ("{name}", {int(name in device_code)}),\n' for name in (product.name, *product.together)),
             ")\n\n# needed from the same index, under names that other indexes may use as well\nBESIDE = (\n",
             *(f'    "{name}",\n' for name in product.beside),
-            ")\n",
+            ")\n\n# index that has a name: its address, how it is laid out\nINDEXES = {\n",
+            *(
+                f'    "{one.name}": ("{one.url}", "multi-arch"),\n'
+                for one in indexes.index
+                if one.extras and not one.beside and not one.replaced_by
+            ),
+            "}\n",
         ]
     )
 

@@ -11,6 +11,7 @@ from blocks.facts import (
     render_doctor,
     render_family_names,
     render_family_rows,
+    render_index_rows,
     render_projects,
     render_scripts,
     render_versions,
@@ -111,5 +112,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-examples": lambda: schema(ExampleTable),
     "data-triggers": lambda: schema(Triggers),
     "family-rows": render_family_rows,
+    "index-rows": render_index_rows,
     "conformance": render_conformance,
 }

@@ -8,6 +8,7 @@ from blocks.text import code, table
 from rocwright.cli.documented import DOCUMENTED
 from rocwright.compat.doctor.observations import EXAMINATIONS
 from rocwright.data import load_table
+from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.project import ProjectTable
@@ -90,3 +91,14 @@ def render_doctor(section: str) -> str:
     """What the doctor looks at in a section, and what mends it."""
     rows = ((code(row.id), row.summary, row.next_step) for row in EXAMINATIONS if row.section == section)
     return table(("Finding", "What is looked at", "What mends it"), rows)
+
+
+def render_index_rows() -> str:
+    """Package indexes by name: what they have, and what took their place."""
+    rows = []
+    for row in load_table("indexes", IndexTable).index:
+        gpus = "a directory for each family" if row.by_family else "an extra for each"
+        rocm = code(row.rocm) if row.rocm else f"beside {row.beside}" if row.beside else ""
+        ended = f"{row.ended}, {row.replaced_by}" if row.ended else ""
+        rows.append((row.name, code(row.url), gpus, rocm, ended))
+    return table(("Name", "Address", "GPUs", "ROCm", "Until, then"), rows)

@@ -106,6 +106,21 @@ def projects(plan: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.slow
+def test_install_rocm_for_one_gpu_from_an_index_for_all(desk: Desk, tmp_path: Path) -> None:
+    """The documented way: the GPU is an extra, and nothing of the other GPUs is installed."""
+    place = tmp_path / "whl-next"
+    rocm_wheels.multi_arch(place, "10.0.0", "gfx942", "gfx1151")
+    environment = venv.create(desk.home / "venv")
+    with sdk_index.serving(place) as served:
+        words = ("--index-url", served.url, "--rocm-extras", "device-gfx1151", "install-rocm")
+        done = desk.run("python", "build_prod_wheels.py", *words, VIRTUAL_ENV=environment.root)
+        assert done.returncode == 0, done.stderr
+        there = venv.installed(environment)
+        assert (there["rocm"], there["rocm-sdk-device-gfx1151"]) == ("10.0.0", "10.0.0")
+        assert "rocm-sdk-device-gfx942" not in there
+
+
+@pytest.mark.slow
 def test_install_rocm_with_options_before_it(desk: Desk, index: str) -> None:
     # CL-17.
     environment = venv.create(desk.home / "venv")

@@ -92,7 +92,7 @@ class Asked:
         """Which ROCm; raises `UsageError` for several."""
         packages, where = self.packages, self.where
         return decide_place(
-            index_url=packages.index_url,
+            index_url=packages.index(),
             find_links=packages.find_links,
             spec=packages.rocm_sdk_version,
             extras=words(packages.rocm_extras),

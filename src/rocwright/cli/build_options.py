@@ -10,8 +10,9 @@ from typing import Annotated, Literal, get_type_hints
 from cyclopts import Group, Parameter
 
 from rocwright.builder.decide.recipe import Recipe, recipes
+from rocwright.builder.rocm.place import exact_version
 from rocwright.cli.help import family_words
-from rocwright.cli.options import Count, OptionalCount, Place, Repeated, Text
+from rocwright.cli.options import Count, OptionalCount, Place, Repeated, Text, meant_index, tell_replaced
 from rocwright.data import load_table
 from rocwright.errors import UsageError
 from rocwright.model.platforms import Platform
@@ -36,6 +37,13 @@ class Packages:
     index_url: str | None = None
     """Index that has the ROCm packages."""
 
+    index_name: Text = ""
+    """The index by its name: stable, prerelease, nightly, dev, an older one, or one of rocwright.toml. Of
+    stable and the others the one is taken that has the version of --rocm-sdk-version."""
+
+    index_subdir: Text = ""
+    """Directory below the index: a family of GPUs in older indexes, such as gfx94X-dcgpu."""
+
     find_links: Repeated = ()
     """Page or directory that has the ROCm packages; may be given several times."""
 
@@ -43,13 +51,21 @@ class Packages:
     """Version of ROCm, as a specifier: ==7.10.0."""
 
     rocm_extras: Text = ""
-    """Further extras of the rocm package, separated by commas: device-gfx942, device-all."""
+    """Further extras of the rocm package, separated by commas: device-gfx942 for that GPU, device-all."""
 
     pre: bool = True
     """Accept pre-releases of ROCm."""
 
     pip_cache_dir: Place = None
     """Cache of pip for ROCm's packages (default: pip's own)."""
+
+    def index(self) -> str | None:
+        """The index that is meant, None for none; says what replaced an older one."""
+        if not self.index_name.strip() and not self.index_subdir.strip():
+            tell_replaced(self.index_url)
+            return self.index_url
+        version = exact_version(self.rocm_sdk_version)
+        return meant_index(self.index_url or None, self.index_name, self.index_subdir, version=version)
 
 
 @Parameter(name="*", group=_ROCM)

@@ -8,18 +8,32 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import given_targets
+from rocwright.cli.options import Text, given_targets, tell_replaced
 from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.compat.detector import answer, shown
-from rocwright.errors import InvalidInput, NoGpu, Unreachable
+from rocwright.data import load_table
+from rocwright.data.overlay import read_overlay
+from rocwright.errors import InvalidInput, NoGpu, Unreachable, UsageError
+from rocwright.model.channels import IndexTable
 from rocwright.system import console
+
+Kind = Literal["multi-arch", "family"]
+
+
+def _named(index: str | None, name: str, kind: Kind | None) -> tuple[str, Kind | None]:
+    """The address and the layout of the index with this name."""
+    if index is not None:
+        raise UsageError("--index and --index-name contradict each other", next_step="leave one of them out")
+    row = load_table("indexes", IndexTable, read_overlay()).named(name)
+    return row.url, kind or ("multi-arch" if row.extras else "family" if row.by_family else None)
 
 
 @replies(option=OnlyJson)
 def detect(
     *,
     index: str | None = None,
-    kind: Literal["multi-arch", "family"] | None = None,
+    index_name: Text = "",
+    kind: Kind | None = None,
     torch: str | None = None,
     pre: Annotated[bool, Parameter(negative="")] = False,
     python: str | None = None,
@@ -38,7 +52,9 @@ def detect(
     ----------
     index
         Address of a package index, or a directory: ask it, and print what installs torch from it, with pip,
-        with uv, as a pyproject.toml.
+        with uv, as a pyproject.toml. Without one, the line for AMD's stable index is shown, unchecked.
+    index_name
+        The index by its name: stable, prerelease, nightly, dev, or one of rocwright.toml.
     kind
         How the index is laid out: an extra for each target, or a directory for each family (default:
         detected).
@@ -60,6 +76,9 @@ def detect(
         Print the result as JSON.
     """
     given_targets(",".join(target or ()))
+    if index_name.strip():
+        index, kind = _named(index, index_name.strip(), kind)
+    tell_replaced(index)
     found = answer(
         root=root,
         from_windows=from_windows,

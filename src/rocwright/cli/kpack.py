@@ -30,6 +30,7 @@ from rocwright.device_code.wheel.wheel import WheelSplit, split_wheel
 from rocwright.errors import ContractBroken, UsageError
 from rocwright.model.gpu import base_targets
 from rocwright.system import console
+from rocwright.system.files import rocm_root
 from rocwright.system.limits import available_cores
 
 
@@ -85,7 +86,7 @@ def split(
         done: TreeSplit | WheelSplit | LibrarySplit | None
         if path.is_dir():
             done = split_tree(
-                path, output_dir, targets=wanted, level=level, threads=threads, note=console.say
+                rocm_root(path), output_dir, targets=wanted, level=level, threads=threads, note=console.say
             )
         elif path.suffix == ".whl":
             done = split_wheel(path, output_dir, level=level, threads=threads, note=console.say)

@@ -12,8 +12,10 @@ from cyclopts import Parameter, Token
 
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.model.channels import IndexTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.gpu import Families, InvalidTarget, in_order, parse_targets
+from rocwright.system import console
 
 
 def _within(least: int, most: int | None = None) -> Callable[[object, float | None], None]:
@@ -81,6 +83,26 @@ def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ..
                 next_step=f"{_perhaps(target.base, known)}`rocwright data explain families` shows them all",
             )
     return tuple(map(str, targets))
+
+
+def meant_index(
+    url: str | None, name: str, subdir: str = "", *, version: str | None = None, config: Path | None = None
+) -> str | None:
+    """The address that --index-url, --index-name and --index-subdir mean; says what replaced an older index.
+
+    `version` is the one of ROCm that is wanted, if one alone is. Errors as in `IndexTable.address`.
+    """
+    table = load_table("indexes", IndexTable, read_overlay(config))
+    address = table.address(url, name.strip(), subdir.strip(), version)
+    tell_replaced(address, config)
+    return address
+
+
+def tell_replaced(url: str | None, config: Path | None = None) -> None:
+    """Say what took the place of an index, where something did."""
+    replaced = load_table("indexes", IndexTable, read_overlay(config)).notice(url)
+    if replaced:
+        console.say(f"note: {replaced}")
 
 
 def _perhaps(base: str, known: Collection[str]) -> str:

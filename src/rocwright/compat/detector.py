@@ -119,6 +119,7 @@ class Answer(msgspec.Struct, frozen=True):
     targets: tuple[str, ...]
     unserved: tuple[Unserved, ...]
     install: tuple[Lines, ...]
+    suggested: tuple[Lines, ...]
     asked: IndexReply | None
     exit_status: int
 

@@ -7,13 +7,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from rocwright.errors import MissingTool, UsageError
 from rocwright.gputest.install import Install, Note, install
-from rocwright.model.channels import IndexTable
 from rocwright.system import venv
 from rocwright.system.files import remove_tree
 from rocwright.system.interpreters import ask_interpreter, find_interpreter
@@ -49,48 +47,6 @@ class VenvRequest:
     install: Install
     python: str = ""
     clean: bool = False
-
-
-def index_of(table: IndexTable, url: str | None, name: str, subdir: str) -> str | None:
-    """The index that the options mean: an address, empty text for none, None for the user's own.
-
-    Raises `UsageError` for options that contradict each other, for a name that the table does not have, and
-    for what is no address.
-    """
-    if name and url is not None:
-        raise UsageError(
-            "--index-url and --index-name contradict each other",
-            next_step=f"leave one of them out (--index-name {name} is {table.named(name).url})",
-        )
-    if subdir and not name and not url:
-        raise UsageError(f"--index-subdir {subdir} needs an index", next_step="give --index-url, too")
-    if name:
-        named = table.named(name)
-        if named.by_family and not subdir:
-            raise UsageError(
-                f"the index {name} has a directory for each family of GPUs; --index-subdir names it",
-                next_step="add --index-subdir, such as gfx94X-dcgpu",
-            )
-        url = named.url
-    if not url:
-        return url
-    if "://" not in url or any(character.isspace() for character in url):
-        raise UsageError(
-            f"--index-url {url}: that is not a URL", next_step="write it with https:// or file://"
-        )
-    return _below(url, subdir) if subdir else url
-
-
-def _below(url: str, subdir: str) -> str:
-    parts = subdir.strip("/").split("/")
-    if not all(part.strip(".") and part.isprintable() and not set(part) & set(" ?#\\:") for part in parts):
-        raise UsageError(
-            f"--index-subdir {subdir!r} is not a directory below an index",
-            next_step="give its name, such as gfx94X-dcgpu",
-        )
-    if urlsplit(url).query:
-        raise UsageError(f"--index-subdir cannot be joined to {url}", next_step="give the whole --index-url")
-    return f"{url.rstrip('/')}/{'/'.join(parts)}/"
 
 
 def setup_venv(wanted: VenvRequest, *, log: Path, note: Note) -> Made:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -19,6 +20,7 @@ from rocwright.errors import IntegrityError, InvalidInput, NoSpace, RocwrightErr
 # Marks a file or directory that is being written; never taken for whole, removed on the next run.
 PARTIAL = ".partial"
 CHUNK = 1 << 20
+_ROCM_VERSION = Path(".info/version")
 
 
 def sha256_file(path: Path) -> str:
@@ -269,6 +271,23 @@ def content_digest(root: Path, *, exclude: tuple[str, ...] = ("__pycache__",)) -
         # Names hold no NUL, so no two trees give the same text.
         digest.update(f"{name}\0{kind}\0{content}\0".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+def rocm_root(prefix: Path) -> Path:
+    """Where a ROCm lies in a prefix: there, or in `core` or the newest `core-10.0` below it.
+
+    So do the native packages from ROCm 7.14 on in /opt/rocm, whose links to bin, lib and others say no
+    version.
+    """
+    if (prefix / _ROCM_VERSION).is_file():
+        return prefix
+    numbered = sorted(prefix.glob("core-[0-9]*"), key=_numbers, reverse=True)
+    below = (place for place in (prefix / "core", *numbered) if (place / _ROCM_VERSION).is_file())
+    return next(below, prefix)
+
+
+def _numbers(path: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path.name)]
 
 
 def shipped_directory(name: str) -> Path:

@@ -53,6 +53,37 @@ def test_gpus_and_lines(root: Path, tmp_path: Path) -> None:
     assert "1002:7fff at 0000:04:00.0" in done.stderr
 
 
+def test_an_index_by_its_name(root: Path, rocwright) -> None:
+    Path("rocwright.toml").write_text(
+        '[[indexes.index]]\nname = "ours"\nurl = "https://wheels.example.com/v2/"\nlayout = "per-family"\n'
+    )
+    for name, address, torch in (
+        ("nightly", "https://nightly.repo.amd.com/rocm/whl-next/", '"torch[device-gfx942]"'),
+        ("ours", "https://wheels.example.com/v2/gfx94X-dcgpu/", "torch"),
+    ):
+        code, out, _ = rocwright("detect", "--root", root, "--index-name", name, "--offline")
+        assert code == 0
+        begin = f"pip install --index-url {address} {torch} "
+        assert any(line.startswith(begin) for line in out.splitlines()), out
+    code, _, err = rocwright("detect", "--root", root, "--index-name", "nightli")
+    assert code == 2 and "perhaps nightly" in err
+    _, _, err = rocwright("detect", "--index-name", "nightly", "--index", INDEX)
+    assert "contradict each other" in err
+
+
+def test_without_an_index_the_line_for_the_stable_one(root: Path, rocwright) -> None:
+    code, out, err = rocwright("detect", "--root", root)
+    assert (code, out.splitlines()) == (0, ["0  gfx942  AMD Instinct MI300X  0000:03:00.0"])
+    assert 'pip install --index-url https://stable.repo.amd.com/rocm/whl-next/ "torch[device-gfx942]"' in err
+
+
+def test_an_older_index_says_what_took_its_place(root: Path, rocwright) -> None:
+    words = ("--index", "https://rocm.nightlies.amd.com/v2", "--kind", "family", "--offline")
+    _, out, err = rocwright("detect", "--root", root, *words)
+    assert err.count("newer ones are on https://nightly.repo.amd.com/rocm/whl-next/") == 1
+    assert "https://rocm.nightlies.amd.com/v2/gfx94X-dcgpu/" in out
+
+
 @pytest.mark.parametrize("pre", [False, True])
 def test_lines_are_spelled_as_on_the_page_of_a_channel(tmp_path: Path, pre: bool) -> None:
     offer = Offer(

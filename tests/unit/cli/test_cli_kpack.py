@@ -92,6 +92,20 @@ def test_splitting_a_prefix_as_json(place: Path) -> None:
     assert (place / "out" / "generic" / "README").read_text() == "for all"
 
 
+def test_splitting_what_native_packages_install(place: Path, rocwright) -> None:
+    """The ROCm lies below the prefix, in core-10.0; links lead to it."""
+    prefix = place / "opt/rocm"
+    prefix.mkdir(parents=True)
+    (place / "rocm").rename(prefix / "core-10.0")
+    (prefix / "core-10.0/.info").mkdir()
+    (prefix / "core-10.0/.info/version").write_text("10.0.0\n")
+    (prefix / "lib").symlink_to("core-10.0/lib")
+    code, _, err = rocwright("kpack", "split", "opt/rocm", "--output-dir", "out")
+    assert code == OK, err
+    assert sorted(path.name for path in (place / "out").iterdir()) == ["generic", "gfx90a", "gfx942"]
+    assert (place / "out/generic/README").read_text() == "for all"
+
+
 def test_splitting_a_wheel(wheels: Path) -> None:
     names = sorted(path.name for path in (wheels / "split").glob("*.whl"))
     assert fat_wheels.FILENAME in names and any("device_gfx942" in name for name in names)

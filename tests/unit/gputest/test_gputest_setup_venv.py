@@ -14,7 +14,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import parse_overlay
 from rocwright.errors import InvalidData, UsageError
 from rocwright.gputest.install import Install, links_pages, package_words
-from rocwright.gputest.setup_venv import activate_in_steps, index_of, require_removable
+from rocwright.gputest.setup_venv import activate_in_steps, require_removable
 from rocwright.model.channels import IndexTable
 from rocwright.system.venv import misplaced_settings, not_yet, own_settings
 
@@ -40,6 +40,12 @@ def setup_venv(*words: object) -> int:
         ("https://host/v2", "", "gfx94X-dcgpu", "https://host/v2/gfx94X-dcgpu/"),
         ("https://host/v2/", "", "/gfx110X-all/", "https://host/v2/gfx110X-all/"),
         ("https://u:p@host/v2/", "", "a/b", "https://u:p@host/v2/a/b/"),
+        (None, "stable", "", "https://stable.repo.amd.com/rocm/whl-next/"),
+        (None, "prerelease", "", "https://rc.repo.amd.com/rocm/whl-next/"),
+        (None, "nightly", "", "https://nightly.repo.amd.com/rocm/whl-next/"),
+        (None, "dev", "", "https://dev.repo.amd.com/rocm/whl-next/"),
+        (None, "nightly-multi-arch", "", "https://rocm.nightlies.amd.com/whl-multi-arch/"),
+        # With the directory of a family: before there was one index for all GPUs.
         (None, "stable", "gfx94X-dcgpu", "https://repo.amd.com/rocm/whl/gfx94X-dcgpu/"),
         (None, "prerelease", "gfx120X-all", "https://rocm.prereleases.amd.com/whl/gfx120X-all/"),
         (None, "nightly", "gfx110X-all", "https://rocm.nightlies.amd.com/v2/gfx110X-all/"),
@@ -47,7 +53,7 @@ def setup_venv(*words: object) -> int:
     ],
 )
 def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: str | None) -> None:
-    assert index_of(TABLE, url, name, subdir) == meant
+    assert TABLE.address(url, name, subdir) == meant
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,9 @@ def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: st
     [
         ("https://host/", "nightly", "gfx1151", "contradict each other"),
         ("", "nightly", "gfx1151", "contradict each other"),
-        (None, "nightly", "", "--index-subdir names it"),
+        (None, "nightly-per-family", "", "--index-subdir names it"),
+        (None, "vllm", "", "--extra-index-url https://rocm.frameworks.amd.com/whl-multi-arch/vllm/"),
+        (None, "bkc", "gfx1151", "has no directories of families"),
         (None, "nightlies", "gfx1151", "perhaps nightly"),
         (None, "weekly", "gfx1151", "stable, prerelease, nightly, dev"),
         (None, "", "gfx1151", "needs an index"),
@@ -71,15 +79,43 @@ def test_which_index_is_meant(url: str | None, name: str, subdir: str, meant: st
 )
 def test_options_that_mean_no_index_are_refused(url: str | None, name: str, subdir: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        index_of(TABLE, url, name, subdir)
+        TABLE.address(url, name, subdir)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("stream", "version", "name"),
+    [
+        # The first release of each layout, and the last one of that before.
+        ("stable", "10.0.0", "stable"),
+        ("stable", "7.14.1", "stable-multi-arch"),
+        ("stable", "7.13.0", "stable-per-family"),
+        ("nightly", "10.1.0a20260823", "nightly"),
+        ("nightly", "10.1.0a20260822", "nightly-multi-arch"),
+        ("nightly", "7.13.0a20260416", "nightly-per-family"),
+        ("prerelease", "10.1.0rc0", "prerelease"),
+        ("prerelease", "10.0.0rc4", "prerelease-multi-arch"),
+        ("prerelease", "7.10.0rc2", "prerelease-per-family"),
+        ("stable", "", "stable"),
+        ("stable", "no version", "stable"),
+    ],
+)
+def test_which_index_of_a_stream_has_a_version(stream: str, version: str, name: str) -> None:
+    assert TABLE.serving(stream, version).name == name
+
+
+def test_every_built_in_index_has_a_source_and_what_ended_a_successor() -> None:
+    for row in TABLE.index:
+        assert row.sources, row.name
+        assert bool(row.ended) == bool(row.replaced_by), row.name
+        assert not row.replaced_by or not TABLE.named(row.replaced_by).ended, row.name
 
 
 def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     text = '[[indexes.index]]\nname = "ours"\nurl = "https://wheels.example.com/simple/"\n'
     table = load_table("indexes", IndexTable, parse_overlay(text, where="rocwright.toml"))
-    assert index_of(table, None, "ours", "") == "https://wheels.example.com/simple/"
-    assert index_of(table, None, "ours", "gfx942") == "https://wheels.example.com/simple/gfx942/"
+    assert table.address(None, "ours", "") == "https://wheels.example.com/simple/"
+    assert table.address(None, "ours", "gfx942") == "https://wheels.example.com/simple/gfx942/"
     assert table.named("nightly") == TABLE.named("nightly")
 
 
@@ -88,6 +124,9 @@ def test_a_rocwright_toml_adds_indexes_that_need_no_family() -> None:
     [
         ('name = "nightly"\nurl = "https://wheels.example.com/"', "two indexes have the name nightly"),
         ('name = "ours"\nurl = "wheels.example.com"', "is not an address"),
+        ('name = "ours"\nurl = "https://a.example/"\nreplaced_by = "gone"', "gone, which is no index"),
+        ('name = "ours"\nurl = "https://a.example/"\nrocm = "7.14"', "'7.14', which is not a specifier"),
+        ('name = "ours"\nurl = "https://a.example/"\nlayout = "flat"', "flat"),
         ('name = "ours"\nadress = "https://wheels.example.com"', "adress"),
     ],
 )
@@ -326,6 +365,30 @@ def test_a_family_that_is_not_known_has_a_near_one(
     said = capsys.readouterr().err
     assert "gfx94X-dcgp is not a known family; perhaps gfx94X-dcgpu" in said
     assert "later steps do not see" not in said, "that was not asked for"
+
+
+def test_an_older_index_says_what_took_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--index-name", "nightly", "--index-subdir", "gfx94X-dcgpu"]
+    assert setup_venv(tmp_path / "v", "--use-uv", *words) == 0
+    assert capsys.readouterr().err.count("newer ones are on https://nightly.repo.amd.com/rocm/whl-next/") == 1
+    assert setup_venv(tmp_path / "v", "--use-uv", "--index-name", "nightly") == 0
+    assert "newer ones" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("package", "told"), [("torch==2.13.0", True), ("torch[device-gfx942]", False), ("pytest", False)]
+)
+def test_an_index_for_all_gpus_wants_the_extra_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], package: str, told: bool
+) -> None:
+    """The index is a directory of this machine that has nothing, so nothing is installed."""
+    (tmp_path / "simple").mkdir()
+    row = f'name = "ours"\nurl = "{(tmp_path / "simple").as_uri()}/"\nlayout = "multi-arch"\n'
+    Path("rocwright.toml").write_text(f"[[indexes.index]]\n{row}")
+    words = ["--index-name", "ours", "--packages", package, "--install-retry-timeout-seconds", "0"]
+    assert setup_venv(tmp_path / "v", "--use-uv", *words) != 0
+    said = "note: in ours code for GPUs is apart: name the extra of yours, as in torch[device-TARGET]"
+    assert (said in capsys.readouterr().err) == told
 
 
 def test_an_environment_is_used_again_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from fake_machine import Machine, row
 from rocwright.data.toml import plain
 
 INDEX = "https://packages.example.org/rocm/"
+STABLE = "https://stable.repo.amd.com/rocm/whl-next/"
 UNCHECKED = "not checked against the index: what it really has shows when you install\n"
 EIGHT = sorted((Path.home() / ".pyenv/versions").glob("3.8*/bin/python"))
 PYTHONS = [sys.executable, *map(str, EIGHT[:1])]
@@ -55,11 +56,25 @@ def test_gpus_in_lines(detect, machine: Machine, python: str) -> None:
     machine.gpu(row("164e"))
     machine.gpu(row("744c"))
     done = detect(python=python)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "0  gfx1036  AMD Radeon 610M  0000:03:00.0",
         "1  gfx1100  AMD Radeon RX 7900 XTX  0000:04:00.0",
     ]
+    extras = "[device-gfx1036,device-gfx1100]"
+    assert done.stderr.splitlines() == [
+        "to install PyTorch, not checked (--index-name stable asks the index):",
+        f'  pip install --index-url {STABLE} "torch{extras}" "torchvision{extras}" torchaudio',
+    ]
+
+
+def test_an_index_by_its_name(detect, machine: Machine) -> None:
+    machine.gpu(row("1586"))
+    for name, address in (("stable", STABLE), ("nightly", "https://nightly.repo.amd.com/rocm/whl-next/")):
+        done = detect("--index-name", name, "--offline")
+        assert (done.returncode, done.stderr) == (0, UNCHECKED)
+        line = f'pip install --index-url {address} "torch[device-gfx1151]" "torchvision[device-gfx1151]"'
+        assert f"{line} torchaudio" in done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -200,11 +215,13 @@ def test_targets_that_somebody_names(detect, machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--torch", "2.9"), "give --index, too"),
-        (("--kind", "family"), "give --index, too"),
-        (("--offline",), "give --index, too"),
+        (("--torch", "2.9"), "give --index or --index-name, too"),
+        (("--kind", "family"), "give --index or --index-name, too"),
+        (("--offline",), "give --index or --index-name, too"),
         (("--index", INDEX, "--python", "2.7"), "is no Python; give one like 3.12"),
         (("--index", INDEX, "--kind", "both"), "invalid choice"),
+        (("--index-name", "nightlies"), "invalid choice"),
+        (("--index-name", "stable", "--index", INDEX), "both say where packages are"),
         (("--index", "https://x.example/ a;rm"), "is no address of an index"),
         (("--index", INDEX, "--torch", "new;rm"), "is not a version of torch"),
         (("--from-windows", "/no/such/file"), "No such file"),
@@ -235,7 +252,8 @@ def test_a_reader_that_goes_away_is_no_error(site: Path, machine: Machine) -> No
         timeout=60,
     )
     os.close(write)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert "Error" not in done.stderr
 
 
 def test_json_says_all_that_people_read(detect, machine: Machine) -> None:
@@ -266,9 +284,13 @@ def test_json_says_all_that_people_read(detect, machine: Machine) -> None:
         "targets": ["gfx1100"],
         "unserved": [],
         "install": [],
+        "suggested": report["suggested"],
         "asked": None,
         "exit_status": 0,
     }
+    (suggested,) = report["suggested"]
+    assert (suggested["for"], suggested["index"]) == (["gfx1100"], STABLE)
+    assert suggested["pip"] in detect().stderr
 
 
 def test_every_call_in_the_documentation_is_understood(detect, tmp_path: Path) -> None:

@@ -54,6 +54,20 @@ def test_a_prefix_may_be_named_by_a_link(root: Path, tmp_path: Path) -> None:
     assert sorted(prefix.host.files) == [".info/version", "lib/libamdhip64.so.6"]
 
 
+def test_native_packages_put_rocm_below_the_prefix(root: Path, tmp_path: Path) -> None:
+    """In /opt/rocm, since ROCm 7.14: core-10.0, a link core, and links to what is in it."""
+    opt = tmp_path / "opt"
+    opt.mkdir()
+    root = root.rename(opt / "core-10.0")
+    for name, target in (("lib", "core-10.0/lib"), ("core", "core-10.0")):
+        (opt / name).symlink_to(target)
+    assert read_prefix(opt).root == root
+    (opt / "core").unlink()
+    prefix = read_prefix(opt)
+    assert (prefix.root, prefix.version) == (root, "6.4.1")
+    assert sorted(prefix.host.files) == [".info/version", "lib/libamdhip64.so.6"]
+
+
 @pytest.mark.parametrize(
     ("info", "header", "expected"),
     [

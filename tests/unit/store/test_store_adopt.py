@@ -93,6 +93,16 @@ def test_the_sets_of_an_index_are_told_whole_or_mixed(index: IndexServer, create
     assert index.whole() == []
 
 
+def test_an_older_index_says_once_what_took_its_place(one: IndexServer, create: Run) -> None:
+    row = f'name = "old"\nurl = "{one.url()}"\nended = "2026-07-14"\nreplaced_by = "nightly"\n'
+    assert "newer ones" not in create("--from-index", one.url(), "--list-sets").err
+    Path("rocwright.toml").write_text(f"[[indexes.index]]\n{row}")
+    ended = create("--from-index", one.url(), "--list-sets")
+    assert ended.code == 0
+    said = f"note: {one.url()} gets no new packages since 2026-07-14 and may go away; newer ones are on "
+    assert ended.err.count(f"{said}https://nightly.repo.amd.com/rocm/whl-next/ (--index-name nightly)") == 1
+
+
 def test_the_newest_whole_set_is_adopted_with_few_bytes(
     index: IndexServer, create: Run, tmp_path: Path
 ) -> None:

@@ -8,8 +8,11 @@ from . import _known, _pci
 from ._detect import base, near
 from ._install import KINDS, checked, lines
 from ._machine import look
+from ._table import INDEXES
 
 FOUND, NONE, USAGE, UNKNOWN, UNREACHABLE = 0, 1, 2, 3, 5
+# Whose lines are shown where nobody names an index.
+SUGGESTED = "stable"
 UNCHECKED = "not checked against the index: what it really has shows when you install"
 
 
@@ -27,15 +30,17 @@ def answer(
     """The whole answer, as `--json` prints it; `ValueError` for options that make no sense.
 
     What `look` found, or a report on `targets` that somebody names instead, and: `targets`; `unserved`, those
-    that there is nothing for, with advice; `install` (see `lines`); `asked`, what the index said (see `ask`),
-    None where it was not asked; `exit_status`, 0 when every GPU is identified and, with `index`, served, 1
+    that there is nothing for, with advice; `install` (see `lines`); `suggested`, the same for AMD's stable
+    index, unchecked, where no `index` is given; `asked`, what the index said (see `ask`), None where it was
+    not asked; `exit_status`, 0 when every GPU is identified and, with `index`, served, 1
     when there is none, 5 when the index cannot be asked or is none, 3 otherwise.
     """
     if index is not None:
         index = checked(index, torch)
     elif torch is not None or pre or kind or python or offline:
         raise ValueError(
-            "--torch, --pre, --kind, --python and --offline say what to install: give --index, too"
+            "--torch, --pre, --kind, --python and --offline say what to install: give --index or "
+            "--index-name, too"
         )
     if python is not None and not re.fullmatch(r"3\.[0-9]{1,3}t?", python):
         raise ValueError(f"{python!r} is no Python; give one like 3.12")
@@ -47,6 +52,9 @@ def answer(
     platform = "windows" if report["platform"] == "windows" else "linux"
     report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
     report["unserved"], report["install"], report["asked"] = [], [], None
+    report["suggested"] = []
+    if index is None:
+        report["suggested"] = lines(report["targets"], *INDEXES[SUGGESTED], platform=platform)
     if index is not None and report["targets"] and not offline:
         # Only now: it loads what talks to servers.
         from ._ask import ask, place_of
@@ -129,6 +137,9 @@ def show(report, out=print, err=None):
         err("no AMD GPU is visible here")
     if report["asked"]:
         asked(report["asked"], bool(report["install"]), err)
+    for one in report["suggested"]:
+        err(f"to install PyTorch, not checked (--index-name {SUGGESTED} asks the index):")
+        err("  " + one["pip"])
     for one in report["install"]:
         if len(report["install"]) > 1:
             err("one environment holds one family; for " + " ".join(one["for"]) + ":")

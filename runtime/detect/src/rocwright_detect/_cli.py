@@ -6,6 +6,7 @@ import sys
 
 from ._answer import answer, show, text_of
 from ._install import KINDS
+from ._table import INDEXES
 
 
 def main(arguments=None):
@@ -17,8 +18,7 @@ def main(arguments=None):
             root=options.root,
             text=text_of(options.from_windows),
             targets=options.target or (),
-            index=options.index,
-            kind=options.kind,
+            **_index(options),
             torch=options.torch,
             pre=options.pre,
             python=options.python,
@@ -40,6 +40,15 @@ def main(arguments=None):
     return report["exit_status"]
 
 
+def _index(options):
+    if not options.index_name:
+        return {"index": options.index, "kind": options.kind}
+    if options.index:
+        raise ValueError("--index and --index-name both say where packages are: give one of them")
+    address, kind = INDEXES[options.index_name]
+    return {"index": address, "kind": options.kind or kind}
+
+
 def _parser():
     parser = argparse.ArgumentParser(
         prog="rocwright-detect",
@@ -53,6 +62,7 @@ def _parser():
     parser.add_argument(
         "--index", metavar="URL", help="ask this index (or directory), and print what installs torch from it"
     )
+    parser.add_argument("--index-name", choices=sorted(INDEXES), help="ask AMD's index of this name")
     parser.add_argument("--offline", action="store_true", help="print the lines without asking the index")
     parser.add_argument(
         "--kind",

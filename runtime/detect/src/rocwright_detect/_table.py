@@ -350,3 +350,13 @@ BESIDE = (
     "rocm-sdk-core",
     "triton",
 )
+
+# index that has a name: its address, how it is laid out
+INDEXES = {
+    "stable": ("https://stable.repo.amd.com/rocm/whl-next/", "multi-arch"),
+    "prerelease": ("https://rc.repo.amd.com/rocm/whl-next/", "multi-arch"),
+    "nightly": ("https://nightly.repo.amd.com/rocm/whl-next/", "multi-arch"),
+    "dev": ("https://dev.repo.amd.com/rocm/whl-next/", "multi-arch"),
+    "bkc": ("https://bkc.repo.amd.com/rocm/whl-next/", "multi-arch"),
+    "stable-multi-arch": ("https://repo.amd.com/rocm/whl-multi-arch/", "multi-arch"),
+}

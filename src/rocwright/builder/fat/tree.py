@@ -17,6 +17,7 @@ from rocwright.binary.elf import Elf, read_elf
 from rocwright.data import load_table
 from rocwright.errors import InvalidPrefix
 from rocwright.model.patterns import any_pattern, fits
+from rocwright.system.files import rocm_root
 from rocwright.system.venv import package_directories
 
 
@@ -108,6 +109,7 @@ def read_rocm(directory: Path, platform: str, table: FatTable) -> RocmFiles:
             where=directory,
             next_step="give the directory of an installed ROCm, or what `rocm-sdk path --root` prints",
         )
+    directory = rocm_root(directory)
     site = _site_packages(directory)
     roots = [directory] if site is None else _package_roots(site)
     files: dict[str, TreeEntry] = {}

@@ -18,6 +18,7 @@ from rocwright.errors import CommandFailed, InvalidInput, InvalidPrefix
 from rocwright.model.gpu import InvalidTarget, base_targets, is_target, parse_targets
 from rocwright.model.platforms import RocmLibraries
 from rocwright.system import venv
+from rocwright.system.files import rocm_root
 from rocwright.system.venv import Environment
 
 _COMPILER = ("bin/hipcc", "bin/hipcc.exe", "bin/hipcc.bat", "bin/hipcc.bin")
@@ -48,7 +49,7 @@ def describe_prefix(prefix: Path) -> Rocm:
     `InvalidPrefix` naming everything that is missing for a build.
     """
     # Not resolved: /opt/rocm stays the name of it, whichever version it leads to.
-    root = prefix.expanduser().absolute()
+    root = rocm_root(prefix.expanduser().absolute())
     if not root.is_dir():
         state = "is not a directory" if root.exists() else "does not exist"
         raise InvalidPrefix(f"{root} {state}", where=root, next_step=_advice(root))

@@ -66,13 +66,20 @@ def install_rocm(
     `CommandFailed` with pip's last lines otherwise, `InvalidInput` when what is installed then is not what
     was asked for, in version or extras.
     """
-    wanted = Install(rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir)
+    wanted = wanted_rocm(places, spec=spec, extras=extras, pre=pre, pip_cache_dir=pip_cache_dir)
     require_python(environment)
     pip_install(environment, wanted, wait_s=index_wait_s, every_s=index_every_s, log=log, note=note)
     rocm = describe_rocm(environment, log=log)
     require_version(rocm.version, spec, environment=environment)
     require_extras(rocm, extras)
     return rocm
+
+
+def wanted_rocm(
+    places: Closed, *, spec: str, extras: Sequence[str], pre: bool, pip_cache_dir: Path | None
+) -> Install:
+    """What `install_rocm` asks of pip."""
+    return Install(rocm_requirement(spec, extras), places, pre=pre, reinstall=True, cache_dir=pip_cache_dir)
 
 
 def rocm_requirement(spec: str, extras: Sequence[str] = ()) -> str:
@@ -163,10 +170,20 @@ class Install:
         return ["cache", "remove", "rocm", *self._cache()]
 
 
+def pip_calls(environment: Environment, wanted: Install) -> list[list[str]]:
+    """The command lines of `pip_install`, in their order."""
+    before = [] if wanted.forgets() else [wanted.removal()]
+    return [_pip_call(environment, arguments) for arguments in (*before, wanted.arguments())]
+
+
+def _pip_call(environment: Environment, arguments: list[str]) -> list[str]:
+    return [*pip_command(), "--python", str(environment.python), *arguments]
+
+
 def run_pip(environment: Environment, arguments: list[str], *, log: Path) -> process.Completed:
     """Run pip for an environment, without the caller's settings of places; raises `CommandFailed`."""
     return process.run(
-        [*pip_command(), "--python", str(environment.python), *arguments],
+        _pip_call(environment, arguments),
         env={"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": os.devnull},
         drop_env=[*LEAKS, *own_settings("pip")],
         log=log,

@@ -32,8 +32,17 @@ def closed_places(index_url: str | None, find_links: Sequence[str] = ()) -> Clos
     index = (index_url or "").strip() or None
     pages = tuple(links_page(text.strip()) for text in find_links if text.strip())
     if index is None and not pages:
-        raise UsageError("no place to take ROCm from", next_step="give --index-url or --find-links")
+        raise UsageError(
+            "no place to take ROCm from", next_step="give --index-name, --index-url or --find-links"
+        )
     return Closed(index_url=index, find_links=pages)
+
+
+def exact_version(spec: str) -> str | None:
+    """The version, where a specifier asks with `==` for one alone."""
+    text = spec.strip()
+    exact = text.startswith("==") and not text.startswith("===") and "*" not in text and "," not in text
+    return text[2:].strip() if exact else None
 
 
 @dataclass(frozen=True)
@@ -114,9 +123,7 @@ class RocmPlace(msgspec.Struct, frozen=True):
     @property
     def exact_version(self) -> str | None:
         """The version, where `==` asks for one alone."""
-        text = self.spec.strip()
-        exact = text.startswith("==") and not text.startswith("===") and "*" not in text and "," not in text
-        return text[2:].strip() if exact else None
+        return exact_version(self.spec)
 
 
 def decide_place(
@@ -158,7 +165,8 @@ def decide_place(
         return RocmPlace("prefix", _text(prefix))
     if install and not sources:
         raise UsageError(
-            "--install-rocm has no place to take ROCm from", next_step="give --index-url or --find-links"
+            "--install-rocm has no place to take ROCm from",
+            next_step="give --index-name, --index-url or --find-links",
         )
     if environment is not None and sources and not install and not environment_first:
         raise UsageError(
@@ -226,7 +234,7 @@ def _without_rocm(environment: Environment, place: RocmPlace) -> UsageError:
         if places
         else named
         if place.directory is not None
-        else "give --index-url or --find-links, --rocm-environment, or --rocm-prefix",
+        else "give --index-name, --index-url or --find-links, --rocm-environment, or --rocm-prefix",
     )
 
 

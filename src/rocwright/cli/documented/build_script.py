@@ -5,6 +5,7 @@ second is `rocwright install-rocm`, too.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import msgspec
 from cyclopts import App
 
-from rocwright.builder.rocm.install import INDEX_WAIT_S, RETRY_EVERY_S, rocm_requirement
+from rocwright.builder.rocm.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, pip_calls, wanted_rocm
 from rocwright.builder.rocm.install import install_rocm as install
 from rocwright.builder.rocm.place import closed_places, find_environment
 from rocwright.builder.rocm.rocm import Rocm
@@ -24,6 +25,7 @@ from rocwright.cli.reply import Reply, replies
 from rocwright.errors import UsageError
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
+from rocwright.system.output import without_login
 from rocwright.system.venv import Environment
 
 
@@ -132,10 +134,12 @@ def install_rocm(
     packages: Packages = PACKAGES,
     install_retry_timeout_seconds: float = INDEX_WAIT_S,
     install_retry_wait_between_seconds: float = RETRY_EVERY_S,
+    dry_run: bool = False,
 ) -> Reply:
     """Install ROCm's packages with everything that a build needs into a Python environment.
 
     Only the given index and pages are used. ROCm packages that the environment already has are reinstalled.
+    An index for all GPUs has an extra for each: --index-name stable --rocm-extras device-gfx1151.
 
     Parameters
     ----------
@@ -145,11 +149,17 @@ def install_rocm(
         Seconds that an index may take to show what was just uploaded; 0 tries once.
     install_retry_wait_between_seconds
         Seconds between two tries.
+    dry_run
+        Only print the commands of pip; changes nothing.
     json
         Print the result as JSON.
     """
+    environment = find_environment(rocm_environment, os.environ)
+    if dry_run:
+        plan = _planned(environment, packages)
+        return Reply(plan, lambda: console.out("\n".join(map(shlex.join, plan.commands))))
     done = install_into(
-        find_environment(rocm_environment, os.environ),
+        environment,
         packages,
         wait_s=install_retry_timeout_seconds,
         every_s=install_retry_wait_between_seconds,
@@ -170,6 +180,29 @@ def install_rocm(
     return Reply(done, show)
 
 
+class Planned(msgspec.Struct, frozen=True):
+    """What would be called; logins of addresses are left out."""
+
+    environment: str
+    commands: tuple[tuple[str, ...], ...]
+
+
+def _planned(environment: Environment, packages: Packages) -> Planned:
+    calls = pip_calls(environment, _wanted(packages))
+    return Planned(str(environment.root), tuple(tuple(map(without_login, words)) for words in calls))
+
+
+def _wanted(packages: Packages) -> Install:
+    """What is asked of pip; raises `UsageError` for no place, and for text that is no version or extra."""
+    return wanted_rocm(
+        closed_places(packages.index(), packages.find_links),
+        spec=packages.rocm_sdk_version,
+        extras=words(packages.rocm_extras),
+        pre=packages.pre,
+        pip_cache_dir=packages.pip_cache_dir,
+    )
+
+
 def install_into(
     environment: Environment,
     packages: Packages,
@@ -184,18 +217,16 @@ def install_into(
             "the time to wait for an index is negative, or there is no pause between two tries",
             next_step="wait 0 or more seconds in all, and more than 0 between two tries",
         )
-    places = closed_places(packages.index_url, packages.find_links)
-    extras = words(packages.rocm_extras)
-    rocm_requirement(packages.rocm_sdk_version, extras)
+    wanted = _wanted(packages)
     log = log or default_cache() / "log" / "install-rocm.log"
     files.make_directory(log.parent)
     files.write_text(log, "")
     console.say(f"installing ROCm into {environment.root} (log: {log})")
     rocm = install(
         environment,
-        places,
+        wanted.places,
         spec=packages.rocm_sdk_version,
-        extras=extras,
+        extras=words(packages.rocm_extras),
         pre=packages.pre,
         pip_cache_dir=packages.pip_cache_dir,
         index_wait_s=wait_s,

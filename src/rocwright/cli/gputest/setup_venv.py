@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import OutputDir, Repeated, Text
+from rocwright.cli.options import OutputDir, Repeated, Text, meant_index
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
 from rocwright.errors import UsageError
 from rocwright.gputest.install import INDEX_WAIT_S, RETRY_EVERY_S, Install, links_pages, package_words
-from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps, index_of
+from rocwright.gputest.setup_venv import Made, VenvRequest, activate_in_steps
 from rocwright.gputest.setup_venv import setup_venv as setup
 from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
+from rocwright.model.project import TORCH
 from rocwright.pipeline.options import default_cache
 from rocwright.system import console, files
 from rocwright.system.output import without_login
@@ -59,14 +61,17 @@ def gputest_setup_venv(
     venv_dir
         The environment. A directory that is not an environment is refused.
     packages
-        What is installed, separated by spaces: "torch==2.9.0+rocm7.10.0 pytest". May be given several times.
+        What is installed, separated by spaces: "torch[device-gfx942]==2.13.0 pytest". May be given several
+        times.
     index_url
         Index to install from, instead of the user's own. Empty (--index-url=): none, and source packages are
         built with what the environment holds.
     index_name
-        The index by its name: stable, prerelease, nightly, dev, or one of rocwright.toml.
+        The index by its name: stable, prerelease, nightly, dev, an older one such as nightly-per-family, or
+        one of rocwright.toml. A GPU is an extra there: torch[device-gfx942].
     index_subdir
-        Directory below the index, such as a family of GPUs: gfx94X-dcgpu. Named indexes need it.
+        Directory below the index, such as a family of GPUs: gfx94X-dcgpu. With --index-name, the older index
+        that has such directories is meant.
     find_links
         A further page or directory with packages; may be given several times: ROCm from one, PyTorch from
         another.
@@ -96,8 +101,7 @@ def gputest_setup_venv(
             "the time to wait for an index is negative, or there is no pause between two tries",
             next_step="wait 0 or more seconds in all, and more than 0 between two tries",
         )
-    table = load_table("indexes", IndexTable, read_overlay(config))
-    index = index_of(table, index_url, index_name.strip(), index_subdir.strip())
+    index = meant_index(index_url, index_name, index_subdir, config=config)
     wanted = VenvRequest(
         venv_dir.expanduser().absolute(),
         Install(
@@ -134,6 +138,13 @@ def _tell_places(install: Install, subdir: str, config: Path | None) -> None:
     places = [*filter(None, [install.index]), *install.find_links]
     own = ["your own index"] if install.index is None else []
     console.say(f"installing {' '.join(install.packages)} from {without_login(', '.join([*own, *places]))}")
+    row = load_table("indexes", IndexTable, read_overlay(config)).at(install.index or "")
+    projects = {re.split(r"[\[=<>!~;]", word)[0] for word in install.packages}
+    chosen = any("device-" in word for word in install.packages)
+    if row and row.extras and not chosen and not projects.isdisjoint(("rocm", TORCH)):
+        console.say(
+            f"note: in {row.name} code for GPUs is apart: name the extra of yours, as in torch[device-TARGET]"
+        )
     if own and places:
         console.say(
             "note: newer packages on your own index win; name exact versions, or give --index-url= for none"

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from rocwright.check.loading import load_contract
 from rocwright.check.report import Report
-from rocwright.cli.options import Amount, Count
+from rocwright.cli.options import Amount, Count, tell_replaced
 from rocwright.cli.reply import Reply
 from rocwright.cli.set.look import closed_next, promoted_next, staged_lines
 from rocwright.cli.show_check import runs, targets_text, told
@@ -193,6 +193,7 @@ def _reading(asked: AdoptOptions) -> Iterator[Reading]:
     if asked.from_folder is not None:
         yield read_folder(asked.from_folder)
         return
+    tell_replaced(asked.from_index)
     with Web(timeout_s=asked.timeout, deadline_s=6 * asked.timeout) as web:
         yield read_index(web, asked.from_index) if asked.from_index else read_flat(web, asked.from_page or "")
 

@@ -243,7 +243,10 @@ class TorchImport(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """All that the rules look at. `known` are all GPU targets, `index` is where packages come from."""
+    """All that the rules look at. `known` are all GPU targets, `index` is where packages come from.
+
+    `extras` are those of the GPUs here, in an index that has some.
+    """
 
     machine: Machine
     table: DoctorTable
@@ -256,3 +259,4 @@ class Case(msgspec.Struct, frozen=True):
     manifest: SetManifest | None = None
     set_id: str = ""
     index: str = ""
+    extras: tuple[str, ...] = ()

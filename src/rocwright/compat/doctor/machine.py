@@ -259,12 +259,14 @@ def _of_the_system(word: str) -> bool:
 def system_rocms(root: Path) -> tuple[SystemRocm, ...]:
     """ROCm below /opt, and the distribution's own, each once, however many links lead to it."""
     found: dict[Path, SystemRocm] = {}
-    for path in sorted((root / "opt").glob("rocm*")):
-        if not ((path / "lib").is_dir() or (path / "bin").is_dir()):
+    for path in sorted([*(root / "opt").glob("rocm*"), *(root / "opt").glob("rocm/core*")]):
+        place = next((one for one in (path / "lib", path / "bin") if one.is_dir()), None)
+        if place is None:
             continue
-        real = path.resolve()
+        # Native packages of ROCm 10 link /opt/rocm/lib to that of /opt/rocm/core-10.0, and nothing above it.
+        real = place.resolve().parent
         # The link /opt/rocm sorts first, and is what people name.
-        found.setdefault(real, SystemRocm(f"/opt/{path.name}", _version(path)))
+        found.setdefault(real, SystemRocm(f"/{path.relative_to(root)}", _version(real)))
     for pattern in ("usr/lib/*/libamdhip64.so*", "usr/lib64/libamdhip64.so*"):
         for library in sorted(root.glob(pattern)):
             place = library.parent

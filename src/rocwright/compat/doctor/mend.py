@@ -6,8 +6,6 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from packaging.version import InvalidVersion, Version
-
 from rocwright.compat.doctor.facts import Case, Distribution, Environment
 from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import Families
@@ -15,26 +13,31 @@ from rocwright.model.gpu import Families
 # What stands where nobody can know it.
 INDEX = "INDEX"
 # What in a version tells which named index it is from.
-_SIGNS = (("a20", "nightly"), ("dev", "dev"), ("rc", "prerelease"))
+_SIGNS = (("bkc", "bkc"), ("a20", "nightly"), ("dev", "dev"), ("rc", "prerelease"))
+# 2.9.0+rocm7.10.0a20251124, 2.9.0+devrocm7.10.0.dev0-0123abc
+_OF_ROCM = re.compile(r"rocm(\d+(?:\.\d+)*(?:(?:a|rc)\d+|\.dev\d+)?)")
 # Requirements as they are; whatever else metadata may hold is quoted, so that pasting it runs nothing.
 _PLAIN = re.compile(r"[A-Za-z0-9._+=~,-]+")
 _BRACKETS = re.compile(r"[A-Za-z0-9._+=~,<>!*\[\]-]+")
 
 
-def package_index(indexes: IndexTable, families: Families, targets: Sequence[str], version: str) -> str:
-    """The named index that has packages like this version, for the family of the GPUs; `INDEX` without one.
+def rocm_version(environment: Environment) -> str:
+    """The version of ROCm's packages, else the one that torch was built against; empty where neither says."""
+    rocm, torch = environment.named("rocm"), environment.named("torch")
+    built = _OF_ROCM.search(torch.version) if torch else None
+    return rocm.version if rocm else built[1] if built else ""
 
-    Nightlies are `7.10.0a20251124`, candidates `7.10.0rc2`, as ROCm versions its packages.
+
+def package_index(indexes: IndexTable, families: Families, targets: Sequence[str], version: str) -> str:
+    """The named index that has this version of ROCm, for the family of the GPUs; `INDEX` without one.
+
+    Nightlies are `7.10.0a20251124`, candidates `7.10.0rc2`, builds of a known good combination
+    `10.1.0a20260811+bkc.20260814`, as ROCm versions its packages.
     """
-    try:
-        parsed = Version(version)
-        text = f"{parsed.public} {parsed.local or ''}"
-    except InvalidVersion:
-        text = ""
-    kind = next((name for sign, name in _SIGNS if sign in text), "stable")
+    kind = next((name for sign, name in _SIGNS if sign in version), "stable")
     rows = [row.name for row in families.family if row.tier]
     serving = [name for name in rows if set(targets) <= set(families.families.get(name, (name,)))]
-    index = indexes.named(kind)
+    index = indexes.serving(kind, version)
     if not index.by_family:
         return index.url
     return f"{index.url}{serving[0]}/" if targets and serving else INDEX

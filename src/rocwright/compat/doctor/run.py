@@ -91,16 +91,11 @@ def make_case(
     index: str = "",
 ) -> Case:
     """The facts with the tables that the rules compare them with."""
-    families = load_table("families", Families)
+    families, indexes = load_table("families", Families), load_table("indexes", IndexTable)
+    targets = _targets(machine, environment) if environment is not None else []
     if environment is not None and not index:
-        one = environment.named("rocm") or environment.named("torch")
-        # Without a GPU here, the packages say for which they were chosen.
-        targets = [gpu.target for gpu in machine.gpus]
-        targets = targets or [target for marker in environment.devices for target in marker.serves]
-        targets = targets or [target for served in environment.targets.values() for target in served]
-        targets = list(base_targets(filter(is_target, targets)))
-        version = one.version if one else ""
-        index = mend.package_index(load_table("indexes", IndexTable), families, targets, version)
+        index = mend.package_index(indexes, families, targets, mend.rocm_version(environment))
+    row = indexes.at(index)
     return Case(
         machine=machine,
         table=table,
@@ -112,7 +107,16 @@ def make_case(
         manifest=manifest,
         set_id=set_id(manifest) if manifest is not None else "",
         index=index,
+        extras=tuple(f"device-{target}" for target in targets) if row and row.extras else (),
     )
+
+
+def _targets(machine: Machine, environment: Environment) -> list[str]:
+    """Those of the GPUs here; without one, those that the packages were chosen for."""
+    targets = [gpu.target for gpu in machine.gpus]
+    targets = targets or [target for marker in environment.devices for target in marker.serves]
+    targets = targets or [target for served in environment.targets.values() for target in served]
+    return list(base_targets(filter(is_target, targets)))
 
 
 def _looked(case: Case) -> Looked:

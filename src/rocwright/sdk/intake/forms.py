@@ -28,7 +28,7 @@ from rocwright.sdk.intake.tree import (
     rocm_version,
 )
 from rocwright.sdk.table import package_table
-from rocwright.system.files import make_directory, remove_tree
+from rocwright.system.files import make_directory, remove_tree, rocm_root
 
 # Where archives are unpacked; a killed run's is replaced by the next one.
 _UNPACKED = ".rocwright-unpacked"
@@ -170,7 +170,7 @@ def read_prefix(root: Path, *, version: str | None = None) -> RocmTree:
         raise InvalidPrefix(
             f"{root} is not a directory", where=root, next_step="give the root of a ROCm installation"
         )
-    root = root.resolve()
+    root = rocm_root(root).resolve()
     with readable(root):
         if is_split_prefix(root):
             host, parts = _layer(root / GENERIC), {word: _layer(root / word) for word in _targets_in(root)}

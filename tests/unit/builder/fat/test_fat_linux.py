@@ -55,6 +55,14 @@ def test_what_torch_needs_and_opens_is_inside_and_nothing_else(wheel: Path, fat:
     assert names(fat) == kept | {ROOT + name for name in INSIDE} | beside
 
 
+def test_the_rocm_of_native_packages_lies_below_the_prefix(wheel: Path, tmp_path: Path) -> None:
+    root = small_fat.rocm_prefix(tmp_path / "rocm/core-10.0")
+    (tmp_path / "rocm/lib").symlink_to("core-10.0/lib")
+    plan = plan_fat(wheel, tmp_path / "rocm")
+    assert plan.files == plan_fat(wheel, root).files
+    assert plan.rocm_version == "7.1.0"
+
+
 def test_it_runs_with_an_empty_environment_and_loads_only_what_it_brings(fat: Path, tmp_path: Path) -> None:
     site = small_fat.unpack(fat, tmp_path / "site")
     hostile = small_fat.hostile(tmp_path / "hostile")

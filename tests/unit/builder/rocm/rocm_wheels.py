@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from wheels import ANY, write_wheel
+from wheels import ANY, write_sdist, write_wheel
 
 # Answers as `rocm-sdk` does. It warns on standard error, as interpreters do: that is no part of an answer.
 MAIN = """
@@ -64,6 +65,35 @@ def make_wheel(directory: Path, version: str, *, main: str = MAIN, without: str 
     kept = {name: text for name, text in files.items() if without not in name}
     extras = ("libraries", "devel", "device-gfx942")
     return write_wheel(directory, "rocm", version, kept, extras=extras, tag=ANY)
+
+
+# The build of an sdist that holds its wheel.
+_BACKEND = """
+import pathlib, shutil
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    (wheel,) = pathlib.Path(__file__).parent.glob("*.whl")
+    shutil.copy(wheel, folder)
+    return wheel.name
+"""
+
+
+def multi_arch(directory: Path, version: str, *targets: str) -> None:
+    """An index for all GPUs: `rocm` as a source package with an extra for each target, and its packages."""
+    devices = {f"device-{target}": f"rocm-sdk-device-{target}=={version}" for target in targets}
+    files = {"rocm_sdk/__init__.py": "", "rocm_sdk/__main__.py": f"VERSION = {version!r}\n{MAIN}", **tree()}
+    with TemporaryDirectory() as inside:
+        built = write_wheel(
+            Path(inside),
+            *("rocm", version, files),
+            requires=[f'{text}; extra == "{extra}"' for extra, text in devices.items()],
+            extras=("libraries", "devel", *devices),
+            tag=ANY,
+        )
+        backend = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        sdist = {"pyproject.toml": backend, "backend.py": _BACKEND, built.name: built.read_bytes()}
+        write_sdist(directory, "rocm", version, sdist)
+    for target in targets:
+        write_wheel(directory, f"rocm-sdk-device-{target}", version, {}, tag=ANY)
 
 
 @contextmanager

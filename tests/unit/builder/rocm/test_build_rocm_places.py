@@ -110,7 +110,7 @@ def test_what_is_no_environment(tmp_path: Path, active: bool) -> None:
         ({"index_url": "https://host/simple/"}, "add --install-rocm to install them there"),
         ({"find_links": ("wheels",)}, "add --install-rocm to install them there"),
         ({"directory": "env"}, "install them (`rocwright install-rocm --rocm-environment {root} ...`)"),
-        ({}, "give --index-url or --find-links, --rocm-environment, or --rocm-prefix"),
+        ({}, "give --index-name, --index-url or --find-links, --rocm-environment, or --rocm-prefix"),
     ],
 )
 def test_an_environment_without_rocm_says_how_it_gets_one(

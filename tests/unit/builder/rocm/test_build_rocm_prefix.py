@@ -57,6 +57,24 @@ def test_what_amds_layout_has(tmp_path: Path) -> None:
     assert (rocm.targets, rocm.site) == ((), "")
 
 
+def test_native_packages_of_rocm_10(tmp_path: Path) -> None:
+    """ROCm lies in core-10.0; links above it say no version, and HIP's headers have one of their own."""
+    amd(tmp_path / "core-9.1")
+    root = amd(tmp_path / "core-10.0")
+    (root / ".info/version").write_text("10.0.0\n")
+    header = "#define HIP_VERSION_MAJOR 7\n#define HIP_VERSION_MINOR 15\n#define HIP_VERSION_PATCH 1\n"
+    (root / "include/hip/hip_version.h").write_text(header)
+    for name in ("bin", "include", "lib"):
+        (tmp_path / name).symlink_to(f"core-10.0/{name}")
+    # The newest, where no link says which one is meant.
+    rocm = describe_prefix(tmp_path)
+    assert (rocm.root, rocm.version) == (str(root), "10.0.0")
+    (tmp_path / "core").symlink_to("core-9.1")
+    rocm = describe_prefix(tmp_path)
+    assert (rocm.root, rocm.version) == (str(tmp_path / "core"), "7.10.0")
+    assert describe_prefix(root).version == "10.0.0"
+
+
 @pytest.mark.parametrize(
     ("said", "targets"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,26 @@ def test_the_index_is_that_of_the_gpu_and_the_version(door, room: Room) -> None:
     assert "--index-url https://rocm.nightlies.amd.com/v2/gfx110X-all/" in step
     _, out, _ = door("--python", room.root, "--json", "--index-url", "https://mine.example/")
     assert "--index-url https://mine.example/ " in out
+
+
+def test_the_torch_that_is_wanted_is_for_the_gpu(door, room: Room) -> None:
+    """From the index for all GPUs, by the extra of the one that is here."""
+    door.tree.gpu(RADEON_7900)
+    _, out, _ = door("--python", room.root, "--json")
+    step = next(item["next_step"] for item in json.loads(out)["findings"] if item["id"] == "torch")
+    assert step.endswith('--index-url https://stable.repo.amd.com/rocm/whl-next/ "torch[device-gfx1100]"')
+    for version, index in (
+        ("7.14.1", "https://repo.amd.com/rocm/whl-multi-arch/"),
+        ("10.2.0a20260926", "https://nightly.repo.amd.com/rocm/whl-next/"),
+        ("10.1.0a20260811+bkc.20260814", "https://bkc.repo.amd.com/rocm/whl-next/"),
+        ("10.0.0rc4", "https://rocm.prereleases.amd.com/whl-multi-arch/"),
+    ):
+        for before in room.site.glob("rocm*.dist-info"):
+            shutil.rmtree(before)
+        room.rocm(version, offered=["gfx1100"])
+        _, out, _ = door("--python", room.root, "--json")
+        steps = [item["next_step"] for item in json.loads(out)["findings"] if item["id"] == "torch"]
+        assert [f"--index-url {index} " in step for step in steps] == [True], version
 
 
 def test_a_set_by_its_manifest_and_by_its_store(door, room: Room, tmp_path: Path) -> None:

@@ -296,6 +296,21 @@ def test_several_rocms_are_named_once_each(tree: Tree) -> None:
     assert "/opt/rocm (7.0.0-85), /opt/rocm-6.4.1 (6.4.1-85);" in item.detail
 
 
+def test_the_native_rocm_10_is_one_however_many_links_lead_to_it(tree: Tree) -> None:
+    rocm = tree.root / "opt/rocm"
+    for version in ("7.14.1", "10.0.0"):
+        core = rocm / f"core-{version.rpartition('.')[0]}"
+        write(core / ".info/version", f"{version}\n")
+        (core / "lib").mkdir()
+        (core / "bin").mkdir()
+    for name, target in (("core", "core-10.0"), ("lib", "core-10.0/lib"), ("bin", "core-10.0/bin")):
+        (rocm / name).symlink_to(target)
+    item = one(visit(tree), "system-rocm")
+    assert "several ROCms on this system: /opt/rocm (10.0.0), /opt/rocm/core-7.14 (7.14.1);" in item.detail
+    item = one(visit(tree, PATH="/usr/bin:/opt/rocm/core-10.0/bin"), "system-rocm")
+    assert item.next_step == "export PATH=/usr/bin"
+
+
 def test_a_rocm_on_path_is_taken_out_of_it(tree: Tree) -> None:
     (tree.root / "opt/rocm/bin").mkdir(parents=True)
     item = one(visit(tree, PATH="/usr/bin:/opt/rocm/bin:/bin"), "system-rocm")

@@ -177,7 +177,7 @@ def _wanted(case: Case) -> str:
     if case.manifest is not None:
         version = next((entry.version for entry in case.manifest.files if entry.project == "torch"), "")
         return f"torch=={version}" if version else "torch"
-    return "torch"
+    return f"torch[{','.join(case.extras)}]" if case.extras else "torch"
 
 
 def shadowed(case: Case) -> Iterator[Observation]:
