@@ -265,7 +265,11 @@ class IndexTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         return _below(url, subdir) if subdir else url
 
-    def _alone(self, name: str, subdir: str, version: str | None) -> NamedIndex:
+    def with_rocm(self, name: str, version: str | None = None) -> NamedIndex:
+        """The index with this name; of a stream's indexes, the one that has this version of ROCm.
+
+        Raises `UsageError` for a name that the table does not have, and for an index that only adds to others.
+        """
         row = self.named(name)
         if version and row.stream == name:
             row = self.serving(name, version)
@@ -275,6 +279,10 @@ class IndexTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"the index {name} has neither ROCm nor torch: it adds to {row.beside}",
                 next_step=f"install with pip: --index-url {base} --extra-index-url {row.url}",
             )
+        return row
+
+    def _alone(self, name: str, subdir: str, version: str | None) -> NamedIndex:
+        row = self.with_rocm(name, version)
         if row.by_family and not subdir:
             raise UsageError(
                 f"the index {row.name} has a directory for each family of GPUs; --index-subdir names it",

@@ -158,8 +158,10 @@ _ROCM = {
 }
 
 
-def parse_rocm(text: str, known: Known) -> Rocm:
+def parse_rocm(text: str, known: Known, version: str = "") -> Rocm:
     """Where ROCm comes from, written as `KIND:WHERE`: `index:nightly`, `prefix:/opt/rocm`, `distribution`.
+
+    Of a stream's indexes it is the one that has the `version`.
 
     Raises `UsageError` for a kind that is none or lacks what it needs, and for an unknown name of an index.
     """
@@ -176,7 +178,7 @@ def parse_rocm(text: str, known: Known) -> Rocm:
             next_step=f"write {next(one for one in _written() if one.startswith(kind))}",
         )
     if kind == "index":
-        return _index(at, known.indexes)
+        return _index(at, known.indexes, version)
     if kind == "therock":
         return Rocm("artifacts", require_run_id(at), store=known.therock)
     if kind in ("packages", "artifacts"):
@@ -201,10 +203,10 @@ def _is_address(text: str) -> bool:
     return re.match(r"[a-z][a-z0-9+.-]*://", text) is not None
 
 
-def _index(at: str, indexes: IndexTable) -> Rocm:
+def _index(at: str, indexes: IndexTable, version: str) -> Rocm:
     if _is_address(at):
         return Rocm("index", at)
-    named = indexes.named(at)
+    named = indexes.with_rocm(at, version)
     return Rocm("index", named.url, by_family=named.by_family)
 
 
@@ -232,7 +234,7 @@ def choose_rocm(
         if value and not run_id:
             raise _alone(name, "--artifact-run-id", "the earlier run")
     said = source or (f"prefix:{prefix}" if prefix else "" if run_id else usual)
-    found = parse_rocm(said, known) if said else None
+    found = parse_rocm(said, known, version) if said else None
     if run_id:
         found = Rocm("artifacts" if reuse == "artifacts" else "packages", run_id, repository)
     if version and (found is None or found.kind not in ("prefix", "index", "page", "tarball", "command")):

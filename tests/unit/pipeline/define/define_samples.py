@@ -43,7 +43,7 @@ KNOWN = Known(
     indexes=IndexTable(
         (
             NamedIndex("stable", "https://packages.example/"),
-            NamedIndex("each", "https://each.example/", by_family=True),
+            NamedIndex("each", "https://each.example/", layout="per-family"),
         )
     ),
     therock="s3://therock",
