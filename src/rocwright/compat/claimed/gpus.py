@@ -31,20 +31,50 @@ _BUILT = "https://github.com/ROCm/TheRock/blob/main/SUPPORTED_GPUS.md"
 def on_the_list(question: Question, facts: Facts) -> AnswerPart:
     """Whether AMD's lists have the GPUs: by target, and a product by its name as well."""
     what = place("", Question(gpus=question.gpus))
-    if question.platform not in ("", *facts.libraries.platforms):
-        linux = Reason("AMD's lists of GPUs are about Linux", sources(facts, facts.releases[0].source))
-        return unknown(what, f"which GPUs ROCm supports on {NAMES[question.platform]}", linux)
-    rows = [row for row in (facts.line_of(question.rocm) if question.rocm else facts.releases) if row.targets]
+    platform = question.platform
+    rows = facts.line_of(question.rocm, platform) if question.rocm else facts.releases_on(platform)
+    rows = tuple(row for row in rows if row.targets)
+    if not rows and platform not in ("", *facts.libraries.platforms):
+        linux = Reason("AMD's lists of GPUs are about Linux", sources(facts, facts.releases[-1].source))
+        return unknown(what, f"which GPUs ROCm supports on {NAMES[platform]}", linux)
     if question.torch and not question.rocm:
-        rows = [row for row in rows if same_line(question.torch, row.torch)]
+        rows = tuple(row for row in rows if same_line(question.torch, row.torch))
     if not rows:
         others = f"releases of ROCm that go with PyTorch {question.torch}"
-        return unknown(what, f"the GPUs of {f'ROCm {question.rocm}' if question.rocm else others}")
-    parts = [_gpu(gpu, rows, question, facts) for gpu in question.gpus]
+        asked = f"ROCm {question.rocm}" if question.rocm else others
+        return unknown(what, f"the GPUs of {asked}", *_sisters(question, facts))
+    parts = [_gpu(gpu, _with_torch(gpu, rows, question), question, facts) for gpu in question.gpus]
     verdict = mixed(part.verdict for part in parts)
     level = parts[0].level if len(parts) == 1 else None
     because = tuple(dict.fromkeys(reason for part in parts for reason in part.because))
     return AnswerPart(what, verdict, "; ".join(part.text for part in parts), because, level)
+
+
+def _with_torch(gpu: Gpu, rows: Sequence[RocmRelease], question: Question) -> Sequence[RocmRelease]:
+    """The releases whose PyTorch of that version is for a GPU; all where none is, which is said elsewhere."""
+    if question.rocm or not question.torch:
+        return rows
+    return [
+        row
+        for row in rows
+        if any(
+            same_line(question.torch, (version,))
+            and set(gpu.targets) <= set(row.torch_for.get(version, gpu.targets))
+            for version in row.torch
+        )
+    ] or rows
+
+
+def _sisters(question: Question, facts: Facts) -> tuple[Reason, ...]:
+    """The lists of other releases of the line, for one that has none."""
+    line = ".".join(question.rocm.split(".")[:2])
+    rows = [row for row in facts.line_of(line, question.platform) if row.targets] if question.rocm else []
+    return tuple(_lists(row, question.platform, facts) for row in rows)
+
+
+def _lists(row: RocmRelease, platform: str, facts: Facts) -> Reason:
+    elsewhere = f", on {NAMES[platform]}," if platform not in ("", *facts.libraries.platforms) else ""
+    return Reason(f"ROCm {row.rocm}{elsewhere} lists {' '.join(row.targets)}", sources(facts, row.source))
 
 
 def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts) -> AnswerPart:
@@ -53,11 +83,12 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
         by.setdefault(_target(target, rows), []).append(target)
     told = [_told(by, rows)]
     verdict = mixed(by)
-    because = [
-        Reason(f"ROCm {row.rocm} lists {' '.join(row.targets)}", sources(facts, row.source))
-        for row in _shown(rows, gpu)
-    ]
+    because = [_lists(row, question.platform, facts) for row in _shown(rows, gpu)]
     level = None
+    lists = next((row for name, row in rows[0].elsewhere.items() if name == question.platform), None)
+    if lists and lists.text and verdict == "yes":
+        verdict, level = "partly", lists.level
+        told.append(lists.text.rstrip("."))
     if "no" in by:
         said = [row for row in facts.statements if row.topic == "gpu"]
         alone = Question(gpus=(gpu,), rocm=question.rocm, platform=question.platform)
@@ -119,24 +150,37 @@ def _built(targets: Sequence[str], facts: Facts) -> list[Reason]:
 
 
 def torch_with_rocm(question: Question, facts: Facts) -> AnswerPart:
-    """Whether AMD lists a version of PyTorch for a release of ROCm."""
+    """Whether AMD lists a version of PyTorch for a release of ROCm, and for the GPUs of the question."""
     what = f"PyTorch {question.torch} with ROCm {question.rocm}"
-    if question.platform not in ("", *facts.libraries.platforms):
-        return unknown(what, f"{what} on {NAMES[question.platform]}")
-    rows = [row for row in facts.line_of(question.rocm) if row.torch]
+    on = "" if question.platform in ("", *facts.libraries.platforms) else f" on {NAMES[question.platform]}"
+    rows = [row for row in facts.line_of(question.rocm, question.platform) if row.torch]
     if not rows:
-        return unknown(what, f"versions of PyTorch for ROCm {question.rocm}")
+        return unknown(what, f"{what}{on}" if on else f"versions of PyTorch for ROCm {question.rocm}")
     because = tuple(
-        Reason(f"ROCm {row.rocm} supports PyTorch {', '.join(row.torch)}", sources(facts, row.source))
+        Reason(f"ROCm {row.rocm} supports PyTorch {', '.join(row.torch)}{on}", sources(facts, row.source))
         for row in rows
     )
-    has = [row.rocm for row in rows if same_line(question.torch, row.torch)]
+    has = [row for row in rows if same_line(question.torch, row.torch)]
     if not has:
         listed = ", ".join(dict.fromkeys(version for row in rows for version in row.torch))
-        return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}", because)
+        return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}{on}", because)
+    only = next(
+        (row for version, row in has[0].torch_for.items() if same_line(question.torch, (version,))), ()
+    )
+    if only and question.targets and not set(question.targets) <= set(only):
+        text = f"ROCm {has[0].rocm} supports PyTorch {question.torch} on {_in_words(only, facts)} only"
+        return AnswerPart(what, "no" if not set(question.targets) & set(only) else "partly", text, because)
     # Of a line its newest release decides.
-    text = "" if len(has) == len(rows) else f"with ROCm {', '.join(has)} only"
-    return AnswerPart(what, "yes" if rows[0].rocm in has else "partly", text, because)
+    text = "" if len(has) == len(rows) else f"with ROCm {', '.join(row.rocm for row in has)} only"
+    if only and not question.targets:
+        text = f"on {_in_words(only, facts)} only"
+    return AnswerPart(what, "yes" if rows[0] in has else "partly", text, because)
+
+
+def _in_words(targets: Sequence[str], facts: Facts) -> str:
+    """`Instinct (gfx90a gfx942)`: targets, with what their products are called where that is one word."""
+    brands = {name.split()[0] for target in targets for name in facts.gpus.get(target, ())}
+    return f"{brands.pop()} ({' '.join(targets)})" if len(brands) == 1 else " ".join(targets)
 
 
 def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
@@ -150,18 +194,18 @@ def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
     for row in facts.page.torch if platform in PLATFORMS else ():
         if row.name == (f"{line} alpha" if alpha else line):
             words.add(row.on(platform))
-            because.append(
-                Reason(f"{what}: {row.on(platform)}", sources(facts, facts.page.page.status_source))
-            )
+            source = row.source or facts.page.page.status_source
+            because.append(Reason(f"{what}: {row.on(platform)}", sources(facts, source)))
     for later in facts.lines if platform in PLATFORMS and not alpha else ():
         if later.name == line:
             words.add(later.on(platform))
             said = "previously built" if later.on(platform) == "previous" else later.on(platform)
             because.append(Reason(f"{what}: {said}", (Reference(later.source, "2026-08"),)))
-    listed = [row for row in facts.releases if same_line(torch, row.torch)]
-    if platform in facts.libraries.platforms and listed and not alpha:
+    listed = [row for row in facts.releases_on(platform) if same_line(torch, row.torch)]
+    if listed and not alpha:
         words.add("supported")
-        text = f"AMD lists PyTorch {line} for ROCm {', '.join(row.rocm for row in listed)}"
+        on = "" if platform in facts.libraries.platforms else f" on {NAMES[platform]}"
+        text = f"AMD lists PyTorch {line}{on} for ROCm {', '.join(row.rocm for row in listed)}"
         because.append(Reason(text, sources(facts, listed[0].source)))
     if not words:
         return unknown(what, what)
@@ -194,13 +238,20 @@ def python(question: Question, facts: Facts) -> AnswerPart:
     listed = {version for row in facts.line_of(question.rocm) for version in row.torch}
     versions = [Version(one) for one in ([question.torch] if question.torch else sorted(listed))]
     open_ = not (question.torch or question.rocm)
-    rows = [row for row in facts.page.python if open_ or any(within(row.torch, one) for one in versions)]
-    because = tuple(Reason(row.text, sources(facts, *row.sources)) for row in rows or facts.page.python)
+    fitting = [row for row in facts.page.python if open_ or any(within(row.torch, one) for one in versions)]
+    fitting = [row for row in fitting if not row.platforms or (question.platform or "linux") in row.platforms]
+    rows = [row for row in fitting if row.versions]
+    missing = [row for row in fitting if line in row.missing]
+    because = tuple(
+        Reason(row.text, sources(facts, *row.sources)) for row in (*missing, *rows) or facts.page.python
+    )
     if not rows:
         return unknown(what, what, *because)
     has = [row for row in rows if line in row.versions]
     if not has:
-        built = " ".join(dict.fromkeys(version for row in rows for version in row.versions))
+        built = " ".join(sorted({version for row in rows for version in row.versions}, key=Version))
+        others = [row for row in facts.page.python if line in row.versions]
+        because += tuple(Reason(row.text, sources(facts, *row.sources)) for row in others)
         return AnswerPart(what, "no", f"wheels are built for Python {built}", because)
     # What came later, by a row of its own, was not so at first.
     whole = all(row in has for row in rows if len(row.versions) > 1)
@@ -214,20 +265,22 @@ def distribution(question: Question, facts: Facts) -> AnswerPart:
     listing = facts.distributions(releases(question, facts)[0] if question.rocm else facts.releases[0].rocm)
     if listing is None:
         return unknown(name, f"distributions for ROCm {question.rocm}")
-    because = (Reason(f"distributions for ROCm {listing.rocm}", sources(facts, listing.source)),)
-    if question.rocm and listing.rocm not in (row.rocm for row in facts.line_of(question.rocm)):
-        return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {listing.rocm}", *because)
+    span = f"{listing.rocm} to {listing.through}" if listing.through else listing.rocm
+    because = (Reason(f"distributions for ROCm {span}", sources(facts, listing.source)),)
+    last = Version(listing.through or listing.rocm)
+    if question.rocm and not any(Version(row.rocm) <= last for row in facts.line_of(question.rocm)):
+        return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {span}", *because)
+    known = ""
     for rows, limit in ((listing.whole, ""), (listing.limited, ", for some GPUs only")):
-        known = next((one for one in rows if name.startswith(one)), "")
-        if known:
-            number = name[len(known) :].strip()
-            text = f"AMD lists {known} {' '.join(rows[known])} for ROCm {listing.rocm}{limit}"
-            # 10 is any 10.x, and 24.04.3 is of 24.04.
-            has = not number or any(
-                f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.")
-                for one in rows[known]
-            )
-            return AnswerPart(name, ("partly" if limit else "yes") if has else "no", text, because)
+        if not (distro := next((one for one in rows if name.startswith(one)), "")):
+            continue
+        number = name[len(distro) :].strip()
+        known = f"AMD lists {distro} {' '.join(rows[distro])} for ROCm {span}{limit}"
+        # 10 is any 10.x, and 24.04.3 is of 24.04.
+        if not number or any(
+            f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.") for one in rows[distro]
+        ):
+            return AnswerPart(name, "partly" if limit else "yes", known, because)
     return AnswerPart(
-        name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because
+        name, "no", known or f"AMD's list of distributions for ROCm {span} does not have it", because
     )

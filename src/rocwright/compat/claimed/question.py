@@ -132,7 +132,9 @@ class _PhraseReader:
 
     def _means(self, key: str, length: int) -> bool:
         known = self.known
-        if self.which and known.wants.get(key, "version") != "version":
+        wanted = known.wants.get(key, "version")
+        # A question for known issues needs no word before it.
+        if (self.which and wanted != "version") or wanted == "issue":
             self.found["wants"].append(known.wants[key])
             self.which = False
         elif key in known.subjects:
