@@ -55,7 +55,8 @@ def _newer(question: Question, facts: Facts) -> Iterator[str]:
         newest, date = facts.newest[field]
         for asked in getattr(question, field).split():
             line = Version(asked).release[: len(Version(newest).release)]
-            if line > Version(newest).release[: len(line)]:
+            told = field == "python" and any(asked in row.missing for row in facts.page.python)
+            if line > Version(newest).release[: len(line)] and not told:
                 when = f" ({date})" if date else ""
                 yield (
                     f"{name} {asked} is newer than these tables: the newest in them is {newest}{when}; "
@@ -130,8 +131,9 @@ def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     if question.system and question.platform != "linux":
         yield f"this is known for {NAMES[question.platform]}, not for {question.system} alone"
     if question.rocm and question.gpus:
+        there = msgspec.structs.replace(question, platform=question.platform or "linux")
         for row in facts.page.issue:
-            if row.targets and row.sources and concerns(row, question):
+            if row.targets and row.sources and concerns(row, there):
                 yield f"a known issue: {issue_reason(row, facts).text} See {row.sources[0]}"
     if not question.torch or question.platform or verdict not in ("yes", "partly"):
         return

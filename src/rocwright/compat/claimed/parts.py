@@ -199,7 +199,8 @@ def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str, str]:
         return "partly", f"({row.name}) {plain(row.limited[name])}", page
     if name in row.types or (name in notes.everywhere and not row.source):
         return "yes", "", page
-    return ("unknown" if row.source else "no"), f"({row.name})" if not row.source else "", page
+    # A page on some types says nothing of the others.
+    return ("unknown", "", notes.hardware_source) if row.source else ("no", f"({row.name})", page)
 
 
 def _other_type(name: str, question: Question, facts: Facts) -> AnswerPart:
@@ -319,6 +320,7 @@ def issue_reason(issue: Issue, facts: Facts) -> Reason:
         f"PyTorch {'/'.join(issue.torch)}" if issue.torch else "",
         f"ROCm {' and '.join(issue.rocm)}",
         " ".join(issue.targets),
+        ", ".join(NAMES[name] for name in issue.platforms if name not in facts.libraries.platforms),
     )
     fixed = f" Fixed in ROCm {issue.fixed}." if issue.fixed else ""
     text = f"{plain(issue.text)} (Stated for {', '.join(filter(None, stated))}.){fixed}"

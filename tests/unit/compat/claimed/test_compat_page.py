@@ -206,6 +206,19 @@ STATEMENT = (
         ),
         ('[compat_libraries]\nlatest = "8.0"', "latest is '8.0', which is not a release"),
         (
+            '[[compat_libraries.release]]\nrocm = "8"\nsource = "s"\nversions = {}\ntorch = ["2.9"]\n'
+            'torch_for = { "2.8" = ["gfx942"] }',
+            r"`torch_for` has '2.8', which `torch` does not.*release\[0\]`, line 1",
+        ),
+        (
+            '[[compat_libraries.release]]\nrocm = "8"\nsource = "s"\nversions = {}\nelsewhere = { mac = {} }',
+            "'mac'.*elsewhere",
+        ),
+        (
+            '[[compat.issue]]\nid = "i"\nnames = ["n"]\nrocm = ["8"]\ntext = "t"\nfixed = "soon"',
+            "'soon' is not a",
+        ),
+        (
             '[[compat_libraries.release]]\nrocm = "eight"\nsource = "s"\nversions = {}',
             r"'eight' is not a version.*release\[0\]`, line 1",
         ),

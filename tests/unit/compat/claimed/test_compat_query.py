@@ -258,6 +258,33 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         ("hipBLASLt rocm 7.1.1 linux", "yes"),
         ("hipBLASLt rocm 7.1.1 windows", "unknown"),
         ("gfx942 rocm 7.1.1 windows", "unknown"),
+        ("gfx942 windows", "no"),
+        ("gfx1201 windows", "yes"),
+        ("gfx1030 rocm 10.1 windows", "no"),
+        ("rocm 10.1 windows", "list"),
+        ("torch 2.14 wsl", "yes"),
+        ("gfx1201 rocm 7.14 wsl", "partly"),
+        ("torch 2.10 rocm 7.14 gfx1151", "no"),
+        ("torch 2.10 rocm 7.14", "yes"),
+        ("torch 2.10 rocm 7.14 gfx942 and gfx1151", "partly"),
+        # A quality release of which no list was read.
+        ("gfx1151 rocm 7.14.1", "unknown"),
+        ("torch 2.12 rocm 7.14.1", "unknown"),
+        ("gpu reset rocm 10.0", "no"),
+        ("gpu reset rocm 10.1", "yes"),
+        ("gpu reset", "partly"),
+        ("gpu reset rocm 7.2", "unknown"),
+        ("gpu reset rocm 10.0 gfx942", "unknown"),
+        ("NCCL_PROTO rocm 10.1 MI355X", "no"),
+        ("device assertion wsl rocm 10.1 RX 7900 XTX", "no"),
+        ("device assertion rocm 10.1 RX 7900 XTX", "no"),
+        ("known issues rocm 7.2", "unknown"),
+        ("ubuntu 24.04 mi300x rocm 7.2.4", "yes"),
+        ("ubuntu 22.04 mi300x rocm 10.0", "partly"),
+        ("ubuntu 20.04 mi300x rocm 10.0", "no"),
+        ("debian 13 mi300x rocm 7.2.2", "partly"),
+        ("torchcodec linux", "no"),
+        ("apex rocm 7.1 torch 2.8", "yes"),
         ("torch 2.9 rocm 7.1.1 windows", "unknown"),
         ("hipBLASLt rocm 7.1.1 gfx1150", "no"),
         ("hipBLASLt rocm 7.1.1 gfx942", "yes"),
@@ -268,6 +295,14 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         ("complex64 gfx942", "unknown"),
         ("uint16", "partly"),
         ("fp4", "unknown"),
+        # AMD's page on types has no RDNA3.5; what PyTorch's source says of float8 says nothing of others.
+        ("fp4 gfx1151", "unknown"),
+        ("bf16 gfx1151", "unknown"),
+        ("bf16 gfx1250", "no"),
+        ("fp8 gfx1201 torch 2.14", "yes"),
+        ("fp8 torch 2.14", "unknown"),
+        ("fp8 gfx1201 torch 2.6", "unknown"),
+        ("fp8 gfx1201 windows rocm 10.1", "unknown"),
         ("bfloat16 rocm 6.4", "unknown"),
         ("torchvision windows", "yes"),
         ("torchvision 0.24 torch 2.9", "yes"),
@@ -358,6 +393,36 @@ def test_answers(text: str, wanted: str) -> None:
 def test_lists(text: str, found: tuple[str, ...]) -> None:
     answered = ask(text)
     assert (answered.verdict, answered.found) == ("list", found)
+
+
+def test_a_release_of_ROCm_that_has_no_lists_shows_those_of_its_line() -> None:
+    (part,) = ask("gfx1151 rocm 7.14.1").parts
+    assert [reason.text.partition(" lists")[0] for reason in part.because] == ["ROCm 7.14.0"]
+
+
+def test_what_is_newer_than_the_tables_is_told_the_newest_in_them() -> None:
+    (note,) = ask("gfx1151 rocm 10.2").notes
+    assert note.startswith("ROCm 10.2 is newer than these tables: the newest in them is 10.1.0 (2026-10-05);")
+    assert "[[compat_libraries.release]] to rocwright.toml" in note
+    assert ["2.14 (2026-08-21)" in note for note in ask("torch 2.15 gfx1100").notes] == [True]
+    assert ["is 3.14" in note for note in ask("python 3.16").notes] == [True]
+    # A release of a known line and one between two lines are not; of 3.15 it is known that it is missing.
+    for text in ("gfx1151 rocm 10.1", "gfx1151 rocm 7.13", "torch 2.14.1", "python 3.15", "hipBLAS"):
+        assert not any("newer than" in note for note in ask(text).notes), text
+    assert any("newer than" in note for note in ask("hipBLAS rocm 10.1.3").notes)
+
+
+def test_known_issues_of_a_gpu_stand_beside_the_answer_for_it() -> None:
+    found = ask("R9700 rocm 10.0 torch 2.13")
+    assert found.verdict == "yes"
+    (note,) = [note for note in found.notes if note.startswith("a known issue")]
+    assert "TORCH_BLAS_PREFER_HIPBLASLT=0" in note and note.endswith(
+        "https://github.com/ROCm/TheRock/issues/7699"
+    )
+    # One of WSL is none of Linux, which a question without a platform is about.
+    for text in ("R9700 rocm 10.1", "MI300X rocm 10.0", "R9700", "RX 7900 XTX rocm 10.1"):
+        assert not any("known issue" in note for note in ask(text).notes), text
+    assert "WSL" in ask("RX 7900 XTX rocm 10.1 wsl").notes[0]
 
 
 def test_a_list_of_nothing_is_no_list() -> None:

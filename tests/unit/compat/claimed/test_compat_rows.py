@@ -224,29 +224,32 @@ def test_whole_columns_agree_with_the_pages(rocm: str) -> None:
     assert [found[row.name] for row in FACTS.libraries.library] == COLUMNS[rocm].split()
 
 
+# ROCm 10.1.0, read by hand: its changelogs have twelve of them, its table of frameworks MIGraphX.
+NEWEST = {
+    "Composable Kernel": "1.3.0",
+    "hipBLAS": "3.7.0",
+    "hipCUB": "4.7.0",
+    "hipFFT": "1.0.26",
+    "hipSOLVER": "3.7.0",
+    "hipSPARSE": "4.8.0",
+    "MIOpen": "3.6.1",
+    "MIGraphX": "2.18",
+    "RCCL": "2.30.7",
+    "rocDecode": "1.10.0",
+    "rocJPEG": "1.9.0",
+    "RPP": "3.2.0",
+    "rocThrust": "4.7.0",
+}
+
+
 def test_what_no_source_says_is_empty_and_what_is_not_there_is_said() -> None:
     assert FACTS.release("6.2.0").absent == ("rocJPEG",)
     old = FACTS.release("5.2.3")
     # The changelog lists eight of them, and says nothing of the others.
     assert len(old.versions) == 8 and old.absent == () and "MIOpen" not in old.versions
-    # The changelogs of 10.1.0 have twelve of them, and its table of frameworks MIGraphX.
     newest = FACTS.release("latest")
     assert newest.rocm == "10.1.0" and newest.absent == ()
-    assert newest.versions == {
-        "Composable Kernel": "1.3.0",
-        "hipBLAS": "3.7.0",
-        "hipCUB": "4.7.0",
-        "hipFFT": "1.0.26",
-        "hipSOLVER": "3.7.0",
-        "hipSPARSE": "4.8.0",
-        "MIOpen": "3.6.1",
-        "MIGraphX": "2.18",
-        "RCCL": "2.30.7",
-        "rocDecode": "1.10.0",
-        "rocJPEG": "1.9.0",
-        "RPP": "3.2.0",
-        "rocThrust": "4.7.0",
-    }
+    assert newest.versions == NEWEST
 
 
 # Days of releases, read by hand off ROCm's release history (docs-10.1.0/release/versions.html).
