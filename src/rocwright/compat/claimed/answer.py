@@ -252,6 +252,11 @@ def _release(question: Question, facts: Facts) -> Answer:
     found = [f"of {release.date}"] if release.date else []
     found += [f"PyTorch {', '.join(release.torch)}"] if release.torch else []
     found += [f"GPUs {' '.join(release.targets)}"] if release.targets else []
+    found += [
+        lists.text.rstrip(".")
+        for name, lists in release.elsewhere.items()
+        if name == question.platform and lists.text
+    ]
     on = f" on {NAMES[question.platform]}" if question.platform else ""
     text = f"ROCm {release.rocm}{on}: {'; '.join(found)}"
     part = AnswerPart(f"ROCm {release.rocm}", "list", "", (because,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts, same_line, within
@@ -11,7 +12,6 @@ from rocwright.compat.claimed.judge import (
     NAMES,
     AnswerPart,
     Reason,
-    Reference,
     Verdict,
     judge,
     mixed,
@@ -54,15 +54,7 @@ def _with_torch(gpu: Gpu, rows: Sequence[RocmRelease], question: Question) -> Se
     """The releases whose PyTorch of that version is for a GPU; all where none is, which is said elsewhere."""
     if question.rocm or not question.torch:
         return rows
-    return [
-        row
-        for row in rows
-        if any(
-            same_line(question.torch, (version,))
-            and set(gpu.targets) <= set(row.torch_for.get(version, gpu.targets))
-            for version in row.torch
-        )
-    ] or rows
+    return [row for row in rows if _goes_with(row, question.torch, gpu.targets)] or rows
 
 
 def _sisters(question: Question, facts: Facts) -> tuple[Reason, ...]:
@@ -85,10 +77,6 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
     verdict = mixed(by)
     because = [_lists(row, question.platform, facts) for row in _shown(rows, gpu)]
     level = None
-    lists = next((row for name, row in rows[0].elsewhere.items() if name == question.platform), None)
-    if lists and lists.text and verdict == "yes":
-        verdict, level = "partly", lists.level
-        told.append(lists.text.rstrip("."))
     if "no" in by:
         said = [row for row in facts.statements if row.topic == "gpu"]
         alone = Question(gpus=(gpu,), rocm=question.rocm, platform=question.platform)
@@ -107,7 +95,8 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
         because.append(Reason(f"products that ROCm {products.rocm} lists", sources(facts, *products.sources)))
         if not named and verdict == "yes":
             verdict = "partly"
-    return AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
+    part = AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
+    return _limited(part, rows[0], question.platform)
 
 
 def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> str:
@@ -164,17 +153,34 @@ def torch_with_rocm(question: Question, facts: Facts) -> AnswerPart:
     if not has:
         listed = ", ".join(dict.fromkeys(version for row in rows for version in row.torch))
         return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}{on}", because)
-    only = next(
-        (row for version, row in has[0].torch_for.items() if same_line(question.torch, (version,))), ()
-    )
-    if only and question.targets and not set(question.targets) <= set(only):
+    fits = [row for row in has if _goes_with(row, question.torch, question.targets)]
+    only = has[0].torch_for.get(next(one for one in has[0].torch if same_line(question.torch, (one,))), ())
+    if not fits:
         text = f"ROCm {has[0].rocm} supports PyTorch {question.torch} on {_in_words(only, facts)} only"
-        return AnswerPart(what, "no" if not set(question.targets) & set(only) else "partly", text, because)
+        return AnswerPart(what, "partly" if set(question.targets) & set(only) else "no", text, because)
     # Of a line its newest release decides.
-    text = "" if len(has) == len(rows) else f"with ROCm {', '.join(row.rocm for row in has)} only"
+    text = "" if len(fits) == len(rows) else f"with ROCm {', '.join(row.rocm for row in fits)} only"
     if only and not question.targets:
         text = f"on {_in_words(only, facts)} only"
-    return AnswerPart(what, "yes" if rows[0] in has else "partly", text, because)
+    part = AnswerPart(what, "yes" if rows[0] in fits else "partly", text, because)
+    return _limited(part, fits[0], question.platform)
+
+
+def _goes_with(row: RocmRelease, torch: str, targets: Sequence[str]) -> bool:
+    """Whether a release has a version of PyTorch, for these GPUs."""
+    return any(
+        same_line(torch, (version,)) and set(targets) <= set(row.torch_for.get(version, targets))
+        for version in row.torch
+    )
+
+
+def _limited(part: AnswerPart, row: RocmRelease, platform: str) -> AnswerPart:
+    """A yes with what limits the release on a platform."""
+    lists = next((lists for name, lists in row.elsewhere.items() if name == platform and lists.text), None)
+    if lists is None or part.verdict != "yes":
+        return part
+    text = "; ".join(filter(None, (part.text, lists.text.rstrip("."))))
+    return msgspec.structs.replace(part, verdict="partly", text=text, level=lists.level)
 
 
 def _in_words(targets: Sequence[str], facts: Facts) -> str:
@@ -200,7 +206,7 @@ def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
         if later.name == line:
             words.add(later.on(platform))
             said = "previously built" if later.on(platform) == "previous" else later.on(platform)
-            because.append(Reason(f"{what}: {said}", (Reference(later.source, "2026-08"),)))
+            because.append(Reason(f"{what}: {said}", sources(facts, later.source)))
     listed = [row for row in facts.releases_on(platform) if same_line(torch, row.torch)]
     if listed and not alpha:
         words.add("supported")
@@ -210,8 +216,9 @@ def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
     if not words:
         return unknown(what, what)
     if words & {"unsupported", "not supported"}:
-        return AnswerPart(what, "no", f"{what} is unsupported", tuple(because))
-    return AnswerPart(what, "yes", "", tuple(because))
+        return AnswerPart(what, "no", f"{what} is unsupported", tuple(dict.fromkeys(because)))
+    part = AnswerPart(what, "yes", "", tuple(dict.fromkeys(because)))
+    return _limited(part, listed[0], platform) if listed else part
 
 
 def torch_alone(question: Question, facts: Facts) -> AnswerPart:

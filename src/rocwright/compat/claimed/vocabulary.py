@@ -142,8 +142,8 @@ def _subjects(facts: Facts) -> Iterator[tuple[str, Subject]]:
             yield name, Subject("topic", topic.id)
     for issue in page.issue:
         for name in issue.names:
-            own = (name.rpartition(".")[2], f"{issue.module}.{name}") if issue.module else ()
-            for text in (name, *own):
+            also = (name.rpartition(".")[2], f"{issue.module}.{name}") if issue.module else ()
+            for text in (name, *also):
                 yield text, Subject("issue", issue.id)
 
 
