@@ -133,7 +133,7 @@ def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     if question.rocm and question.gpus:
         there = msgspec.structs.replace(question, platform=question.platform or "linux")
         for row in facts.page.issue:
-            if row.targets and row.sources and concerns(row, there):
+            if row.targets and row.sources and concerns(row, there, facts):
                 yield f"a known issue: {issue_reason(row, facts).text} See {row.sources[0]}"
     if not question.torch or question.platform or verdict not in ("yes", "partly"):
         return
@@ -231,7 +231,7 @@ def _issues(question: Question, facts: Facts) -> Answer:
     """The known issues of what is asked about."""
     about = place("", msgspec.structs.replace(question, wants=""))
     what = f"known issues{f' of {about}' if about else ''}"
-    rows = [row for row in facts.page.issue if concerns(row, question)]
+    rows = [row for row in facts.page.issue if concerns(row, question, facts)]
     if not rows:
         part = unknown("known issues", what)
         return Answer(question, "unknown", part.text, (part,))

@@ -73,7 +73,7 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
     by: dict[Verdict, list[str]] = {}
     for target in gpu.targets:
         by.setdefault(_target(target, rows), []).append(target)
-    told = [_told(by, rows)]
+    told = [_told(by, rows, question.platform)]
     verdict = mixed(by)
     because = [_lists(row, question.platform, facts) for row in _shown(rows, gpu)]
     level = None
@@ -87,7 +87,8 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
             told.append(f"named elsewhere: {beyond.because[0].text.rstrip('.')}")
         because += _built(by["no"], facts)
     products = facts.products(rows[0].rocm)
-    if gpu.product and products:
+    # The list of products is for all platforms: it says nothing against one.
+    if gpu.product and products and (verdict != "no" or question.platform in ("", "linux")):
         named = gpu.name.lower() in (name.lower() for name in products.names)
         told.append(
             f"its list of products (ROCm {products.rocm}) {'names' if named else 'does not name'} {gpu.name}"
@@ -99,7 +100,7 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
     return _limited(part, rows[0], question.platform)
 
 
-def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> str:
+def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease], platform: str) -> str:
     """Which targets the lists have, and which not: each target stands in one of both."""
     some = by.get("partly", ())
     has = (*by.get("yes", ()), *some)
@@ -107,7 +108,8 @@ def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> s
     words += f" ({' '.join(some)} not in all of these releases)" if some else ""
     if "no" in by:
         words += f", not {' '.join(by['no'])}" if has else f"does not have {' '.join(by['no'])}"
-    return f"AMD's list of supported GPUs for ROCm {_span(has, rows)} {words}"
+    on = f" on {NAMES[platform]}" if platform not in ("", "linux") else ""
+    return f"AMD's list of supported GPUs for ROCm {_span(has, rows)}{on} {words}"
 
 
 def _target(target: str, rows: Sequence[RocmRelease]) -> Verdict:
@@ -277,17 +279,16 @@ def distribution(question: Question, facts: Facts) -> AnswerPart:
     last = Version(listing.through or listing.rocm)
     if question.rocm and not any(Version(row.rocm) <= last for row in facts.line_of(question.rocm)):
         return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {span}", *because)
-    known = ""
+    known = []
     for rows, limit in ((listing.whole, ""), (listing.limited, ", for some GPUs only")):
         if not (distro := next((one for one in rows if name.startswith(one)), "")):
             continue
         number = name[len(distro) :].strip()
-        known = f"AMD lists {distro} {' '.join(rows[distro])} for ROCm {span}{limit}"
+        known.append(f"AMD lists {distro} {' '.join(rows[distro])} for ROCm {span}{limit}")
         # 10 is any 10.x, and 24.04.3 is of 24.04.
         if not number or any(
             f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.") for one in rows[distro]
         ):
-            return AnswerPart(name, "partly" if limit else "yes", known, because)
-    return AnswerPart(
-        name, "no", known or f"AMD's list of distributions for ROCm {span} does not have it", because
-    )
+            return AnswerPart(name, "partly" if limit else "yes", known[-1], because)
+    text = "; ".join(known) or f"AMD's list of distributions for ROCm {span} does not have it"
+    return AnswerPart(name, "no", text, because)

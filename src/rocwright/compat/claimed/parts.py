@@ -303,11 +303,12 @@ def _function(name: str, question: Question, facts: Facts) -> AnswerPart:
     )
 
 
-def concerns(issue: Issue, question: Question) -> bool:
+def concerns(issue: Issue, question: Question, facts: Facts) -> bool:
     """Whether a known issue can be one of what a question is about; what the question leaves open may be."""
     if question.rocm and not any(_meet(question.rocm, one) for one in issue.rocm):
         return False
-    if question.torch and issue.torch and not same_line(question.torch, issue.torch):
+    beside = [version for one in issue.rocm for row in facts.line_of(one) for version in row.torch]
+    if question.torch and not same_line(question.torch, issue.torch or tuple(beside)):
         return False
     if question.targets and issue.targets and not set(question.targets) & set(issue.targets):
         return False
@@ -331,13 +332,13 @@ def _issue(name: str, question: Question, facts: Facts) -> AnswerPart:
     row = next(one for one in facts.page.issue if one.id == name)
     because = issue_reason(row, facts)
     name = row.names[0]
-    if concerns(row, question):
+    if concerns(row, question, facts):
         stated = f"PyTorch {'/'.join(row.torch)}" if row.module else f"ROCm {' and '.join(row.rocm)}"
         ended = f", fixed in ROCm {row.fixed}" if row.fixed else ""
         verdict: Verdict = "partly" if ended and not question.rocm else "no"
         return AnswerPart(name, verdict, f"not supported, a known issue of {stated}{ended}", (because,))
     elsewhere = msgspec.structs.replace(question, rocm="")
-    if row.fixed and question.rocm and concerns(row, elsewhere) and _since(row.fixed, question.rocm):
+    if row.fixed and question.rocm and concerns(row, elsewhere, facts) and _since(row.fixed, question.rocm):
         return AnswerPart(name, "yes", f"fixed in ROCm {row.fixed}", (because,))
     return unknown(name, f"{place(name, question)}; it is a known issue elsewhere", because)
 

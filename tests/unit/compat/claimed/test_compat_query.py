@@ -280,13 +280,19 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         ("NCCL_PROTO rocm 10.1 MI355X", "no"),
         ("device assertion wsl rocm 10.1 RX 7900 XTX", "no"),
         ("device assertion rocm 10.1 RX 7900 XTX", "no"),
-        ("known issues rocm 7.2", "unknown"),
+        ("known issues rocm 6.4", "unknown"),
         ("ubuntu 24.04 mi300x rocm 7.2.4", "yes"),
         ("ubuntu 22.04 mi300x rocm 10.0", "partly"),
         ("ubuntu 20.04 mi300x rocm 10.0", "no"),
         ("debian 13 mi300x rocm 7.2.2", "partly"),
         ("torchcodec linux", "no"),
         ("apex rocm 7.1 torch 2.8", "yes"),
+        ("apex windows", "no"),
+        ("apex 1.13 torch 2.14", "no"),
+        ("torch.compile torch 2.14", "yes"),
+        ("torch.compile torch 2.10", "unknown"),
+        ("vectorized ISA torch 2.13 rocm 7.2", "no"),
+        ("vectorized ISA torch 2.12", "unknown"),
         ("torch 2.9 rocm 7.1.1 windows", "unknown"),
         ("hipBLASLt rocm 7.1.1 gfx1150", "no"),
         ("hipBLASLt rocm 7.1.1 gfx942", "yes"),
@@ -412,6 +418,17 @@ def test_what_is_newer_than_the_tables_is_told_the_newest_in_them() -> None:
     for text in ("gfx1151 rocm 10.1", "gfx1151 rocm 7.13", "torch 2.14.1", "python 3.15", "hipBLAS"):
         assert not any("newer than" in note for note in ask(text).notes), text
     assert any("newer than" in note for note in ask("hipBLAS rocm 10.1.3").notes)
+
+
+def test_a_list_of_known_issues_is_of_what_is_asked_about() -> None:
+    def first(text: str) -> list[str]:
+        return [said.partition(" ")[0] for said in ask(text).found]
+
+    assert first("known issues rocm 10.0") == ["Training", "Training", "vLLM"]
+    assert first("which known issues has gfx1201 with rocm 10.0") == ["Training"]
+    # 2.8 goes with none of the releases that the later ones are of.
+    assert [text.partition(".")[0] for text in ask("known issues torch 2.8").found] == ["matmul", "matmul"]
+    assert any(text.endswith("Fixed in ROCm 10.1.0.") for text in ask("known issues rocm 10.0").found)
 
 
 def test_known_issues_of_a_gpu_stand_beside_the_answer_for_it() -> None:
