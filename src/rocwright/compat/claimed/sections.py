@@ -6,7 +6,7 @@ One source for the page in every form: what a form does with headings and tables
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -94,14 +94,9 @@ def library_versions(facts: Facts) -> Section:
     for row in facts.releases:
         if row.versions:
             last.setdefault(Version(row.rocm).release[:2], row)
-    shown = tuple(last.values())
-    grid = Table(
-        ("ROCm library", *(row.rocm for row in shown)),
-        tuple(
-            (library.name, *(version_word(row, library.name) for row in shown))
-            for library in facts.libraries.library
-        ),
-    )
+    lines = tuple(last.values())
+    # No more side by side than a terminal of 80 columns shows.
+    grids = [_grid(lines[first : first + 6], facts) for first in range(0, len(lines), 6)]
     sources = Table(
         ("ROCm", "Of", "PyTorch", "GPUs", "Source"),
         tuple(
@@ -127,7 +122,7 @@ def library_versions(facts: Facts) -> Section:
         "The last release of each line whose versions are known. *none*: the library is not part of that "
         "release; an empty field: the source does not mention it."
     )
-    blocks = (intro, grid, sources, Text("What they list for other platforms than Linux:"), elsewhere)
+    blocks = (intro, *grids, sources, Text("What they list for other platforms than Linux:"), elsewhere)
     return Section("library-versions", "Versions by release of ROCm", blocks)
 
 
@@ -143,6 +138,16 @@ def _torch_of(row: RocmRelease) -> str:
     return ", ".join(
         f"{version} ({_named(row.torch_for[version])})" if version in row.torch_for else version
         for version in row.torch
+    )
+
+
+def _grid(releases: Sequence[RocmRelease], facts: Facts) -> Table:
+    return Table(
+        ("ROCm library", *(row.rocm for row in releases)),
+        tuple(
+            (library.name, *(version_word(row, library.name) for row in releases))
+            for library in facts.libraries.library
+        ),
     )
 
 
