@@ -420,6 +420,41 @@ def test_what_is_newer_than_the_tables_is_told_the_newest_in_them() -> None:
     assert any("newer than" in note for note in ask("hipBLAS rocm 10.1.3").notes)
 
 
+def test_a_row_of_ones_own_makes_a_newer_version_known() -> None:
+    own = """
+[[compat_libraries.release]]
+rocm = "10.2.0"
+date = "2026-11-20"
+source = "https://rocm.example/notes"
+versions = {}
+torch = ["2.15"]
+targets = ["gfx1151"]
+elsewhere = { windows = { targets = ["gfx1151"] } }
+[[compat.torch]]
+name = "2.15"
+linux = "supported"
+windows = "supported"
+[[compat.python]]
+versions = ["3.16"]
+torch = ">=2.15"
+text = "Python 3.16, too."
+sources = ["https://rocm.example/python"]
+"""
+    facts = load_facts(parse_overlay(own, where="rocwright.toml"))
+    for text in (
+        "gfx1151 rocm 10.2 torch 2.15",
+        "gfx1151 windows rocm 10.2",
+        "torch 2.15",
+        "torch 2.15 windows",
+    ):
+        found = ask(text, facts)
+        assert (found.verdict, found.notes) == ("yes", ()), text
+    assert ask("gfx1201 rocm 10.2", facts).verdict == "no"
+    assert ask("python 3.16 torch 2.15", facts).verdict == "partly"
+    (note,) = ask("gfx1151 rocm 11", facts).notes
+    assert "the newest in them is 10.2.0 (2026-11-20)" in note
+
+
 def test_a_list_of_known_issues_is_of_what_is_asked_about() -> None:
     def first(text: str) -> list[str]:
         return [said.partition(" ")[0] for said in ask(text).found]
