@@ -84,10 +84,14 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuestionWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of."""
+    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of.
+
+    Those of `newest` ask for the newest of a list alone.
+    """
 
     fillers: tuple[str, ...]
     which: tuple[str, ...]
+    newest: tuple[str, ...]
     wants: dict[str, tuple[str, ...]]
     platforms: dict[str, tuple[str, ...]]
     distributions: dict[str, tuple[str, ...]]

@@ -146,7 +146,7 @@ def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
 
 def _list(question: Question, facts: Facts) -> Answer:
     wanted = question.wants
-    asked = msgspec.structs.replace(question, wants="")
+    asked = msgspec.structs.replace(question, wants="", newest=False)
     if wanted == "issue":
         return _issues(question, facts)
     if wanted in ("library", "version", "data type", "feature"):
@@ -168,6 +168,11 @@ def _list(question: Question, facts: Facts) -> Answer:
         for value, one in kept.items()
     }
     found = tuple(f"{value}{limit}" for value, limit in limits.items())
+    if question.newest:
+        newest = max(kept, key=Version)
+        date = facts.release(newest).date if wanted == "rocm" else ""
+        found = (f"{newest}{limits[newest]}{f' of {date}' if date else ''}",)
+        kept = {newest: kept[newest]}
     return Answer(
         question, "list", f"{what}: {', '.join(found)}", next(iter(kept.values())).parts, found=found
     )

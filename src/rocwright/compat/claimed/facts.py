@@ -91,7 +91,8 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def torch_versions(self) -> tuple[Version, ...]:
         """Versions of PyTorch that any table names, oldest first; without alphas, which belong to one."""
-        named = [row.name for row in (*self.lines, *self.page.torch) if _NUMBER.fullmatch(row.name)]
+        named = [row.name for row in self.lines] + [row.name for row in self.page.torch]
+        named = [name for name in named if _NUMBER.fullmatch(name)]
         named += [version for row in self.releases for version in row.torch]
         named += [version for row in self.features.list for version in row.torch]
         return tuple(sorted({Version(text) for text in named}))

@@ -122,7 +122,13 @@ def library_versions(facts: Facts) -> Section:
         "The last release of each line whose versions are known. *none*: the library is not part of that "
         "release; an empty field: the source does not mention it."
     )
-    blocks = (intro, *grids, sources, Text("What they list for other platforms than Linux:"), elsewhere)
+    blocks: tuple[Block, ...] = (
+        intro,
+        *grids,
+        sources,
+        Text("What they list for other platforms than Linux:"),
+        elsewhere,
+    )
     return Section("library-versions", "Versions by release of ROCm", blocks)
 
 

@@ -49,6 +49,7 @@ class Vocabulary:
     fillers: frozenset[str]
     starts: frozenset[str]
     which: frozenset[str]
+    newest: frozenset[str]
     single: tuple[str, ...]
     longest: int = 7
 
@@ -98,6 +99,7 @@ def vocabulary(facts: Facts) -> Vocabulary:
             for text in (*texts, *_all(asked.distributions), *_all(asked.platforms), *_all(asked.wants))
         ),
         frozenset(asked.which),
+        frozenset(asked.newest),
         tuple(sorted(single)),
     )
 

@@ -396,6 +396,10 @@ def test_answers(text: str, wanted: str) -> None:
             "which cards have fp8 with rocm 7.1.1",
             ("gfx942 (partly)", "gfx950", "gfx1151 (partly)", "gfx1200", "gfx1201"),
         ),
+        ("what is the newest ROCm", ("10.1.0 of 2026-10-05",)),
+        ("latest ROCm release for gfx1100 with torch 2.9", ("7.2.4 of 2026-05-29",)),
+        ("newest pytorch for windows", ("2.14",)),
+        ("latest python for torch 2.9", ("3.14 (partly)",)),
     ],
 )
 def test_lists(text: str, found: tuple[str, ...]) -> None:
@@ -480,7 +484,7 @@ def test_known_issues_of_a_gpu_stand_beside_the_answer_for_it() -> None:
 
 
 def test_a_list_of_nothing_is_no_list() -> None:
-    assert ask("which rocm for gfx906").verdict == "no"
+    assert ask("which rocm for gfx906").verdict == ask("newest rocm for gfx906").verdict == "no"
     assert ask("which pytorch for torchtune on windows").verdict == "unknown"
 
 
