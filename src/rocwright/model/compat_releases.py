@@ -130,10 +130,14 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Elsewhere(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What AMD supports of a release on another platform than Linux; `text` says what limits it."""
+    """What AMD supports of a release on another platform than Linux; `text` says what limits it.
+
+    `without` are products that have one of the targets and are not listed there.
+    """
 
     torch: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     level: Level | None = None
     text: str = ""
 

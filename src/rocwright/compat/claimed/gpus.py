@@ -96,6 +96,10 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
         because.append(Reason(f"products that ROCm {products.rocm} lists", sources(facts, *products.sources)))
         if not named and verdict == "yes":
             verdict = "partly"
+    lists = next((row for name, row in rows[0].elsewhere.items() if name == question.platform), None)
+    if gpu.product and lists and verdict != "no" and gpu.name in lists.without:
+        verdict = "no"
+        told.append(f"{gpu.name} itself is not listed on {NAMES[question.platform]}")
     part = AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
     return _limited(part, rows[0], question.platform)
 

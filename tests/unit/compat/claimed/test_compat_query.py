@@ -261,6 +261,11 @@ def test_what_the_question_leaves_open_is_told_where_it_matters() -> None:
         ("gfx942 windows", "no"),
         ("gfx1201 windows", "yes"),
         ("gfx1030 rocm 10.1 windows", "no"),
+        # Of gfx1101 Windows has the Radeon cards, not the V710; WSL the RX 7800 XT, not the RX 7700 XT.
+        ("RX 7700 XT rocm 10.1 windows", "yes"),
+        ("Radeon PRO V710 rocm 10.1 windows", "no"),
+        ("RX 7800 XT rocm 10.1 wsl", "partly"),
+        ("RX 7700 XT rocm 10.1 wsl", "no"),
         ("rocm 10.1 windows", "list"),
         ("torch 2.14 wsl", "partly"),
         ("torch 2.12 rocm 10 gfx1151", "partly"),
