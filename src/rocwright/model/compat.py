@@ -7,8 +7,9 @@ from typing import Literal
 import msgspec
 
 from rocwright.model.compat_releases import need_specifiers, need_targets, need_versions
+from rocwright.model.platforms import Platform
 
-Built = Literal["supported", "not supported", "unsupported", "previously built"]
+Built = Literal["supported", "not supported", "unsupported", "previously built", "in progress"]
 
 
 class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,27 +89,36 @@ class OtherType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hardware(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An architecture: its targets, the data types it has beyond the usual, those it has in part, and how."""
+    """An architecture: its targets, the data types it has beyond the usual, those it has in part, and how.
+
+    With a `source` of its own it has what it names, and of all else nothing is known.
+    """
 
     name: str
     targets: tuple[str, ...]
     types: tuple[str, ...] = ()
     limited: dict[str, str] = {}
+    source: str = ""
 
     def __post_init__(self) -> None:
         need_targets(self.targets)
 
 
 class PythonRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of Python that wheels of some versions of PyTorch (a specifier) are built for."""
+    """Versions of Python that wheels of some versions of PyTorch (a specifier) are built for.
 
-    versions: tuple[str, ...]
+    `missing` are versions that they are not built for, by these sources; `platforms`, where not on all.
+    """
+
     torch: str
     text: str
     sources: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    platforms: tuple[Platform, ...] = ()
 
     def __post_init__(self) -> None:
-        need_versions(self.versions)
+        need_versions((*self.versions, *self.missing))
         need_specifiers((self.torch,))
 
 
@@ -144,27 +154,45 @@ class Domain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Issue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is known not to work: names as PyTorch spells them, below `module`, in these versions."""
+    """What is known not to work, in these versions and on these GPUs; empty means any.
+
+    `names` are what questions may call it; of PyTorch's own they stand below `module`. `fixed` is the release
+    of ROCm that ended it, `sources` are where it is followed and where it was read.
+    """
 
     id: str
     names: tuple[str, ...]
-    module: str
-    torch: tuple[str, ...]
     rocm: tuple[str, ...]
     text: str
+    module: str = ""
+    torch: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ("linux",)
+    fixed: str = ""
+    sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        need_versions((*self.torch, *self.rocm))
+        need_versions((*self.torch, *self.rocm, *filter(None, (self.fixed,))))
+        need_targets(self.targets)
 
 
 class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A project or feature, and whether it is built for each platform; with `topic` also a statement."""
+    """A project or feature, and whether it is built for each platform; with `topic` also a statement.
+
+    `torch` are the versions of PyTorch that it is said of (a specifier; empty: those of the table), `source`
+    where it was read if not where the others were.
+    """
 
     name: str
     linux: Built
     windows: Built
     topic: str = ""
     issue: str = ""
+    torch: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        need_specifiers((self.torch,))
 
     def on(self, platform: str) -> Built:
         """The word for one platform."""
@@ -174,7 +202,8 @@ class StatusRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A version of PyTorch, maybe an alpha (`2.9 alpha`): whether it is built, and from which sources.
 
-    `versions` are those of other projects that go with it.
+    `versions` are those of other projects that go with it; `source` and `versions_source` are where it was
+    read, if not where the others were.
     """
 
     name: str
@@ -185,6 +214,8 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     triton: str = ""
     others: str = ""
     versions: dict[str, str] = {}
+    source: str = ""
+    versions_source: str = ""
 
     def __post_init__(self) -> None:
         need_versions((self.name.partition(" ")[0],))

@@ -84,10 +84,14 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuestionWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of."""
+    """Words of questions: those that say nothing, those that ask for a list, and what a list can be of.
+
+    Those of `newest` ask for the newest of a list alone.
+    """
 
     fillers: tuple[str, ...]
     which: tuple[str, ...]
+    newest: tuple[str, ...]
     wants: dict[str, tuple[str, ...]]
     platforms: dict[str, tuple[str, ...]]
     distributions: dict[str, tuple[str, ...]]
@@ -125,39 +129,68 @@ class Library(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: tuple[str, ...] = ()
 
 
+class Elsewhere(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What AMD supports of a release on another platform than Linux; `text` says what limits it.
+
+    `without` are products that have one of the targets and are not listed there.
+    """
+
+    torch: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    level: Level | None = None
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        need_versions(self.torch)
+        need_targets(self.targets)
+
+
 class RocmRelease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A release of ROCm as one source has it: the version set, and what AMD supports with it.
 
-    A library that is neither in `versions` nor in `absent` is unknown.
+    `date` is the day it came out (2026-10-05). A library that is neither in `versions` nor in `absent` is
+    unknown. `torch_for` has versions of `torch` that are for some GPUs alone; `elsewhere` is by platform,
+    `windows` or `wsl`.
     """
 
     rocm: str
     source: str
     versions: dict[str, str]
+    date: str = ""
     absent: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    torch_for: dict[str, tuple[str, ...]] = {}
+    elsewhere: dict[Literal["windows", "wsl"], Elsewhere] = {}
 
     def __post_init__(self) -> None:
         need_versions((self.rocm, *self.torch))
-        need_targets(self.targets)
+        need_targets((*self.targets, *(target for row in self.torch_for.values() for target in row)))
+        if stray := sorted(set(self.torch_for) - set(self.torch)):
+            raise ValueError(f"`torch_for` has {stray[0]!r}, which `torch` does not")
         if both := set(self.absent) & set(self.versions):
             raise ValueError(f"{min(both)!r} is both in versions and in absent")
 
 
 class Products(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """GPUs that AMD lists by their names, from this release of ROCm on."""
+    """GPUs that AMD lists by their names, from this release of ROCm on.
+
+    `targets` has the names by target, where no other table tells.
+    """
 
     rocm: str
     sources: tuple[str, ...]
     names: tuple[str, ...]
+    targets: dict[str, tuple[str, ...]] = {}
 
     def __post_init__(self) -> None:
         need_versions((self.rocm,))
+        need_targets(self.targets)
 
 
 class Distributions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Distributions of Linux with their versions, from this release of ROCm on.
+    """Distributions of Linux with their versions, from this release of ROCm on, and known `through` another.
 
     Those of `whole` are for all GPUs, those of `limited` for some of them.
     """
@@ -166,9 +199,10 @@ class Distributions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     whole: dict[str, tuple[str, ...]]
     limited: dict[str, tuple[str, ...]]
+    through: str = ""
 
     def __post_init__(self) -> None:
-        need_versions((self.rocm,))
+        need_versions(filter(None, (self.rocm, self.through)))
 
 
 class LibraryTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

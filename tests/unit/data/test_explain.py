@@ -144,7 +144,7 @@ def test_what_the_documentation_shows_is_what_is_printed(
     _alone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).parents[3] / "docs/how-to/ask-compatibility.md").read_text(encoding="utf-8")
-    key = "compat_libraries.release.7.1.1.versions.hipBLAS"
+    key = "compat_libraries.release.10.0.0.versions.hipBLAS"
     assert status("data", "explain", key) == 0
     assert f"$ rocwright data explain {key}\n{capsys.readouterr().out}" in page
 

@@ -100,7 +100,7 @@ def compat_show(
     features, issues, library-versions, machines, status, statements, conflicts. All of it as rst is the page
     in the form of ROCm's documentation, whose versions of libraries come from the version set that it names.
 
-    For example: rocwright compat show libraries --rocm 7.0; rocwright compat show --format rst > page.rst
+    For example: rocwright compat show libraries --rocm 10.0; rocwright compat show --format rst > page.rst
 
     Parameters
     ----------

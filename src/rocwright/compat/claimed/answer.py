@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
+from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts, same_line
 from rocwright.compat.claimed.gpus import (
@@ -30,13 +31,40 @@ from rocwright.compat.claimed.judge import (
     sources,
     unknown,
 )
-from rocwright.compat.claimed.parts import by_gpu, subject
+from rocwright.compat.claimed.parts import by_gpu, concerns, issue_reason, subject
 from rocwright.compat.claimed.question import InvalidQuestion, Question
 from rocwright.compat.claimed.vocabulary import Gpu, Subject
+
+# What one adds for a version that the tables do not have.
+_ROW = {
+    "rocm": "a [[compat_libraries.release]]",
+    "torch": "a [[compat.torch]]",
+    "python": "a [[compat.python]]",
+}
 
 
 def answer(question: Question, facts: Facts) -> Answer:
     """The answer; raises `InvalidQuestion` for a question about nothing."""
+    found = _answer(question, facts)
+    return msgspec.structs.replace(found, notes=(*found.notes, *_newer(question, facts)))
+
+
+def _newer(question: Question, facts: Facts) -> Iterator[str]:
+    """What a question about a version that came after the tables should know: which is the newest in them."""
+    for field, name in (("rocm", "ROCm"), ("torch", "PyTorch"), ("python", "Python")):
+        newest, date = facts.newest[field]
+        for asked in getattr(question, field).split():
+            line = Version(asked).release[: len(Version(newest).release)]
+            told = field == "python" and any(asked in row.missing for row in facts.page.python)
+            if line > Version(newest).release[: len(line)] and not told:
+                when = f" ({date})" if date else ""
+                yield (
+                    f"{name} {asked} is newer than these tables: the newest in them is {newest}{when}; "
+                    f"ask about that one, or add {_ROW[field]} to rocwright.toml"
+                )
+
+
+def _answer(question: Question, facts: Facts) -> Answer:
     for field in ("torch", "rocm", "platform", "python"):
         if " " in (values := getattr(question, field)):
             return _each(question, field, values.split(), facts)
@@ -45,7 +73,7 @@ def answer(question: Question, facts: Facts) -> Answer:
     about = [subject(one, question, facts) for one in question.subjects]
     parts = sorted((*about, *_others(question, facts)), key=lambda part: WEAK.index(part.verdict))
     if not parts:
-        if question.rocm and question.platform in ("", *facts.libraries.platforms):
+        if question.rocm:
             return _release(question, facts)
         raise InvalidQuestion(
             "the question names no feature, library, GPU or version",
@@ -88,8 +116,8 @@ def _others(question: Question, facts: Facts) -> Iterator[AnswerPart]:
         yield python(question, facts)
     if question.torch and not any(same_line(question.torch, (str(one),)) for one in facts.torch_versions):
         yield unknown(f"PyTorch {question.torch}", f"PyTorch {question.torch}")
-    elsewhere = question.platform not in ("", *facts.libraries.platforms)
-    if question.rocm and elsewhere and not (question.torch or question.gpus or question.subjects):
+    elsewhere = question.rocm and not facts.line_of(question.rocm, question.platform)
+    if elsewhere and question.platform and not (question.torch or question.gpus or question.subjects):
         yield unknown(f"ROCm {question.rocm}", f"ROCm {question.rocm} on {NAMES[question.platform]}")
     if question.rocm and not facts.line_of(question.rocm):
         known = Reason(f"ROCm releases in the tables: {' '.join(row.rocm for row in facts.releases)}")
@@ -102,6 +130,11 @@ def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
     """What a question that leaves the platform open should know of the other one."""
     if question.system and question.platform != "linux":
         yield f"this is known for {NAMES[question.platform]}, not for {question.system} alone"
+    if question.rocm and question.gpus:
+        there = msgspec.structs.replace(question, platform=question.platform or "linux")
+        for row in facts.page.issue:
+            if row.targets and row.sources and concerns(row, there, facts):
+                yield f"a known issue: {issue_reason(row, facts).text} See {row.sources[0]}"
     if not question.torch or question.platform or verdict not in ("yes", "partly"):
         return
     if (question.subjects or question.gpus) and torch_on(question.torch, "windows", facts).verdict == "no":
@@ -113,7 +146,9 @@ def _notes(question: Question, verdict: Verdict, facts: Facts) -> Iterator[str]:
 
 def _list(question: Question, facts: Facts) -> Answer:
     wanted = question.wants
-    asked = msgspec.structs.replace(question, wants="")
+    asked = msgspec.structs.replace(question, wants="", newest=False)
+    if wanted == "issue":
+        return _issues(question, facts)
     if wanted in ("library", "version", "data type", "feature"):
         return _named(wanted, question, asked, facts)
     answers = {value: answer(_asking(asked, wanted, value), facts) for value in _candidates(wanted, facts)}
@@ -129,9 +164,15 @@ def _list(question: Question, facts: Facts) -> Answer:
             question, shown.verdict, f"{what}: none of those in the tables", shown.parts, shown.weakest
         )
     limits = {
-        value: "" if one.verdict != "partly" else f" ({one.level or 'partly'})" for value, one in kept.items()
+        value: "" if one.verdict != "partly" else f" ({one.parts[0].level or 'partly'})"
+        for value, one in kept.items()
     }
     found = tuple(f"{value}{limit}" for value, limit in limits.items())
+    if question.newest:
+        newest = max(kept, key=Version)
+        date = facts.release(newest).date if wanted == "rocm" else ""
+        found = (f"{newest}{limits[newest]}{f' of {date}' if date else ''}",)
+        kept = {newest: kept[newest]}
     return Answer(
         question, "list", f"{what}: {', '.join(found)}", next(iter(kept.values())).parts, found=found
     )
@@ -191,12 +232,37 @@ def _named(wanted: str, question: Question, asked: Question, facts: Facts) -> An
     )
 
 
+def _issues(question: Question, facts: Facts) -> Answer:
+    """The known issues of what is asked about."""
+    about = place("", msgspec.structs.replace(question, wants=""))
+    what = f"known issues{f' of {about}' if about else ''}"
+    rows = [row for row in facts.page.issue if concerns(row, question, facts)]
+    if not rows:
+        part = unknown("known issues", what)
+        return Answer(question, "unknown", part.text, (part,))
+    because = tuple(issue_reason(row, facts) for row in rows)
+    return Answer(
+        question,
+        "list",
+        f"{what}: {', '.join(row.names[0] for row in rows)}",
+        (AnswerPart("known issues", "list", "", because),),
+        found=tuple(reason.text for reason in because),
+    )
+
+
 def _release(question: Question, facts: Facts) -> Answer:
     """What a release of ROCm goes with, the newest of a line."""
-    release = facts.line_of(question.rocm)[0]
+    release = facts.line_of(question.rocm, question.platform)[0]
     because = Reason(f"ROCm {release.rocm}", sources(facts, release.source))
-    found = (f"PyTorch {', '.join(release.torch)}", f"GPUs {' '.join(release.targets)}")
-    text = f"ROCm {release.rocm}: {'; '.join(found)}"
-    return Answer(
-        question, "list", text, (AnswerPart(f"ROCm {release.rocm}", "list", "", (because,)),), found=found
-    )
+    found = [f"of {release.date}"] if release.date else []
+    found += [f"PyTorch {', '.join(release.torch)}"] if release.torch else []
+    found += [f"GPUs {' '.join(release.targets)}"] if release.targets else []
+    found += [
+        lists.text.rstrip(".")
+        for name, lists in release.elsewhere.items()
+        if name == question.platform and lists.text
+    ]
+    on = f" on {NAMES[question.platform]}" if question.platform else ""
+    text = f"ROCm {release.rocm}{on}: {'; '.join(found)}"
+    part = AnswerPart(f"ROCm {release.rocm}", "list", "", (because,))
+    return Answer(question, "list", text, (part,), found=tuple(found))

@@ -16,7 +16,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
 from rocwright.errors import UnknownRelease
 from rocwright.model.channels import LandingTable
-from rocwright.model.compat import CompatTable
+from rocwright.model.compat import CompatTable, StatusRow
 from rocwright.model.compat_releases import (
     Distributions,
     Feature,
@@ -35,6 +35,7 @@ from rocwright.model.version import InvalidVersion, parse_version
 _Since = TypeVar("_Since", Products, Distributions)
 # Of the versions that are looked after those that are no branch: 2.9, not nightly.
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)+")
+_BUILT_FOR: tuple[Platform, ...] = ("linux", "windows")
 
 
 class Facts(msgspec.Struct, frozen=True, dict=True):
@@ -60,6 +61,18 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         return tuple(dict.fromkeys(named))
 
     @cached_property
+    def newest(self) -> dict[str, tuple[str, str]]:
+        """The newest ROCm, PyTorch and Python of the tables, each with its day or that of its table."""
+        release = self.releases[0]
+        pythons = (version for row in self.page.python for version in row.versions)
+        built = self.date(self.page.page.status_source)
+        return {
+            "rocm": (release.rocm, release.date),
+            "torch": (str(self.torch_versions[-1]), built),
+            "python": (max(pythons, key=Version), built),
+        }
+
+    @cached_property
     def releases(self) -> tuple[RocmRelease, ...]:
         """Releases of ROCm, newest first; of two of the same number the later row."""
         last = {Version(row.rocm): row for row in self.libraries.release}
@@ -70,13 +83,16 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
         """What is said of topics: by statements, by rows of lists, and by the table of what is built."""
         own = {row.id: row for row in self.features.statement}
         listed = {row.id: row for row in self.features.feature if row.topic}
-        built = [self._built(row.topic) for row in self.page.status if row.topic]
-        return (*own.values(), *map(self.said_by, listed.values()), *(one for pair in built for one in pair))
+        built = [
+            self._built(row, platform) for row in self.page.status if row.topic for platform in _BUILT_FOR
+        ]
+        return (*own.values(), *map(self.said_by, listed.values()), *built)
 
     @cached_property
     def torch_versions(self) -> tuple[Version, ...]:
         """Versions of PyTorch that any table names, oldest first; without alphas, which belong to one."""
-        named = [row.name for row in self.lines if _NUMBER.fullmatch(row.name)]
+        named = [row.name for row in self.lines] + [row.name for row in self.page.torch]
+        named = [name for name in named if _NUMBER.fullmatch(name)]
         named += [version for row in self.releases for version in row.torch]
         named += [version for row in self.features.list for version in row.torch]
         return tuple(sorted({Version(text) for text in named}))
@@ -99,26 +115,25 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             rocm=feature.rocm or f">={min(found.rocm, key=Version)}",
         )
 
-    def _built(self, topic: str) -> list[Statement]:
-        """What the table of built features says of a topic, for the versions of PyTorch on each platform."""
-        row = next(row for row in self.page.status if row.topic == topic)
-
-        def said(platform: Platform) -> Statement:
-            word = row.on(platform)
-            built = [one for one in self.page.torch if one.on(platform) == "supported" or word != "supported"]
-            versions = sorted({Version(one.name.split()[0]) for one in built})
-            first, newest = versions[0], versions[-1]
-            return Statement(
-                id=f"{topic}-{platform}",
-                topic=topic,
-                answer="yes" if word == "supported" else "no",
-                text=f"{row.name} on {platform.capitalize()}: {word}, for PyTorch {first} to {newest}.",
-                sources=(self.page.page.status_source, *filter(None, (row.issue,))),
-                torch=f">={first},<{newest.major}.{newest.minor + 1}",
-                platforms=(platform,),
-            )
-
-        return [said("linux"), said("windows")]
+    def _built(self, row: StatusRow, platform: Platform) -> Statement:
+        """What the table of built features says of a topic, for the versions of PyTorch on a platform."""
+        word = row.on(platform)
+        versions = sorted(
+            version
+            for one in self.page.torch
+            if one.on(platform) in ("supported", "previously built") or word != "supported"
+            if within(row.torch, version := Version(one.name.split()[0]))
+        )
+        first, newest = versions[0], versions[-1]
+        return Statement(
+            id=f"{row.topic}-{platform}" + (f"-{first}" if row.torch else ""),
+            topic=row.topic,
+            answer="yes" if word == "supported" else "no",
+            text=f"{row.name} on {platform.capitalize()}: {word}, for PyTorch {first} to {newest}.",
+            sources=(row.source or self.page.page.status_source, *filter(None, (row.issue,))),
+            torch=f">={first},<{newest.major}.{newest.minor + 1}",
+            platforms=(platform,),
+        )
 
     def release(self, text: str) -> RocmRelease:
         """The release of ROCm with this number, or `latest`; raises `UnknownRelease` listing those known."""
@@ -131,10 +146,23 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
             next_step="name one of these, or add a [[compat_libraries.release]] to rocwright.toml",
         )
 
-    def line_of(self, text: str) -> tuple[RocmRelease, ...]:
+    def releases_on(self, platform: str) -> tuple[RocmRelease, ...]:
+        """Releases with what AMD lists for a platform: all for Linux, else those that have such lists."""
+        if platform in ("", *self.libraries.platforms):
+            return self.releases
+        return tuple(
+            msgspec.structs.replace(row, torch=lists.torch, targets=lists.targets, torch_for={})
+            for row in self.releases
+            for name, lists in row.elsewhere.items()
+            if name == platform
+        )
+
+    def line_of(self, text: str, platform: str = "") -> tuple[RocmRelease, ...]:
         """Releases that a number means: one for `7.1.1`, the line for `7.1`, none for one that no row has."""
         wanted = (self.libraries.latest if text == "latest" else text).split(".")
-        return tuple(row for row in self.releases if row.rocm.split(".")[: len(wanted)] == wanted)
+        return tuple(
+            row for row in self.releases_on(platform) if row.rocm.split(".")[: len(wanted)] == wanted
+        )
 
     def products(self, rocm: str) -> Products | None:
         """The list of products in force at a release of ROCm; None where none so old was read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts, same_line, within
@@ -11,7 +12,6 @@ from rocwright.compat.claimed.judge import (
     NAMES,
     AnswerPart,
     Reason,
-    Reference,
     Verdict,
     judge,
     mixed,
@@ -31,32 +31,51 @@ _BUILT = "https://github.com/ROCm/TheRock/blob/main/SUPPORTED_GPUS.md"
 def on_the_list(question: Question, facts: Facts) -> AnswerPart:
     """Whether AMD's lists have the GPUs: by target, and a product by its name as well."""
     what = place("", Question(gpus=question.gpus))
-    if question.platform not in ("", *facts.libraries.platforms):
-        linux = Reason("AMD's lists of GPUs are about Linux", sources(facts, facts.releases[0].source))
-        return unknown(what, f"which GPUs ROCm supports on {NAMES[question.platform]}", linux)
-    rows = [row for row in (facts.line_of(question.rocm) if question.rocm else facts.releases) if row.targets]
+    platform = question.platform
+    rows = facts.line_of(question.rocm, platform) if question.rocm else facts.releases_on(platform)
+    rows = tuple(row for row in rows if row.targets)
+    if not rows and platform not in ("", *facts.libraries.platforms):
+        linux = Reason("AMD's lists of GPUs are about Linux", sources(facts, facts.releases[-1].source))
+        return unknown(what, f"which GPUs ROCm supports on {NAMES[platform]}", linux)
     if question.torch and not question.rocm:
-        rows = [row for row in rows if same_line(question.torch, row.torch)]
+        rows = tuple(row for row in rows if same_line(question.torch, row.torch))
     if not rows:
         others = f"releases of ROCm that go with PyTorch {question.torch}"
-        return unknown(what, f"the GPUs of {f'ROCm {question.rocm}' if question.rocm else others}")
-    parts = [_gpu(gpu, rows, question, facts) for gpu in question.gpus]
+        asked = f"ROCm {question.rocm}" if question.rocm else others
+        return unknown(what, f"the GPUs of {asked}", *_sisters(question, facts))
+    parts = [_gpu(gpu, _with_torch(gpu, rows, question), question, facts) for gpu in question.gpus]
     verdict = mixed(part.verdict for part in parts)
     level = parts[0].level if len(parts) == 1 else None
     because = tuple(dict.fromkeys(reason for part in parts for reason in part.because))
     return AnswerPart(what, verdict, "; ".join(part.text for part in parts), because, level)
 
 
+def _with_torch(gpu: Gpu, rows: Sequence[RocmRelease], question: Question) -> Sequence[RocmRelease]:
+    """The releases whose PyTorch of that version is for a GPU; all where none is, which is said elsewhere."""
+    if question.rocm or not question.torch:
+        return rows
+    return [row for row in rows if _goes_with(row, question.torch, gpu.targets)] or rows
+
+
+def _sisters(question: Question, facts: Facts) -> tuple[Reason, ...]:
+    """The lists of other releases of the line, for one that has none."""
+    line = ".".join(question.rocm.split(".")[:2])
+    rows = [row for row in facts.line_of(line, question.platform) if row.targets] if question.rocm else []
+    return tuple(_lists(row, question.platform, facts) for row in rows)
+
+
+def _lists(row: RocmRelease, platform: str, facts: Facts) -> Reason:
+    elsewhere = f", on {NAMES[platform]}," if platform not in ("", *facts.libraries.platforms) else ""
+    return Reason(f"ROCm {row.rocm}{elsewhere} lists {' '.join(row.targets)}", sources(facts, row.source))
+
+
 def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts) -> AnswerPart:
     by: dict[Verdict, list[str]] = {}
     for target in gpu.targets:
         by.setdefault(_target(target, rows), []).append(target)
-    told = [_told(by, rows)]
+    told = [_told(by, rows, question.platform)]
     verdict = mixed(by)
-    because = [
-        Reason(f"ROCm {row.rocm} lists {' '.join(row.targets)}", sources(facts, row.source))
-        for row in _shown(rows, gpu)
-    ]
+    because = [_lists(row, question.platform, facts) for row in _shown(rows, gpu)]
     level = None
     if "no" in by:
         said = [row for row in facts.statements if row.topic == "gpu"]
@@ -68,7 +87,8 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
             told.append(f"named elsewhere: {beyond.because[0].text.rstrip('.')}")
         because += _built(by["no"], facts)
     products = facts.products(rows[0].rocm)
-    if gpu.product and products:
+    # The list of products is for all platforms: it says nothing against one.
+    if gpu.product and products and (verdict != "no" or question.platform in ("", "linux")):
         named = gpu.name.lower() in (name.lower() for name in products.names)
         told.append(
             f"its list of products (ROCm {products.rocm}) {'names' if named else 'does not name'} {gpu.name}"
@@ -76,10 +96,15 @@ def _gpu(gpu: Gpu, rows: Sequence[RocmRelease], question: Question, facts: Facts
         because.append(Reason(f"products that ROCm {products.rocm} lists", sources(facts, *products.sources)))
         if not named and verdict == "yes":
             verdict = "partly"
-    return AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
+    lists = next((row for name, row in rows[0].elsewhere.items() if name == question.platform), None)
+    if gpu.product and lists and verdict != "no" and gpu.name in lists.without:
+        verdict = "no"
+        told.append(f"{gpu.name} itself is not listed on {NAMES[question.platform]}")
+    part = AnswerPart(gpu.name, verdict, "; ".join(told), tuple(because), level)
+    return _limited(part, rows[0], question.platform)
 
 
-def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> str:
+def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease], platform: str) -> str:
     """Which targets the lists have, and which not: each target stands in one of both."""
     some = by.get("partly", ())
     has = (*by.get("yes", ()), *some)
@@ -87,7 +112,8 @@ def _told(by: Mapping[Verdict, Sequence[str]], rows: Sequence[RocmRelease]) -> s
     words += f" ({' '.join(some)} not in all of these releases)" if some else ""
     if "no" in by:
         words += f", not {' '.join(by['no'])}" if has else f"does not have {' '.join(by['no'])}"
-    return f"AMD's list of supported GPUs for ROCm {_span(has, rows)} {words}"
+    on = f" on {NAMES[platform]}" if platform not in ("", "linux") else ""
+    return f"AMD's list of supported GPUs for ROCm {_span(has, rows)}{on} {words}"
 
 
 def _target(target: str, rows: Sequence[RocmRelease]) -> Verdict:
@@ -119,24 +145,54 @@ def _built(targets: Sequence[str], facts: Facts) -> list[Reason]:
 
 
 def torch_with_rocm(question: Question, facts: Facts) -> AnswerPart:
-    """Whether AMD lists a version of PyTorch for a release of ROCm."""
+    """Whether AMD lists a version of PyTorch for a release of ROCm, and for the GPUs of the question."""
     what = f"PyTorch {question.torch} with ROCm {question.rocm}"
-    if question.platform not in ("", *facts.libraries.platforms):
-        return unknown(what, f"{what} on {NAMES[question.platform]}")
-    rows = [row for row in facts.line_of(question.rocm) if row.torch]
+    on = "" if question.platform in ("", *facts.libraries.platforms) else f" on {NAMES[question.platform]}"
+    rows = [row for row in facts.line_of(question.rocm, question.platform) if row.torch]
     if not rows:
-        return unknown(what, f"versions of PyTorch for ROCm {question.rocm}")
+        return unknown(what, f"{what}{on}" if on else f"versions of PyTorch for ROCm {question.rocm}")
     because = tuple(
-        Reason(f"ROCm {row.rocm} supports PyTorch {', '.join(row.torch)}", sources(facts, row.source))
+        Reason(f"ROCm {row.rocm} supports PyTorch {', '.join(row.torch)}{on}", sources(facts, row.source))
         for row in rows
     )
-    has = [row.rocm for row in rows if same_line(question.torch, row.torch)]
+    has = [row for row in rows if same_line(question.torch, row.torch)]
     if not has:
         listed = ", ".join(dict.fromkeys(version for row in rows for version in row.torch))
-        return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}", because)
+        return AnswerPart(what, "no", f"ROCm {question.rocm} supports PyTorch {listed}{on}", because)
+    fits = [row for row in has if _goes_with(row, question.torch, question.targets)]
+    only = has[0].torch_for.get(next(one for one in has[0].torch if same_line(question.torch, (one,))), ())
+    if not fits:
+        text = f"ROCm {has[0].rocm} supports PyTorch {question.torch} on {_in_words(only, facts)} only"
+        return AnswerPart(what, "partly" if set(question.targets) & set(only) else "no", text, because)
     # Of a line its newest release decides.
-    text = "" if len(has) == len(rows) else f"with ROCm {', '.join(has)} only"
-    return AnswerPart(what, "yes" if rows[0].rocm in has else "partly", text, because)
+    text = "" if len(fits) == len(rows) else f"with ROCm {', '.join(row.rocm for row in fits)} only"
+    if only and not question.targets:
+        text = f"on {_in_words(only, facts)} only"
+    part = AnswerPart(what, "yes" if rows[0] in fits else "partly", text, because)
+    return _limited(part, fits[0], question.platform)
+
+
+def _goes_with(row: RocmRelease, torch: str, targets: Sequence[str]) -> bool:
+    """Whether a release has a version of PyTorch, for these GPUs."""
+    return any(
+        same_line(torch, (version,)) and set(targets) <= set(row.torch_for.get(version, targets))
+        for version in row.torch
+    )
+
+
+def _limited(part: AnswerPart, row: RocmRelease, platform: str) -> AnswerPart:
+    """A yes with what limits the release on a platform."""
+    lists = next((lists for name, lists in row.elsewhere.items() if name == platform and lists.text), None)
+    if lists is None or part.verdict != "yes":
+        return part
+    text = "; ".join(filter(None, (part.text, lists.text.rstrip("."))))
+    return msgspec.structs.replace(part, verdict="partly", text=text, level=lists.level)
+
+
+def _in_words(targets: Sequence[str], facts: Facts) -> str:
+    """`Instinct (gfx90a gfx942)`: targets, with what their products are called where that is one word."""
+    brands = {name.split()[0] for target in targets for name in facts.gpus.get(target, ())}
+    return f"{brands.pop()} ({' '.join(targets)})" if len(brands) == 1 else " ".join(targets)
 
 
 def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
@@ -150,24 +206,25 @@ def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
     for row in facts.page.torch if platform in PLATFORMS else ():
         if row.name == (f"{line} alpha" if alpha else line):
             words.add(row.on(platform))
-            because.append(
-                Reason(f"{what}: {row.on(platform)}", sources(facts, facts.page.page.status_source))
-            )
+            source = row.source or facts.page.page.status_source
+            because.append(Reason(f"{what}: {row.on(platform)}", sources(facts, source)))
     for later in facts.lines if platform in PLATFORMS and not alpha else ():
         if later.name == line:
             words.add(later.on(platform))
             said = "previously built" if later.on(platform) == "previous" else later.on(platform)
-            because.append(Reason(f"{what}: {said}", (Reference(later.source, "2026-08"),)))
-    listed = [row for row in facts.releases if same_line(torch, row.torch)]
-    if platform in facts.libraries.platforms and listed and not alpha:
+            because.append(Reason(f"{what}: {said}", sources(facts, later.source)))
+    listed = [row for row in facts.releases_on(platform) if same_line(torch, row.torch)]
+    if listed and not alpha:
         words.add("supported")
-        text = f"AMD lists PyTorch {line} for ROCm {', '.join(row.rocm for row in listed)}"
+        on = "" if platform in facts.libraries.platforms else f" on {NAMES[platform]}"
+        text = f"AMD lists PyTorch {line}{on} for ROCm {', '.join(row.rocm for row in listed)}"
         because.append(Reason(text, sources(facts, listed[0].source)))
     if not words:
         return unknown(what, what)
     if words & {"unsupported", "not supported"}:
-        return AnswerPart(what, "no", f"{what} is unsupported", tuple(because))
-    return AnswerPart(what, "yes", "", tuple(because))
+        return AnswerPart(what, "no", f"{what} is unsupported", tuple(dict.fromkeys(because)))
+    part = AnswerPart(what, "yes", "", tuple(dict.fromkeys(because)))
+    return _limited(part, listed[0], platform) if listed else part
 
 
 def torch_alone(question: Question, facts: Facts) -> AnswerPart:
@@ -194,13 +251,20 @@ def python(question: Question, facts: Facts) -> AnswerPart:
     listed = {version for row in facts.line_of(question.rocm) for version in row.torch}
     versions = [Version(one) for one in ([question.torch] if question.torch else sorted(listed))]
     open_ = not (question.torch or question.rocm)
-    rows = [row for row in facts.page.python if open_ or any(within(row.torch, one) for one in versions)]
-    because = tuple(Reason(row.text, sources(facts, *row.sources)) for row in rows or facts.page.python)
+    fitting = [row for row in facts.page.python if open_ or any(within(row.torch, one) for one in versions)]
+    fitting = [row for row in fitting if not row.platforms or (question.platform or "linux") in row.platforms]
+    rows = [row for row in fitting if row.versions]
+    missing = [row for row in fitting if line in row.missing]
+    because = tuple(
+        Reason(row.text, sources(facts, *row.sources)) for row in (*missing, *rows) or facts.page.python
+    )
     if not rows:
         return unknown(what, what, *because)
     has = [row for row in rows if line in row.versions]
     if not has:
-        built = " ".join(dict.fromkeys(version for row in rows for version in row.versions))
+        built = " ".join(sorted({version for row in rows for version in row.versions}, key=Version))
+        others = [row for row in facts.page.python if line in row.versions]
+        because += tuple(Reason(row.text, sources(facts, *row.sources)) for row in others)
         return AnswerPart(what, "no", f"wheels are built for Python {built}", because)
     # What came later, by a row of its own, was not so at first.
     whole = all(row in has for row in rows if len(row.versions) > 1)
@@ -214,20 +278,21 @@ def distribution(question: Question, facts: Facts) -> AnswerPart:
     listing = facts.distributions(releases(question, facts)[0] if question.rocm else facts.releases[0].rocm)
     if listing is None:
         return unknown(name, f"distributions for ROCm {question.rocm}")
-    because = (Reason(f"distributions for ROCm {listing.rocm}", sources(facts, listing.source)),)
-    if question.rocm and listing.rocm not in (row.rocm for row in facts.line_of(question.rocm)):
-        return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {listing.rocm}", *because)
+    span = f"{listing.rocm} to {listing.through}" if listing.through else listing.rocm
+    because = (Reason(f"distributions for ROCm {span}", sources(facts, listing.source)),)
+    last = Version(listing.through or listing.rocm)
+    if question.rocm and not any(Version(row.rocm) <= last for row in facts.line_of(question.rocm)):
+        return unknown(name, f"distributions for ROCm {question.rocm}, only of ROCm {span}", *because)
+    known = []
     for rows, limit in ((listing.whole, ""), (listing.limited, ", for some GPUs only")):
-        known = next((one for one in rows if name.startswith(one)), "")
-        if known:
-            number = name[len(known) :].strip()
-            text = f"AMD lists {known} {' '.join(rows[known])} for ROCm {listing.rocm}{limit}"
-            # 10 is any 10.x, and 24.04.3 is of 24.04.
-            has = not number or any(
-                f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.")
-                for one in rows[known]
-            )
-            return AnswerPart(name, ("partly" if limit else "yes") if has else "no", text, because)
-    return AnswerPart(
-        name, "no", f"AMD's list of distributions for ROCm {listing.rocm} does not have it", because
-    )
+        if not (distro := next((one for one in rows if name.startswith(one)), "")):
+            continue
+        number = name[len(distro) :].strip()
+        known.append(f"AMD lists {distro} {' '.join(rows[distro])} for ROCm {span}{limit}")
+        # 10 is any 10.x, and 24.04.3 is of 24.04.
+        if not number or any(
+            f"{number}.".startswith(f"{one}.") or f"{one}.".startswith(f"{number}.") for one in rows[distro]
+        ):
+            return AnswerPart(name, "partly" if limit else "yes", known[-1], because)
+    text = "; ".join(known) or f"AMD's list of distributions for ROCm {span} does not have it"
+    return AnswerPart(name, "no", text, because)

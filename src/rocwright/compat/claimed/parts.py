@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
 from packaging.version import Version
 
 from rocwright.compat.claimed.facts import Facts, same_line, within
@@ -23,6 +24,7 @@ from rocwright.compat.claimed.judge import (
 from rocwright.compat.claimed.markup import plain
 from rocwright.compat.claimed.question import Question
 from rocwright.compat.claimed.vocabulary import Kind, Subject
+from rocwright.model.compat import Issue
 from rocwright.model.compat_releases import Feature, RocmRelease
 from rocwright.model.platforms import PLATFORMS
 
@@ -98,7 +100,8 @@ def _library(name: str, question: Question, facts: Facts) -> AnswerPart:
     told = [row for row in rows if name in row.versions or name in row.absent]
     if not told:
         asked = f"ROCm {question.rocm}" if question.rocm else f"PyTorch {question.torch}"
-        return unknown(name, f"{name} for {asked}", purpose)
+        newest = [_version(row, name, facts) for row in facts.releases if name in row.versions][:1]
+        return unknown(name, f"{name} for {asked}", *newest, purpose)
     because = [_version(row, name, facts) for row in told[:4]]
     if question.rocm:
         verdict = mixed("yes" if name in row.versions else "no" for row in told)
@@ -147,61 +150,86 @@ def _data_type(name: str, question: Question, facts: Facts) -> AnswerPart:
 
 
 def _with_hardware(part: AnswerPart, name: str, question: Question, facts: Facts) -> AnswerPart:
-    """A part about a data type, as far as the GPUs of the question have it."""
-    if not question.targets or part.verdict == "unknown":
+    """A part about a data type, as far as the GPUs of the question have it.
+
+    What the GPU has does not change with a PyTorch or ROCm that is newer than the page of types: there the
+    GPU decides.
+    """
+    if not question.targets or (part.verdict == "unknown" and not _newer(question, facts)):
         return part
     by: dict[Verdict, list[str]] = {}
-    limits = []
+    limits, pages = [], []
     for target in question.targets:
-        verdict, limit = _has(target, name, facts)
+        verdict, limit, page = _has(target, name, facts)
         by.setdefault(verdict, []).append(target)
         limits += [f"on {target} {limit}"] if limit else []
-    words = {
-        "yes": "has it",
-        "partly": "has it",
-        "no": "does not have it",
-        "unknown": "no source says anything about",
-    }
-    told = [
-        f"{words[verdict]}: {' '.join(targets)}"
-        for verdict, targets in by.items()
-        if verdict in ("no", "unknown")
-    ]
-    page = Reason(
-        "what the hardware has, by architecture", sources(facts, facts.page.data_types.hardware_source)
+        pages.append(page)
+    told = [f"{word}: {' '.join(by[verdict])}" for verdict, word in _LACKS.items() if verdict in by]
+    because = Reason("what the hardware has, by architecture", sources(facts, *pages))
+    hardware = mixed(by)
+    verdict = hardware if part.verdict == "unknown" else min((part.verdict, hardware), key=WEAK.index)
+    shown = "" if part.verdict == "unknown" else part.text
+    text = "; ".join(filter(None, (shown, *limits, *told)))
+    return AnswerPart(part.what, verdict, text, (*part.because, because))
+
+
+_LACKS: Mapping[Verdict, str] = {"no": "does not have it", "unknown": "no source says anything about"}
+
+
+def _newer(question: Question, facts: Facts) -> bool:
+    """Whether a question is about Linux, and nothing older than the page of types."""
+    lists = facts.features.list
+    torch = max(Version(one) for row in lists for one in row.torch)
+    rocm = max(Version(one) for row in lists for one in row.rocm)
+    older = (question.torch and Version(question.torch) < torch) or (
+        question.rocm and Version(question.rocm) < rocm
     )
-    verdict = min((part.verdict, mixed(by)), key=WEAK.index)
-    text = "; ".join(filter(None, (part.text, *limits, *told)))
-    return AnswerPart(part.what, verdict, text, (*part.because, page))
+    return not older and question.platform in ("", *facts.libraries.platforms)
 
 
-def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str]:
-    """Whether a GPU has a data type, and how far where it is less."""
-    rows = facts.page.hardware
-    hardware = next((row for row in rows if target in row.targets), None)
-    if hardware is None or not any(
-        name in (*row.types, *row.limited, *facts.page.data_types.everywhere) for row in rows
-    ):
-        return "unknown", ""
-    if name in hardware.limited:
-        return "partly", f"({hardware.name}) {hardware.limited[name]}"
-    return ("yes" if name in (*hardware.types, *facts.page.data_types.everywhere) else "no"), ""
+def _has(target: str, name: str, facts: Facts) -> tuple[Verdict, str, str]:
+    """Whether a GPU has a data type, how far where it is less, and where that was read."""
+    notes, rows = facts.page.data_types, facts.page.hardware
+    row = next((row for row in rows if target in row.targets), None)
+    named = [(*row.types, *row.limited) for row in rows]
+    if row is None or not any(name in (*types, *notes.everywhere) for types in named):
+        return "unknown", "", notes.hardware_source
+    page = row.source or notes.hardware_source
+    if name in row.limited:
+        return "partly", f"({row.name}) {plain(row.limited[name])}", page
+    if name in row.types or (name in notes.everywhere and not row.source):
+        return "yes", "", page
+    # A page on some types says nothing of the others.
+    return ("unknown", "", notes.hardware_source) if row.source else ("no", f"({row.name})", page)
 
 
 def _other_type(name: str, question: Question, facts: Facts) -> AnswerPart:
-    """A type that PyTorch's list does not have."""
+    """A type that PyTorch's list does not have; the GPU may."""
     row = next(one for one in facts.page.other_type if one.name == name)
     page = Reason(f"the list of data types has no {name}", sources(facts, facts.page.page.source))
     if row.near:
         near = next(one for one in facts.page.data_type if one.name == row.near)
         text = f"the list of data types has no {name}; the nearest is {near.name} ({near.text})"
         return _page_part(name, question, facts, "partly", text, page)
-    return AnswerPart(
+    listed = AnswerPart(
         name,
         "unknown",
         f"no source says anything about {name} in PyTorch: its list of data types does not have it",
         (page,),
     )
+    has = {target: _has(target, name, facts) for target in question.targets}
+    if not has or "unknown" in {verdict for verdict, _, _ in has.values()}:
+        return listed
+    by = mixed(verdict for verdict, _, _ in has.values())
+    names = {row.name: target for target in has for row in facts.page.hardware if target in row.targets}
+    hardware = ", ".join(f"{name} ({target})" for name, target in names.items())
+    because = Reason(
+        "what the hardware has, by architecture", sources(facts, facts.page.data_types.hardware_source)
+    )
+    if by == "no":
+        return AnswerPart(name, "no", f"{hardware} does not have {name}", (page, because))
+    text = f"{hardware} has {name}; the list of PyTorch's types does not"
+    return AnswerPart(name, "partly", text, (page, because))
 
 
 def _project(name: str, question: Question, facts: Facts) -> AnswerPart:
@@ -239,20 +267,23 @@ def _project(name: str, question: Question, facts: Facts) -> AnswerPart:
 
 def _project_version(part: AnswerPart, question: Question, facts: Facts) -> AnswerPart:
     """With the versions of a project that go with versions of PyTorch."""
-    pairs = {row.name.split()[0]: row.versions.get(part.what, "") for row in facts.page.torch if row.versions}
     pairs = {
-        torch: own
-        for torch, own in pairs.items()
-        if own and (not question.torch or same_line(question.torch, (torch,)))
+        row.name.split()[0]: (own, row.versions_source or facts.page.page.versions_source)
+        for row in reversed(facts.page.torch)
+        if (own := row.versions.get(part.what))
+        and (not question.torch or same_line(question.torch, (row.name.split()[0],)))
     }
     if not pairs:
         return (
             unknown(part.what, f"{part.what} {question.version}", *part.because) if question.version else part
         )
-    text = "; ".join(f"{part.what} {own} goes with PyTorch {torch}" for torch, own in pairs.items())
-    because = (*part.because, Reason(text, sources(facts, facts.page.page.versions_source)))
-    fits = not question.version or any(same_line(question.version, (own,)) for own in pairs.values())
-    shown = text if question.torch or question.version or question.wants else ""
+    text = "; ".join(
+        f"{part.what} {own} goes with PyTorch {torch}" for torch, (own, _) in reversed(pairs.items())
+    )
+    because = (*part.because, Reason(text, sources(facts, *(source for _, source in pairs.values()))))
+    fits = not question.version or any(same_line(question.version, (own,)) for own, _ in pairs.values())
+    # Without a version the newest is shown.
+    shown = text if question.torch or question.version else text.partition("; ")[0]
     return AnswerPart(part.what, "yes" if fits else "no", shown, because)
 
 
@@ -272,18 +303,49 @@ def _function(name: str, question: Question, facts: Facts) -> AnswerPart:
     )
 
 
+def concerns(issue: Issue, question: Question, facts: Facts) -> bool:
+    """Whether a known issue can be one of what a question is about; what the question leaves open may be."""
+    if question.rocm and not any(_meet(question.rocm, one) for one in issue.rocm):
+        return False
+    beside = [version for one in issue.rocm for row in facts.line_of(one) for version in row.torch]
+    if question.torch and not same_line(question.torch, issue.torch or tuple(beside)):
+        return False
+    if question.targets and issue.targets and not set(question.targets) & set(issue.targets):
+        return False
+    return not question.platform or question.platform in issue.platforms
+
+
+def issue_reason(issue: Issue, facts: Facts) -> Reason:
+    """What is known of an issue, for which versions, and what ended it."""
+    stated = (
+        f"PyTorch {'/'.join(issue.torch)}" if issue.torch else "",
+        f"ROCm {' and '.join(issue.rocm)}",
+        " ".join(issue.targets),
+        ", ".join(NAMES[name] for name in issue.platforms if name not in facts.libraries.platforms),
+    )
+    fixed = f" Fixed in ROCm {issue.fixed}." if issue.fixed else ""
+    text = f"{plain(issue.text)} (Stated for {', '.join(filter(None, stated))}.){fixed}"
+    return Reason(text, sources(facts, *(issue.sources or (facts.page.page.source,))))
+
+
 def _issue(name: str, question: Question, facts: Facts) -> AnswerPart:
     row = next(one for one in facts.page.issue if one.id == name)
-    text = f"{plain(row.text)} (Stated for PyTorch {'/'.join(row.torch)}, ROCm {' and '.join(row.rocm)}.)"
-    because = Reason(text, sources(facts, facts.page.page.source))
+    because = issue_reason(row, facts)
     name = row.names[0]
-    others = question.torch and not same_line(question.torch, row.torch)
-    others = others or (question.rocm and not any(_meet(question.rocm, one) for one in row.rocm))
-    if others or question.platform not in ("", *facts.libraries.platforms):
-        return unknown(name, f"{place(name, question)}; it is a known issue elsewhere", because)
-    return AnswerPart(
-        name, "no", f"not supported, a known issue of PyTorch {'/'.join(row.torch)}", (because,)
-    )
+    if concerns(row, question, facts):
+        stated = f"PyTorch {'/'.join(row.torch)}" if row.module else f"ROCm {' and '.join(row.rocm)}"
+        ended = f", fixed in ROCm {row.fixed}" if row.fixed else ""
+        verdict: Verdict = "partly" if ended and not question.rocm else "no"
+        return AnswerPart(name, verdict, f"not supported, a known issue of {stated}{ended}", (because,))
+    elsewhere = msgspec.structs.replace(question, rocm="")
+    if row.fixed and question.rocm and concerns(row, elsewhere, facts) and _since(row.fixed, question.rocm):
+        return AnswerPart(name, "yes", f"fixed in ROCm {row.fixed}", (because,))
+    return unknown(name, f"{place(name, question)}; it is a known issue elsewhere", because)
+
+
+def _since(first: str, rocm: str) -> bool:
+    """Whether a release, or a whole line, is not older than another: 10.1 than 10.1.0."""
+    return Version(rocm) >= Version(".".join(first.split(".")[: len(rocm.split("."))]))
 
 
 _ABOUT: Mapping[Kind, Callable[[str, Question, Facts], AnswerPart]] = {

@@ -37,7 +37,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Of versions and platforms there may be several, with spaces between them: the question is then about each.
     `version` is that of a library, `system` a distribution of Linux or a version of Windows, and `wants` what
-    a question for a list asks for (`rocm`, `torch`, `gpu`, …).
+    a question for a list asks for (`rocm`, `torch`, `gpu`, …), of which `newest` wants one alone.
     """
 
     subjects: tuple[Subject, ...] = ()
@@ -49,6 +49,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     system: str = ""
     wants: str = ""
+    newest: bool = False
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -84,7 +85,7 @@ class _PhraseReader:
     def __init__(self, words: tuple[str, ...], known: Vocabulary, facts: Facts) -> None:
         self.words, self.known, self.facts = words, known, facts
         self.position = 0
-        self.which = self.torch_meant = self.after_library = False
+        self.which = self.torch_meant = self.after_library = self.newest = False
         self.strange: list[str] = []
         self.subjects: list[Subject] = []
         self.gpus: list[Gpu] = []
@@ -105,6 +106,7 @@ class _PhraseReader:
         self.after_library = False
         if word in self.known.which:
             self.which = True
+            self.newest = self.newest or word in self.known.newest
         elif _TARGET_LIKE.fullmatch(word):
             target = known_target(word, self.facts)
             self.gpus.append(Gpu(target, (target,)))
@@ -132,7 +134,9 @@ class _PhraseReader:
 
     def _means(self, key: str, length: int) -> bool:
         known = self.known
-        if self.which and known.wants.get(key, "version") != "version":
+        wanted = known.wants.get(key, "version")
+        # A question for known issues needs no word before it.
+        if (self.which and wanted != "version") or wanted == "issue":
             self.found["wants"].append(known.wants[key])
             self.which = False
         elif key in known.subjects:
@@ -226,7 +230,9 @@ class _PhraseReader:
         named = self.subjects or self.gpus or one["torch"] or one["rocm"] or one["python"] or one["wants"]
         if not named and (self.torch_meant or one["platform"]):
             self.subjects.append(Subject("project", "torch"))
-        return checked(Question(tuple(dict.fromkeys(self.subjects)), tuple(dict.fromkeys(self.gpus)), **one))
+        newest = self.newest and one["wants"] in ("rocm", "torch", "python")
+        subjects, gpus = tuple(dict.fromkeys(self.subjects)), tuple(dict.fromkeys(self.gpus))
+        return checked(Question(subjects, gpus, **one, newest=newest))
 
     def _one(self, what: str) -> str:
         found = list(dict.fromkeys(self.found[what]))
@@ -293,7 +299,9 @@ def with_options(
             )
         one[field] = said or option
     subjects, gpus = [*question.subjects, *subjects], [*question.gpus, *gpus]
-    return checked(Question(tuple(dict.fromkeys(subjects)), tuple(dict.fromkeys(gpus)), **one))
+    return checked(
+        Question(tuple(dict.fromkeys(subjects)), tuple(dict.fromkeys(gpus)), **one, newest=question.newest)
+    )
 
 
 def _gpus(text: str, known: Vocabulary, facts: Facts) -> list[Gpu]:

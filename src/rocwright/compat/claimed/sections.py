@@ -6,7 +6,7 @@ One source for the page in every form: what a form does with headings and tables
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -89,35 +89,72 @@ def libraries(facts: Facts) -> Section:
 
 
 def library_versions(facts: Facts) -> Section:
-    """Which version is in which release: the last release of each line, and where that was read."""
+    """Which version is in which release: the last known of each line, and where that was read."""
     last: dict[tuple[int, ...], RocmRelease] = {}
     for row in facts.releases:
-        last.setdefault(Version(row.rocm).release[:2], row)
-    shown = tuple(last.values())
-    grid = Table(
-        ("ROCm library", *(row.rocm for row in shown)),
-        tuple(
-            (library.name, *(version_word(row, library.name) for row in shown))
-            for library in facts.libraries.library
-        ),
-    )
+        if row.versions:
+            last.setdefault(Version(row.rocm).release[:2], row)
+    lines = tuple(last.values())
+    # No more side by side than a terminal of 80 columns shows.
+    grids = [_grid(lines[first : first + 6], facts) for first in range(0, len(lines), 6)]
     sources = Table(
-        ("ROCm", "PyTorch", "GPUs", "Source"),
+        ("ROCm", "Of", "PyTorch", "GPUs", "Source"),
         tuple(
             (
                 row.rocm,
-                ", ".join(row.torch),
-                " ".join(f"`{target}`" for target in row.targets),
+                row.date,
+                _torch_of(row),
+                _named(row.targets),
                 f"[{source_name(row.source)}]({row.source})",
             )
             for row in facts.releases
         ),
     )
-    intro = Text(
-        "The last release of each line. *none*: the library is not part of that release; an empty field: the "
-        "source does not mention it."
+    elsewhere = Table(
+        ("ROCm", "On", "PyTorch", "GPUs", "Limit"),
+        tuple(
+            (row.rocm, _PLATFORM[name], ", ".join(lists.torch), _named(lists.targets), lists.text)
+            for row in facts.releases
+            for name, lists in row.elsewhere.items()
+        ),
     )
-    return Section("library-versions", "Versions by release of ROCm", (intro, grid, sources))
+    intro = Text(
+        "The last release of each line whose versions are known. *none*: the library is not part of that "
+        "release; an empty field: the source does not mention it."
+    )
+    blocks: tuple[Block, ...] = (
+        intro,
+        *grids,
+        sources,
+        Text("What they list for other platforms than Linux:"),
+        elsewhere,
+    )
+    return Section("library-versions", "Versions by release of ROCm", blocks)
+
+
+_PLATFORM = {"linux": "Linux", "windows": "Windows", "wsl": "WSL"}
+
+
+def _named(targets: Iterable[str]) -> str:
+    return " ".join(f"`{target}`" for target in targets)
+
+
+def _torch_of(row: RocmRelease) -> str:
+    """Versions of PyTorch, with the GPUs that one is for alone."""
+    return ", ".join(
+        f"{version} ({_named(row.torch_for[version])})" if version in row.torch_for else version
+        for version in row.torch
+    )
+
+
+def _grid(releases: Sequence[RocmRelease], facts: Facts) -> Table:
+    return Table(
+        ("ROCm library", *(row.rocm for row in releases)),
+        tuple(
+            (library.name, *(version_word(row, library.name) for row in releases))
+            for library in facts.libraries.library
+        ),
+    )
 
 
 def version_word(release: RocmRelease, library: str) -> str:
@@ -181,9 +218,14 @@ def features(facts: Facts) -> Section:
 
 
 def issues(facts: Facts) -> Section:
-    """What is known not to work."""
+    """What is known not to work, and which release ended it."""
     rows = tuple(
-        (row.text, f"PyTorch {'/'.join(row.torch)} with ROCm {' and '.join(row.rocm)}")
+        (
+            row.text + (f" {_linked(row.sources[:1])}" if row.sources else ""),
+            (f"PyTorch {'/'.join(row.torch)} with " if row.torch else "")
+            + f"ROCm {' and '.join(row.rocm)}"
+            + (f", fixed in {row.fixed}" if row.fixed else ""),
+        )
         for row in facts.page.issue
     )
     return Section("issues", "Known issues and notes", (Table(("Issue", "In"), rows),))
@@ -192,11 +234,20 @@ def issues(facts: Facts) -> Section:
 def status(facts: Facts) -> Section:
     """What is built for which platform, and the versions of PyTorch."""
     rows = tuple(
-        (row.name, row.linux, row.windows, f"[issue]({row.issue})" if row.issue else "")
+        (
+            row.name,
+            row.torch.replace(",", ", "),
+            row.linux,
+            row.windows,
+            "; ".join(
+                filter(None, (f"[issue]({row.issue})" if row.issue else "", _as_of(row.source, facts)))
+            ),
+        )
         for row in facts.page.status
     )
-    versions = tuple((row.name, row.linux, row.windows, _made_of(row)) for row in facts.page.torch)
-    source = Text(f"As of the end of 2025, by [TheRock's README]({facts.page.page.status_source}).")
+    versions = tuple((row.name, row.linux, row.windows, _made_of(row, facts)) for row in facts.page.torch)
+    readme = facts.page.page.status_source
+    source = Text(f"As of {facts.date(readme)}, by [TheRock's README]({readme}).")
     inside = (
         Section(
             "status-versions",
@@ -204,17 +255,23 @@ def status(facts: Facts) -> Section:
             (Table(("PyTorch", "Linux", "Windows", "Sources"), versions),),
         ),
     )
-    table = Table(("Project or feature", "Linux", "Windows", "Issue"), rows)
+    table = Table(("Project or feature", "PyTorch", "Linux", "Windows", "Issue"), rows)
     return Section("status", "What is built", (source, table), inside)
 
 
-def _made_of(row: TorchRow) -> str:
-    """The sources of a version of PyTorch."""
+def _as_of(source: str, facts: Facts) -> str:
+    return f"as of [{facts.date(source)}]({source})" if source else ""
+
+
+def _made_of(row: TorchRow, facts: Facts) -> str:
+    """The sources of a version of PyTorch, and of when the row is where it is of another day."""
+    then = _as_of(row.source, facts)
     if not row.ref:
-        return ""
+        return then
     name = "/".join(row.origin.split("/")[-2:])
-    triton = f"; triton, on Linux: {row.triton}" if row.triton else ""
-    return f"`{row.ref}` of [{name}]({row.origin}){triton}; audio and vision: {row.others}"
+    triton = f"triton, on Linux: {row.triton}" if row.triton else ""
+    parts = (f"`{row.ref}` of [{name}]({row.origin})", triton, f"audio and vision: {row.others}", then)
+    return "; ".join(filter(None, parts))
 
 
 def statements(facts: Facts) -> Section:
@@ -262,19 +319,30 @@ def machines(facts: Facts) -> Section:
         (row.rocm, ", ".join(row.names), _linked(row.sources)) for row in facts.libraries.products
     )
     systems = tuple(
-        (row.rocm, _systems(row.whole), _systems(row.limited), _linked((row.source,)))
+        (
+            f"{row.rocm} to {row.through}" if row.through else row.rocm,
+            _systems(row.whole),
+            _systems(row.limited),
+            _linked((row.source,)),
+        )
         for row in facts.libraries.distributions
     )
     types = tuple(
         (
             row.name,
             " ".join(f"`{target}`" for target in row.targets),
-            ", ".join((*row.types, *(f"{name} {limit}" for name, limit in row.limited.items()))),
+            "; ".join((*row.types, *(f"{name} {limit}" for name, limit in row.limited.items())))
+            + (f" {_linked((row.source,))}" if row.source else ""),
         )
         for row in facts.page.hardware
     )
     pythons = tuple(
-        (" ".join(row.versions), row.torch, f"{row.text} {_linked(row.sources)}") for row in facts.page.python
+        (
+            " ".join(row.versions) or f"not {' '.join(row.missing)}",
+            "; ".join((row.torch, *(_PLATFORM[name] for name in row.platforms))),
+            f"{row.text} {_linked(row.sources)}",
+        )
+        for row in facts.page.python
     )
     everywhere = ", ".join(facts.page.data_types.everywhere)
     page = _linked((facts.page.data_types.hardware_source,))
@@ -288,7 +356,10 @@ def machines(facts: Facts) -> Section:
         Section(
             "hardware",
             "Data types by architecture",
-            (Text(f"All have {everywhere} {page}."), Table(("Architecture", "GPUs", "Besides"), types)),
+            (
+                Text(f"All but those with a source of their own have {everywhere} {page}."),
+                Table(("Architecture", "GPUs", "Besides"), types),
+            ),
         ),
         Section("pythons", "Python", (Table(("Python", "PyTorch", "Because"), pythons),)),
     )

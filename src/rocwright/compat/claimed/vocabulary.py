@@ -49,6 +49,7 @@ class Vocabulary:
     fillers: frozenset[str]
     starts: frozenset[str]
     which: frozenset[str]
+    newest: frozenset[str]
     single: tuple[str, ...]
     longest: int = 7
 
@@ -98,6 +99,7 @@ def vocabulary(facts: Facts) -> Vocabulary:
             for text in (*texts, *_all(asked.distributions), *_all(asked.platforms), *_all(asked.wants))
         ),
         frozenset(asked.which),
+        frozenset(asked.newest),
         tuple(sorted(single)),
     )
 
@@ -142,7 +144,8 @@ def _subjects(facts: Facts) -> Iterator[tuple[str, Subject]]:
             yield name, Subject("topic", topic.id)
     for issue in page.issue:
         for name in issue.names:
-            for text in (name, name.rpartition(".")[2], f"{issue.module}.{name}"):
+            also = (name.rpartition(".")[2], f"{issue.module}.{name}") if issue.module else ()
+            for text in (name, *also):
                 yield text, Subject("issue", issue.id)
 
 
@@ -178,6 +181,8 @@ def _products(facts: Facts) -> Iterator[tuple[str, str]]:
     """What GPUs are sold as, with their targets."""
     for target, names in facts.gpus.items():
         yield from ((name, target) for name in names)
+    for listing in facts.libraries.products:
+        yield from ((name, target) for target, names in listing.targets.items() for name in names)
     for chip in facts.chips:
         for name in (*chip.processors, *chip.names.values()):
             for one in name.removeprefix("AMD ").split(" / "):
@@ -212,7 +217,7 @@ def known_words(facts: Facts) -> Mapping[str, tuple[str, ...]]:
     chips = [chip.name for chip in facts.chips[-3:]]
     return {
         "GPUs": (*facts.releases[0].targets[:3], *list(facts.families)[:2], *products, *chips, "…"),
-        "versions": ("torch 2.9", "rocm 7.1.1", "python 3.12"),
+        "versions": tuple(f"{name} {facts.newest[name][0]}" for name in ("torch", "rocm", "python")),
         "platforms": tuple(facts.features.question.platforms),
         "features": tuple(dict.fromkeys((*topics, *features))),
         "libraries": tuple(row.name for row in facts.libraries.library),

@@ -98,7 +98,7 @@ def test_rst_names_versions_by_reference_only(doctree: nodes.document) -> None:
 def test_rst_has_the_tables_of_the_document(doctree: nodes.document) -> None:
     sizes = [len(list(table.findall(nodes.row))) - 1 for table in doctree.findall(nodes.table)]
     # Libraries, data types, domain libraries, known issues.
-    assert sizes == [20, 22, 8, 2]
+    assert sizes == [20, 22, 8, 11]
     (note,) = doctree.findall(nodes.note)
     assert "hardware" in note.astext()
 
@@ -164,7 +164,7 @@ def test_versions_of_another_release(capsys: pytest.CaptureFixture[str]) -> None
     ("words", "code", "told"),
     [
         (("librares",), 2, "perhaps libraries"),
-        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is not known; known are 7.1.1"),
+        (("libraries", "--rocm", "9.9"), 3, "ROCm 9.9 is not known; known are 10.1.0 10.0.0"),
         (("libraries", "--rocm", "new"), 3, "'new' is not a valid version"),
         (("--json", "--format", "rst"), 2, "--json and --format rst contradict each other"),
         (("--config", "none.toml"), 3, "none.toml cannot be read"),
@@ -205,6 +205,19 @@ STATEMENT = (
             "release 8 has a version of 'hipBLASt', which is not a library",
         ),
         ('[compat_libraries]\nlatest = "8.0"', "latest is '8.0', which is not a release"),
+        (
+            '[[compat_libraries.release]]\nrocm = "8"\nsource = "s"\nversions = {}\ntorch = ["2.9"]\n'
+            'torch_for = { "2.8" = ["gfx942"] }',
+            r"`torch_for` has '2.8', which `torch` does not.*release\[0\]`, line 1",
+        ),
+        (
+            '[[compat_libraries.release]]\nrocm = "8"\nsource = "s"\nversions = {}\nelsewhere = { mac = {} }',
+            "'mac'.*elsewhere",
+        ),
+        (
+            '[[compat.issue]]\nid = "i"\nnames = ["n"]\nrocm = ["8"]\ntext = "t"\nfixed = "soon"',
+            "'soon' is not a",
+        ),
         (
             '[[compat_libraries.release]]\nrocm = "eight"\nsource = "s"\nversions = {}',
             r"'eight' is not a version.*release\[0\]`, line 1",

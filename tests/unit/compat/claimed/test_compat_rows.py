@@ -94,10 +94,10 @@ def test_lists_of_features_have_all_rows_of_the_document() -> None:
 
 def test_known_issues_are_the_documents() -> None:
     (row,) = [row for row in rows("CO") if row.id == "CO-06"]
-    assert sorted(name for issue in PAGE.issue for name in issue.names) == sorted(
-        re.findall(r"`([^`]+)`", row.item)
-    )
-    assert {(issue.module, issue.torch, issue.rocm) for issue in PAGE.issue} == {
+    # The others are those of release notes.
+    own = [issue for issue in PAGE.issue if not issue.sources]
+    assert sorted(name for issue in own for name in issue.names) == sorted(re.findall(r"`([^`]+)`", row.item))
+    assert {(issue.module, issue.torch, issue.rocm) for issue in own} == {
         ("torch.backends.cuda", ("2.7", "2.8"), ("7.0", "7.1"))
     }
 
@@ -146,16 +146,48 @@ def test_what_is_built_is_as_the_readme_says() -> None:
         ("torch", "supported", "supported"),
         ("torchaudio", "supported", "supported"),
         ("torchvision", "supported", "supported"),
+        ("apex", "supported", "not supported"),
+        ("torchcodec", "not supported", "not supported"),
         ("Flash attention via [ao]triton", "supported", "supported"),
+        ("triton", "supported", "in progress"),
+        ("FBGEMM GenAI", "supported", "not supported"),
+        # As of 2025-12-17, for PyTorch up to 2.10.
         ("FBGEMM GenAI", "not supported", "not supported"),
     ]
+    previously = ("previously built", "previously built", "")
     assert [(row.name, row.linux, row.windows, row.ref) for row in PAGE.torch] == [
-        ("2.10 alpha", "supported", "supported", "nightly"),
-        ("2.9", "supported", "supported", "release/2.9"),
-        ("2.9 alpha", "previously built", "previously built", ""),
+        ("2.14", "supported", "supported", "release/2.14"),
+        ("2.13", "supported", "supported", "release/2.13"),
+        ("2.13 alpha", "supported", "supported", "nightly"),
+        ("2.12", "supported", "supported", "release/2.12"),
+        ("2.12 alpha", *previously),
+        ("2.11", *previously),
+        ("2.11 alpha", *previously),
+        ("2.10", *previously),
+        ("2.10 alpha", *previously),
+        ("2.9", "previously built", "previously built", "release/2.9"),
+        ("2.9 alpha", *previously),
+        # As of 2025-12-17.
         ("2.8", "supported", "unsupported", "release/2.8"),
-        ("2.7", "supported", "unsupported", "release/2.7"),
+        ("2.7", "previously built", "unsupported", "release/2.7"),
     ]
+
+
+# Read by hand off the table of RELEASES.md in ROCm/TheRock, 2026-08-22.
+@pytest.mark.parametrize(
+    ("torch", "audio", "vision", "apex"),
+    [
+        ("2.14", "2.11", "0.29", "1.14"),
+        ("2.13", "2.11", "0.28", "1.13"),
+        ("2.12", "2.11", "0.27", "1.12"),
+        ("2.11", "2.11", "0.26", "1.11"),
+    ],
+)
+def test_versions_that_go_with_one_of_pytorch_are_the_documents(
+    torch: str, audio: str, vision: str, apex: str
+) -> None:
+    (row,) = [row for row in PAGE.torch if row.name == torch]
+    assert row.versions == {"torchaudio": audio, "torchvision": vision, "apex": apex}
 
 
 # Read by hand: for 6.x off another page than the built-in table was taken from, the matrix as of ROCm 6.3.1
@@ -175,8 +207,10 @@ def test_versions_agree_with_other_pages(rocm: str, versions: dict[str, str]) ->
     assert found.source.startswith("https://rocm.docs.amd.com/")
 
 
-# Whole columns, read by hand off the pages of two releases: the matrix as of ROCm 7.1.1 and that as of 6.3.1.
+# Whole columns, read by hand off the pages of three releases: the matrix as of ROCm 7.2.4, 7.1.1 and 6.3.1.
 COLUMNS = {
+    "7.2.4": """1.2.0 3.2.0 1.2.2 4.2.0 1.0.22 3.1.0 3.2.0 4.2.0 0.2.6 2.2.0
+                3.5.1 2.15.0 3.5.0 2.5.0 2.27.7 1.7.0 1.4.0 2.2.1 4.2.0 2.2.0""",
     "7.1.1": """1.1.0 3.1.0 1.1.0 4.1.0 1.0.21 3.1.0 3.1.0 4.1.0 0.2.5 2.0.0
                 3.5.1 2.14.0 3.4.0 2.4.0 2.27.7 1.4.0 1.2.0 2.1.0 4.1.0 2.1.0""",
     "6.3.1": """1.1.0 2.3.0 0.10.0 3.3.0 1.0.17 2.11.1 2.3.0 3.1.2 0.2.2 1.4.0
@@ -190,12 +224,63 @@ def test_whole_columns_agree_with_the_pages(rocm: str) -> None:
     assert [found[row.name] for row in FACTS.libraries.library] == COLUMNS[rocm].split()
 
 
+# ROCm 10.1.0, read by hand: its changelogs have twelve of them, its table of frameworks MIGraphX.
+NEWEST = {
+    "Composable Kernel": "1.3.0",
+    "hipBLAS": "3.7.0",
+    "hipCUB": "4.7.0",
+    "hipFFT": "1.0.26",
+    "hipSOLVER": "3.7.0",
+    "hipSPARSE": "4.8.0",
+    "MIOpen": "3.6.1",
+    "MIGraphX": "2.18",
+    "RCCL": "2.30.7",
+    "rocDecode": "1.10.0",
+    "rocJPEG": "1.9.0",
+    "RPP": "3.2.0",
+    "rocThrust": "4.7.0",
+}
+
+
 def test_what_no_source_says_is_empty_and_what_is_not_there_is_said() -> None:
     assert FACTS.release("6.2.0").absent == ("rocJPEG",)
     old = FACTS.release("5.2.3")
     # The changelog lists eight of them, and says nothing of the others.
     assert len(old.versions) == 8 and old.absent == () and "MIOpen" not in old.versions
-    assert FACTS.release("latest").rocm == "7.1.1" and len(FACTS.release("latest").versions) == 20
+    newest = FACTS.release("latest")
+    assert newest.rocm == "10.1.0" and newest.absent == ()
+    assert newest.versions == NEWEST
+
+
+# Days of releases, read by hand off ROCm's release history (docs-10.1.0/release/versions.html).
+@pytest.mark.parametrize(
+    ("rocm", "day"),
+    [("10.1.0", "2026-10-05"), ("10.0.0", "2026-08-26"), ("7.14.0", "2026-07-15"), ("7.2.4", "2026-05-29")]
+    + [("7.2.0", "2026-01-21"), ("7.1.1", "2025-11-26"), ("6.1.5", "2025-03-13"), ("6.0.0", "2023-12-15")],
+)
+def test_a_release_has_the_day_it_came_out(rocm: str, day: str) -> None:
+    assert FACTS.release(rocm).date == day
+
+
+# Read by hand off the components of the release notes of two releases.
+@pytest.mark.parametrize(
+    ("rocm", "versions"),
+    [
+        (
+            "10.0.0",
+            """1.2.0 3.6.0 1.4.1 4.6.0 1.0.25 3.4.0 3.6.0 4.7.0 0.2.9 -
+               3.6.0 2.17 - - 2.30.7 1.9.0 1.7.0 - 4.6.0 2.2.1""",
+        ),
+        (
+            "7.14.0",
+            """1.2.0 3.5.0 1.4.1 4.5.0 1.0.24 3.4.0 3.5.0 4.6.0 0.2.9 -
+               3.5.2 2.16 - - 2.30.4 1.8.0 1.6.0 - 4.5.0 2.2.1""",
+        ),
+    ],
+)
+def test_components_agree_with_the_release_notes(rocm: str, versions: str) -> None:
+    found = FACTS.release(rocm).versions
+    assert [found.get(row.name, "-") for row in FACTS.libraries.library] == versions.split()
 
 
 def test_json_holds_every_row() -> None:
