@@ -148,6 +148,16 @@ def test_device_packages_give_an_extra_for_each_target_that_has_one() -> None:
     assert one.outside == ("amd-torch-device-gfx906",)
 
 
+def test_a_target_whose_code_is_in_anothers_package_is_offered_under_that_name() -> None:
+    device = "amd-torch-device-gfx1250"
+    file = entry("amd_torch_device_gfx1250-2.9-py3-none-linux_x86_64.whl")
+    wheel = torch("2.9", "cp312-cp312", depends=(device,))
+    for targets in (("gfx1250", "gfx1250-strict"), ("gfx1250-strict",)):
+        [one] = offered(listed(*wheel, file, targets=targets))
+        assert (one.targets, one.per_target) == (("gfx1250",), True)
+        assert pip_line(one, f"{BASE}v2/fam/", "gfx1250").endswith('"torch[device-gfx1250]==2.9"')
+
+
 def test_lines_say_when_installers_must_take_prereleases() -> None:
     nightly = entry("rocm-7.11.0a20261120.tar.gz")
     [one] = offered(listed(*torch("2.9+r", "cp312-cp312", depends=("rocm",)), nightly))

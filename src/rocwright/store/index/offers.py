@@ -14,9 +14,10 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from rocwright.device_code.tree.names import packages_of
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import LandingTable, Product
-from rocwright.model.gpu import base_targets, is_target
+from rocwright.model.gpu import is_target
 from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
 from rocwright.store.index.listed import ListedSet
@@ -95,7 +96,7 @@ def _of_set(family: str, one: ListedSet, table: LandingTable, here: set[str]) ->
             if wanted:
                 groups.setdefault((platform, wanted), []).append(python)
     devices = _devices(by_project, product.name)
-    targets = base_targets(target for target in one.manifest.targets if is_target(target))
+    targets = packages_of(target for target in one.manifest.targets if is_target(target))
     for (platform, wanted), chosen in groups.items():
         reached = _reached(by_project, [name.partition("[")[0].partition("=")[0] for name in wanted])
         entries = [entry for project in reached for entry in by_project[project]]
