@@ -70,10 +70,14 @@ def test_what_people_are_offered_first_is_what_installers_take() -> None:
         ("torch-1-cp312-cp312-linux_x86_64.whl", "3.13", False),
         ("torch-1-cp313-cp313t-linux_x86_64.whl", "3.13", False),
         ("torch-1-cp313-cp313t-linux_x86_64.whl", "3.13t", True),
-        # Free-threaded Pythons do not have the stable ABI.
+        # Free-threaded Pythons have a stable ABI of their own (PEP 803).
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.13", True),
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.9", False),
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.13t", False),
+        ("torch-1-cp315-abi3t-linux_x86_64.whl", "3.15t", True),
+        ("torch-1-cp315-abi3t-linux_x86_64.whl", "3.15", False),
+        ("torch-1-cp315-abi3.abi3t-linux_x86_64.whl", "3.16", True),
+        ("torch-1-cp315-cp315-linux_x86_64.whl", "3.15", True),
         ("torch-1-cp312-none-linux_x86_64.whl", "3.13", False),
         ("torch-1-py3-none-any.whl", "3.13t", True),
         ("torch-1-py311-none-any.whl", "3.10", False),

@@ -24,6 +24,7 @@ from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import ranked, versions_of
+from rocwright.wheel.tags import STABLE
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"
@@ -283,6 +284,6 @@ def _python_fits(tag: Tag, python: str) -> bool:
     named = int(match["minor"]) if match["minor"] else None
     if match["kind"] == "py":
         return tag.abi == "none" and (named is None or minor >= named)
-    if tag.abi == "abi3":
-        return not unlocked and named is not None and minor >= named
+    if tag.abi in STABLE:
+        return tag.abi == STABLE[unlocked] and named is not None and minor >= named
     return named == minor and tag.abi in ("none", f"cp3{minor}" + ("t" if unlocked else ""))
