@@ -1,4 +1,4 @@
-"""Locks of a set (PEP 751), one for each GPU target: every file with its address, size and sha256.
+"""Locks of a set (PEP 751), one for each GPU target: every file of it with address, size and sha256.
 
 They hold the set's own files, or what these require from elsewhere, too.
 """

@@ -1,7 +1,7 @@
 """What a channel offers (sets, GPUs, Pythons, platforms that go together), and the lines that install it.
 
-A pure function of the listed sets. An offer is made only where every project that it brings, and all that
-these depend on within the set, has a file for this Python and platform.
+A function of the listed sets and the tables alone. An offer is made only where every project that it brings,
+and all that these depend on within the set, has a file for this Python and platform.
 """
 
 from __future__ import annotations
