@@ -216,11 +216,11 @@ class Product:
         Raises `UsageError` for two spellings that contradict each other.
         """
         if self.enable_pytorch_fbgemm_genai_linux is not None:
-            value = self.enable_pytorch_fbgemm_genai_linux
-            spelling = f"--{'' if value else 'no-'}enable-pytorch-fbgemm-genai-linux"
+            given = self.enable_pytorch_fbgemm_genai_linux
+            spelling = f"--{'' if given else 'no-'}enable-pytorch-fbgemm-genai-linux"
             console.say(
                 f"warning: {spelling} is deprecated and has no effect: torch's own build decides; "
-                f"give that the variable USE_FBGEMM_GENAI={int(value)}"
+                f"give that the variable USE_FBGEMM_GENAI={int(given)}"
             )
         older = {
             "windows": self.enable_pytorch_flash_attention_windows,
