@@ -43,6 +43,8 @@ def render_table(
             *(line for chip in gpus.chip for line in _names(chip)),
             "'''\n\n# family: platforms that packages are published for, targets\nFAMILIES = {\n",
             *published,
+            "}\n\n# target: the one whose packages have its code\nOWNERS = {\n",
+            *(f'    "{target}": "{owner}",\n' for target, owner in families.owners.items()),
             "}\n\n# project that is installed, whether it has an extra for each target\nPROJECTS = (\n",
             *(f'    ("{name}", {int(name in device_code)}),\n' for name in (product.name, *product.together)),
             ")\n\n# needed from the same index, under names that other indexes may use as well\nBESIDE = (\n",

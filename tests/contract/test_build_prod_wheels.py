@@ -322,5 +322,5 @@ def test_a_python_that_rocm_is_not_installed_into_is_told_with_the_rest(desk: De
         CC="no-compiler",
     )
     assert done.returncode == 12
-    assert "has Python 3.9; wheels are built for 3.10 to 3.14" in done.stderr
+    assert "has Python 3.9; wheels are built for 3.10 to 3.15" in done.stderr
     assert "the variable CC names no-compiler" in done.stderr

@@ -15,6 +15,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion
 
 from rocwright.check.facts import Facts
+from rocwright.wheel.tags import STABLE
 
 # manylinux tags say how old a C library may be; whoever installs has a new library.
 _LINUX = re.compile(r"manylinux(?:1|2010|2014|_[0-9]+_[0-9]+)_(?P<machine>\w+)")
@@ -71,9 +72,10 @@ class PythonPlatform:
             return True
         if not python.startswith("cp3"):
             return False
-        if abi == "abi3" or (abi == "none" and python != self.python):
-            # The limited API holds from one version on, and not without the lock.
-            return _minor(python) <= _minor(self.python) and (abi == "none" or not self.abi.endswith("t"))
+        unlocked = self.abi.endswith("t")
+        if abi in STABLE or (abi == "none" and python != self.python):
+            # The limited API holds from one version on; without the lock there is another one.
+            return _minor(python) <= _minor(self.python) and abi in ("none", STABLE[unlocked])
         return python == self.python and abi in ("none", self.abi)
 
     def applies(self, requirement: Requirement, extra: str = "") -> bool:
@@ -89,7 +91,7 @@ def environments_of(files: Iterable[Facts]) -> tuple[PythonPlatform, ...]:
     bound = {
         (python, abi if abi.startswith("cp") else python, platform)
         for python, abi, platform in parts
-        if _INTERPRETER.fullmatch(python) and abi != "abi3"
+        if _INTERPRETER.fullmatch(python) and abi not in STABLE
     }
     found = {
         PythonPlatform(python, abi, each)
@@ -98,9 +100,10 @@ def environments_of(files: Iterable[Facts]) -> tuple[PythonPlatform, ...]:
     }
     served = {environment.platform for environment in found}
     # The limited API asks for a Python at least so new.
-    limited = [python for python, abi, _ in parts if abi == "abi3"]
-    newest = max([_ANY_PYTHON, *limited], key=_minor)
-    pythons = sorted({(one.python, one.abi) for one in found}) or [(newest, newest)]
+    limited = [(python, abi) for python, abi, _ in parts if abi in STABLE]
+    newest = max([_ANY_PYTHON, *(python for python, _ in limited)], key=_minor)
+    without = "t" if {abi for _, abi in limited} == {STABLE[True]} else ""
+    pythons = sorted({(one.python, one.abi) for one in found}) or [(newest, newest + without)]
     # Platforms that only wheels for every Python are for.
     found |= {PythonPlatform(*pythons[-1], platform) for platform in platforms if platform not in served}
     return tuple(sorted(found))

@@ -25,8 +25,6 @@ ReleaseType = Literal["ci", "dev", "dev-bkc", "nightly", "nightly-bkc", "prerele
 _ROCM, _SOURCES, _WHEELS, _WORK, _OLDER = map(
     Group.create_ordered, ("ROCm", "Sources", "Wheels", "Work", "Older spellings")
 )
-# Issue of the reference project that says why.
-_NO_FBGEMM = "FBGEMM GenAI is not built for ROCm (https://github.com/ROCm/TheRock/issues/2056)"
 
 
 @Parameter(name="*", group=_ROCM)
@@ -218,7 +216,7 @@ class Product:
     """Older spelling of --enable-pytorch-flash-attention, for Linux; deprecated."""
 
     enable_pytorch_fbgemm_genai_linux: Annotated[bool | None, Parameter(group=_OLDER)] = None
-    """Refused: FBGEMM GenAI is not built for ROCm. With --no- it changes nothing; deprecated."""
+    """Has no effect: torch's own build decides whether FBGEMM GenAI is in, on Linux; deprecated."""
 
     split_device: Annotated[
         bool,
@@ -231,12 +229,15 @@ class Product:
     def flash_attention(self, platform: str) -> bool | None:
         """What is asked for, whichever spelling; those of another platform are not for this build.
 
-        Raises `UsageError` for two spellings that contradict each other, and for FBGEMM GenAI.
+        Raises `UsageError` for two spellings that contradict each other.
         """
         if self.enable_pytorch_fbgemm_genai_linux is not None:
-            if self.enable_pytorch_fbgemm_genai_linux:
-                raise UsageError(_NO_FBGEMM, next_step="leave --enable-pytorch-fbgemm-genai-linux out")
-            console.say("warning: --no-enable-pytorch-fbgemm-genai-linux is deprecated; it is never built")
+            given = self.enable_pytorch_fbgemm_genai_linux
+            spelling = f"--{'' if given else 'no-'}enable-pytorch-fbgemm-genai-linux"
+            console.say(
+                f"warning: {spelling} is deprecated and has no effect: torch's own build decides; "
+                f"give that the variable USE_FBGEMM_GENAI={int(given)}"
+            )
         older = {
             "windows": self.enable_pytorch_flash_attention_windows,
             "linux": self.enable_pytorch_flash_attention_linux,

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from rocwright.cli.options import OptionalCount
 from rocwright.cli.reply import Reply, replies
 from rocwright.data.overlay import read_overlay
+from rocwright.device_code.tree.names import package_of
 from rocwright.errors import UsageError
 from rocwright.model.version import COMMIT_TYPES, ReleaseType, rocm_package_versions
 from rocwright.pipeline.options import default_cache
@@ -326,5 +327,7 @@ def _show(made: Made) -> None:
     console.table(title, ("size", "installed", "package"), rows, right=(0, 1))
     for note in built.notes:
         console.out(f"left out: {note}")
-    extras = "libraries,devel" if built.mode == "legacy" else f"libraries,device-{built.targets[0]}"
+    extras = (
+        "libraries,devel" if built.mode == "legacy" else f"libraries,device-{package_of(built.targets[0])}"
+    )
     console.out(f'install: pip install --find-links {built.directory} "rocm[{extras}]=={built.version}"')

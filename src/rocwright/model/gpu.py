@@ -108,15 +108,22 @@ class Families(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The family table: family name to base targets, and what the pipeline builds and tests of them.
 
     A later row of the same name takes the place of an earlier one. `generic` maps generic targets to those
-    that their code runs on.
+    that their code runs on, `owners` targets to the one whose package has their code.
     """
 
     families: dict[str, tuple[str, ...]]
     family: tuple[FamilyRow, ...] = ()
     generic: dict[str, tuple[str, ...]] = {}
+    owners: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         check_rows(self.family, self.families)
+        for target, owner in self.owners.items():
+            if not is_target(target) or not is_target(owner) or owner in self.owners:
+                raise InvalidData(
+                    f"[families.owners] {target} = {owner!r} names no target with a package of its own",
+                    next_step="write two GPU targets, the second without an owner",
+                )
 
 
 def expand(names: Iterable[str], families: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

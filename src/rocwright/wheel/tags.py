@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PYTHON = re.compile(r"(?P<major>3)\.(?P<minor>[0-9]+)(?P<threads>t?)")
 # Before, the ABI's name had a flag behind the version.
 _FIRST = 8
+# The stable ABI, for Pythons with the lock and (from 3.15 on, PEP 803) for those without it.
+STABLE = ("abi3", "abi3t")
 # How platform tags begin.
 _PLATFORMS = {
     "linux": ("linux_", "manylinux", "musllinux_"),

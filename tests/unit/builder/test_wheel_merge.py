@@ -214,6 +214,17 @@ def test_a_group_alone_serves_its_members(tmp_path: Path) -> None:
         ]
 
 
+def test_a_target_gets_the_wheel_that_its_code_comes_in(tmp_path: Path) -> None:
+    words = ("gfx1250", "gfx1250-strict")
+    files = {f"torch/lib/rocblas/library/K_{word}.co": word.encode() for word in words}
+    split_wheel(write_fat(tmp_path / "in", files, filename=HOST), tmp_path / "dist")
+    given = wheels(tmp_path / "dist")
+    assert {path.name for path in given} == {HOST, device("gfx1250")}
+    merge_wheels(given, tmp_path / "out", families=["gfx1250-strict"])
+    found = content(tmp_path / "out" / "gfx1250-strict" / HOST).files
+    assert [name for name in sorted(found) if name.endswith(".co")] == sorted(files)
+
+
 def test_a_target_that_no_wheel_is_for_is_named(dist: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"dcgpu-all needs gfx908 gfx950 gfx1250, for which mini_torch"):
         merge_wheels(wheels(dist), tmp_path / "out", families=["gfx942", "dcgpu-all"])

@@ -12,6 +12,7 @@ from fat_wheels import write as write_fat
 
 from oracle.fat_library import DEVICE, Wrapper, build_library, bundle, code_object
 from oracle.kpack_reader import parse_marker
+from rocwright.device_code.verify.verify import verify
 from rocwright.device_code.wheel import scan as wheel_scan
 from rocwright.device_code.wheel.wheel import Left, WheelSplit, split_wheel
 from rocwright.errors import InvalidBundle, InvalidInput, InvalidWheel, UsageError
@@ -343,6 +344,43 @@ def test_databases_alone_make_device_wheels(tmp_path: Path) -> None:
         ("gfx90a", (), 1),
         ("gfx942", (), 1),
     ]
+
+
+def test_code_of_a_target_without_a_package_goes_into_that_of_its_owner(tmp_path: Path) -> None:
+    """gfx1250-strict is in the package of gfx1250, under its own name, by rocm-bootstrap 0.3.0."""
+    code = {
+        "gfx1250": code_object(0x49, b"plain" * 400),
+        "gfx1250-strict": code_object(0xEB, b"strict" * 400),
+    }
+    library = build_library(tmp_path / "lib", bundles=[bundle(code.items())]).read_bytes()
+    files = {
+        "torch/lib/libboth.so": library,
+        "torch/lib/rocblas/library/K_gfx1250-strict.co": b"x",
+        "torch/lib/rocblas/library/K_gfx1250.co": b"y",
+    }
+    needs = ("rocm-sdk-device-@GFXARCH@==7.1",)
+    done = split_wheel(write_fat(tmp_path / "in", files), tmp_path / "out", device_requires=needs)
+    [one] = done.device
+    assert Path(one.path).name == f"amd_mini_torch_device_gfx1250-{VERSION}-{TAG}.whl"
+    assert (one.target, one.targets, one.files) == ("gfx1250", ("gfx1250", "gfx1250-strict"), 2)
+    with zipfile.ZipFile(one.path) as device:
+        kpacks = {name for name in device.namelist() if name.endswith(".kpack")}
+        metadata = device.read(f"amd_mini_torch_device_gfx1250-{VERSION}.dist-info/METADATA").decode()
+    assert kpacks == {f"torch/lib/.kpack/mini_torch_{name}.kpack" for name in code}
+    assert "Requires-Dist: rocm-sdk-device-gfx1250==7.1\n" in metadata
+    with zipfile.ZipFile(tmp_path / "out" / FILENAME) as host:
+        lines = host.read(f"{INFO}/METADATA").decode().splitlines()
+    extras = [line for line in lines if line.startswith("Provides-Extra: device-")]
+    assert extras == ["Provides-Extra: device-gfx1250", "Provides-Extra: device-all"]
+    assert verify([Path(done.host), Path(one.path)]).passed
+
+
+def test_code_for_an_owned_target_alone_makes_the_package_of_its_owner(tmp_path: Path) -> None:
+    one = bundle([("gfx1250-strict", code_object(0xEB, b"strict" * 4000))])
+    library = build_library(tmp_path / "lib", bundles=[one, one]).read_bytes()
+    done = split_wheel(write_fat(tmp_path / "in", {"torch/lib/libone.so": library}), tmp_path / "out")
+    assert done.kept == ()
+    assert [(one.target, one.targets) for one in done.device] == [("gfx1250", ("gfx1250-strict",))]
 
 
 # -- unusual archives --------------------------------------------------------------------------------------

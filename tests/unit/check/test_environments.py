@@ -36,6 +36,9 @@ def environments(*tags: str) -> list[str]:
         ),
         (["py3-none-any"], ["cp312 on linux_x86_64"]),
         (["cp314-abi3-linux_x86_64"], ["cp314 on linux_x86_64"]),
+        (["cp315-abi3t-linux_x86_64"], ["cp315t on linux_x86_64"]),
+        (["cp315-abi3-linux_x86_64", "cp315-abi3t-linux_x86_64"], ["cp315 on linux_x86_64"]),
+        (["cp315-cp315-linux_x86_64"], ["cp315 on linux_x86_64"]),
         ([], ["cp312 on linux_x86_64"]),
     ],
 )
@@ -57,6 +60,8 @@ def test_an_sdist_is_for_all_and_brings_none() -> None:
         ("cp311-cp311-linux_aarch64", False, False, False),
         ("cp39-abi3-linux_x86_64", True, False, False),
         ("cp312-abi3-linux_x86_64", False, False, False),
+        ("cp313-abi3t-linux_x86_64", False, False, True),
+        ("cp315-abi3t-linux_x86_64", False, False, False),
         ("cp310-cp310-linux_x86_64", False, False, False),
         ("cp310-none-any", True, True, True),
         ("cp313-cp313t-linux_x86_64", False, False, True),

@@ -103,6 +103,9 @@ def part(
         ("amd-torch-device-gfx9-4-generic", "gfx9-4-generic", False),
         ("amd-torch-device-gfx9-4-generic", "gfx942", True),
         ("amd-torch-device-gfx1250-strict", "gfx1250", True),
+        # Its code comes in the package of gfx1250 (rocm-bootstrap 0.3.0, package_metadata.py).
+        ("amd-torch-device-gfx1250", "gfx1250-strict", False),
+        ("amd-torch-device-gfx1251", "gfx1250-strict", True),
         # Groups: some databases serve several targets.
         ("amd-torch-device-gfx11xx", "gfx11xx", False),
         ("amd-torch-device-gfx11xx", "gfx1103", False),

@@ -189,6 +189,7 @@ def test_an_extension_for_several_pythons_is_one_of_them() -> None:
         ("cp311-cp311-linux_x86_64", ">=3.11.4", False),
         ("cp311-cp311-linux_x86_64", "==3.11.*", False),
         ("cp310-abi3-linux_x86_64", ">=3.12", False),
+        ("cp315-abi3t-linux_x86_64", ">=3.16", False),
         ("py3-none-any", ">=3.12", False),
     ],
 )

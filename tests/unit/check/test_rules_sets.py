@@ -253,6 +253,11 @@ def test_a_requested_target_that_is_not_offered() -> None:
     ]
 
 
+def test_a_requested_target_is_offered_by_the_package_that_has_its_code() -> None:
+    files = (offering("gfx1250"), LIBRARIES, device("gfx1250"))
+    assert found(*files, targets=["gfx1250", "gfx1250-strict"]) == []
+
+
 def test_a_device_package_that_nothing_brings() -> None:
     files = (offering("gfx942"), LIBRARIES, device("gfx942"), device("gfx1100"))
     for closed in (True, False):

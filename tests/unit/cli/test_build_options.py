@@ -219,6 +219,16 @@ def test_spellings_of_flash_attention(call: Call, platform: str, words: list[str
     assert torch["env"][FLASH] == ("1" if on else "0")
 
 
+@pytest.mark.parametrize(("word", "value"), [("--", "1"), ("--no-", "0")])
+def test_torch_itself_decides_about_fbgemm_genai(call: Call, word: str, value: str) -> None:
+    words = ["--dry-run", "--output-dir", "out", "--pytorch-rocm-arch", "gfx942", "--root-checkout-dir", MINI]
+    flag = f"{word}enable-pytorch-fbgemm-genai-linux"
+    code, _, err = call(*words, "--platform", "linux", flag)
+    assert code == 0
+    assert f"{flag} is deprecated and has no effect" in err
+    assert f"USE_FBGEMM_GENAI={value}" in err
+
+
 def test_older_spellings_are_announced(call: Call) -> None:
     words = ["--dry-run", "--output-dir", "out", "--pytorch-rocm-arch", "gfx942", "--root-checkout-dir", MINI]
     _, _, err = call(*words, "--platform", "linux", "--no-enable-pytorch-flash-attention-windows")
@@ -241,7 +251,6 @@ def test_older_spellings_are_announced(call: Call) -> None:
         (["--install-rocm"], "--install-rocm has no place to take ROCm from"),
         (["--install-rocm", "--index-url", "", "--find-links="], "--install-rocm has no place"),
         (["--install-wheels", "--find-links", "."], "--install-wheels needs the environment"),
-        (["--enable-pytorch-fbgemm-genai-linux"], "FBGEMM GenAI is not built for ROCm"),
         (
             [
                 "--enable-pytorch-flash-attention",

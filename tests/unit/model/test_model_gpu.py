@@ -50,6 +50,7 @@ EXPECTED = {
     "gfx120X-all": "gfx1200 gfx1201",
     "gfx125X-all": "gfx1250",
     "gfx125X-dcgpu": "gfx1250",
+    "gfx1250-strict": "gfx1250-strict",
 }
 TARGETS = sorted({target for members in EXPECTED.values() for target in members.split()})
 

@@ -60,7 +60,8 @@ def test_documented_defaults_of_every_project() -> None:
     windows = PROJECTS.get("triton").on("windows")
     assert (windows.origin, windows.ref, windows.pin) == (
         "https://github.com/triton-lang/triton-windows.git",
-        "main-windows",
+        # As ROCm/TheRock pins it in external-builds/pytorch/ci_commit_pins/triton-windows.txt (2026-08-22).
+        "6fe895f6b494b2ffc688e1e552dc2d4a8b5ae3b3",
         None,
     )
     assert [row.name for row in PROJECTS.projects if row.optional("windows")] == ["triton", "apex"]

@@ -84,6 +84,9 @@ def test_a_bypass_says_why_and_until_when() -> None:
 def test_branches_that_do_not_support_a_family() -> None:
     assert RUNNERS.unsupported("gfx90c", "linux", "release/2.13")
     assert not RUNNERS.unsupported("gfx90c", "linux", "nightly")
+    # On Linux release/2.12 has it (TheRock 6818, 2026-07-27), on Windows no release does.
+    assert not RUNNERS.unsupported("gfx90c", "linux", "release/2.12")
+    assert RUNNERS.unsupported("gfx90c", "windows", "release/2.12")
     assert not RUNNERS.unsupported("gfx94X-dcgpu", "linux", "release/2.13")
 
 

@@ -212,6 +212,14 @@ def test_targets_that_somebody_names(detect, machine: Machine) -> None:
     assert done.stderr == "gfx1109 is no known target; near it are: gfx1100 gfx1101 gfx1102 gfx1103\n"
 
 
+def test_a_target_whose_code_is_in_anothers_packages(detect) -> None:
+    done = detect("--target", "gfx1250-strict", "--index", INDEX, "--offline", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["targets"], report["unserved"]) == (0, ["gfx1250-strict"], [])
+    assert '"torch[device-gfx1250]"' in report["install"][0]["pip"]
+    assert "code for gfx1250-strict comes in the packages for gfx1250" in report["notes"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -257,6 +257,19 @@ def test_a_python_without_a_wheel_is_3_with_those_that_have_one(detect: Run, sit
     )
 
 
+def test_wheels_of_the_stable_abi_without_the_lock(detect: Run, site: Site) -> None:
+    """PEP 803: such a wheel is for 3.15t and later ones without the lock, and for no other."""
+    multi_arch(site, pythons=("315",))
+    words = ("--target", "gfx942", "--index", f"{site.url}whl/", "--python")
+    assert detect(*words, "3.15").returncode == 0
+    version = f"2.10.0+rocm{ROCM}"
+    wheel = {f"torch-{version}-cp315-abi3t-{LINUX}.whl": split("torch", version)}
+    site.project("/whl/", "torch", wheel)
+    done = detect(*words, "3.15")
+    assert "no wheel of torch for Python 3.15 on Linux, x86_64; it has some for Python 3.15t+" in done.stderr
+    assert detect(*words, "3.15t").returncode == 0
+
+
 def test_a_platform_without_a_wheel_is_3(detect: Run, site: Site, tmp_path: Path) -> None:
     multi_arch(site)
     file = tmp_path / "gpus.txt"

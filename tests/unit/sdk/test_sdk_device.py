@@ -80,6 +80,23 @@ def test_artifacts_of_variants_go_into_the_package_of_their_target(split: Path, 
     assert {name for name in found if "gfx942" in name} == {"rocm-sdk-device-gfx942"}
 
 
+def test_artifacts_of_an_owned_target_go_into_the_package_of_its_owner(split: Path, tmp_path: Path) -> None:
+    with_files(
+        split,
+        ("blas_lib_gfx1250", "lib/rocblas/library/x_gfx1250.co", b"code"),
+        ("blas_lib_gfx1250-strict", "lib/rocblas/library/x_gfx1250-strict.co", b"more"),
+    )
+    done = build_packages(artifacts.read(split), tmp_path / "dist")
+    found = artifacts.packages(done)
+    assert {"gfx1250", "gfx1250-strict"} <= set(done.targets)
+    assert [name for name in found if "gfx1250" in name] == ["rocm-sdk-device-gfx1250"]
+    package = found["rocm-sdk-device-gfx1250"]
+    assert {f"lib/rocblas/library/x_gfx1250{end}.co" for end in ("", "-strict")} <= package.tree
+    marker = json.loads(package.files["_rocm_sdk_libraries/_device_gfx1250.json"])
+    assert (marker["target"], marker["serves"]) == ("gfx1250", ["gfx1250", "gfx1250-strict"])
+    assert_extras_are_complete(found)
+
+
 def test_a_device_package_requires_the_libraries_of_its_version(found: dict[str, artifacts.Package]) -> None:
     for target in artifacts.TARGETS:
         assert found[f"rocm-sdk-device-{target}"].requires == ["rocm-sdk-libraries==7.11.0"]

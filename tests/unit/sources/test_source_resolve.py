@@ -206,10 +206,14 @@ def test_triton_follows_torch(forge: Forge, torch_tree: Path) -> None:
         forge.one(Request("triton", release=True), torch_dir=torch_tree)
 
 
-def test_triton_on_windows_has_its_own_repository_and_no_pin(forge: Forge, torch_tree: Path) -> None:
-    tip = forge.add("triton-windows", "main-windows")
+def test_triton_on_windows_has_its_own_repository_and_one_commit_for_all(
+    forge: Forge, torch_tree: Path
+) -> None:
+    """The pin in ci_commit_pins of ROCm/TheRock, not torch's and not a moving branch."""
+    forge.add("triton-windows", "main-windows")
     found = forge.one(Request("triton"), torch_dir=torch_tree, platform="windows")
-    assert (found.origin, found.commit, found.why) == (forge.url("triton-windows"), tip, "default")
+    commit = "6fe895f6b494b2ffc688e1e552dc2d4a8b5ae3b3"
+    assert (found.origin, found.commit, found.why) == (forge.url("triton-windows"), commit, "default")
     assert found.build_env == {}
 
 

@@ -57,6 +57,14 @@ def pages_of(manifest: SetManifest, **more: Mapping[str, str]) -> dict[str, str]
     return {key.removeprefix(prefix): page.decode() for key, page in pages.items()}
 
 
+def test_there_is_one_lock_for_targets_that_share_a_package() -> None:
+    shared = entry("rocm_sdk_device_gfx1250-7.1-py3-none-any.whl", "e")
+    pages = pages_of(a_set(*TORCH, ROCM, shared, targets=("gfx1250", "gfx1250-strict")))
+    assert [name for name in pages if name.startswith("pylock")] == ["pylock.gfx1250.toml"]
+    names = [one["name"] for one in loads(pages["pylock.gfx1250.toml"])["packages"]]
+    assert names == ["rocm", "rocm-sdk-device-gfx1250", "torch"]
+
+
 def test_a_lock_holds_the_files_of_one_target() -> None:
     manifest = a_set(*TORCH, ROCM, *DEVICES, SPIRV)
     pages = pages_of(manifest, uploaded="2026-11-22T08:00:00Z")

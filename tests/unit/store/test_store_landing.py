@@ -70,10 +70,14 @@ def test_what_people_are_offered_first_is_what_installers_take() -> None:
         ("torch-1-cp312-cp312-linux_x86_64.whl", "3.13", False),
         ("torch-1-cp313-cp313t-linux_x86_64.whl", "3.13", False),
         ("torch-1-cp313-cp313t-linux_x86_64.whl", "3.13t", True),
-        # Free-threaded Pythons do not have the stable ABI.
+        # Free-threaded Pythons have a stable ABI of their own (PEP 803).
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.13", True),
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.9", False),
         ("torch-1-cp310-abi3-linux_x86_64.whl", "3.13t", False),
+        ("torch-1-cp315-abi3t-linux_x86_64.whl", "3.15t", True),
+        ("torch-1-cp315-abi3t-linux_x86_64.whl", "3.15", False),
+        ("torch-1-cp315-abi3.abi3t-linux_x86_64.whl", "3.16", True),
+        ("torch-1-cp315-cp315-linux_x86_64.whl", "3.15", True),
         ("torch-1-cp312-none-linux_x86_64.whl", "3.13", False),
         ("torch-1-py3-none-any.whl", "3.13t", True),
         ("torch-1-py311-none-any.whl", "3.10", False),
@@ -146,6 +150,16 @@ def test_device_packages_give_an_extra_for_each_target_that_has_one() -> None:
     )
     # Named by the host, but in no file of the set.
     assert one.outside == ("amd-torch-device-gfx906",)
+
+
+def test_a_target_whose_code_is_in_anothers_package_is_offered_under_that_name() -> None:
+    device = "amd-torch-device-gfx1250"
+    file = entry("amd_torch_device_gfx1250-2.9-py3-none-linux_x86_64.whl")
+    wheel = torch("2.9", "cp312-cp312", depends=(device,))
+    for targets in (("gfx1250", "gfx1250-strict"), ("gfx1250-strict",)):
+        [one] = offered(listed(*wheel, file, targets=targets))
+        assert (one.targets, one.per_target) == (("gfx1250",), True)
+        assert pip_line(one, f"{BASE}v2/fam/", "gfx1250").endswith('"torch[device-gfx1250]==2.9"')
 
 
 def test_lines_say_when_installers_must_take_prereleases() -> None:

@@ -24,6 +24,8 @@ from rocwright.wheel.tags import cp_version, platform_of, serves
         ("cp310-abi3-linux_x86_64", "3.12", "linux", True),
         ("cp313-abi3-linux_x86_64", "3.12", "linux", False),
         ("cp310-abi3-linux_x86_64", "3.13t", "linux", False),
+        ("cp315-abi3t-linux_x86_64", "3.15t", "linux", True),
+        ("cp315-abi3t-linux_x86_64", "3.15", "linux", False),
         ("cp313-cp313t-linux_x86_64", "3.13t", "linux", True),
         ("cp313-cp313-linux_x86_64", "3.13t", "linux", False),
         ("cp313-cp313t-linux_x86_64", "3.13", "linux", False),

@@ -52,24 +52,30 @@ def answer(
     platform = "windows" if report["platform"] == "windows" else "linux"
     report["targets"] = list(dict.fromkeys(gpu["target"] for gpu in report["gpus"] if gpu["target"]))
     report["unserved"], report["install"], report["asked"] = [], [], None
+    wanted = list(dict.fromkeys(map(_known.package_of, report["targets"])))
+    report["notes"] += [
+        f"code for {one} comes in the packages for {_known.package_of(one)}"
+        for one in report["targets"]
+        if one != _known.package_of(one)
+    ]
     report["suggested"] = []
     if index is None:
-        report["suggested"] = lines(report["targets"], *INDEXES[SUGGESTED], platform=platform)
-    if index is not None and report["targets"] and not offline:
+        report["suggested"] = lines(wanted, *INDEXES[SUGGESTED], platform=platform)
+    if index is not None and wanted and not offline:
         # Only now: it loads what talks to servers.
         from ._ask import ask, place_of
 
-        asked = ask(index, report["targets"], place_of(python, platform), kind, torch, pre)
+        asked = ask(index, wanted, place_of(python, platform), kind, torch, pre)
         report["unserved"], report["install"] = asked.pop("unserved"), asked.pop("install")
         report["notes"] += asked.pop("notes")
         report["asked"] = {"index": index, **asked}
     elif index is not None:
         report["unserved"] = [
             {"target": target, "advice": _known.advice(target, platform)}
-            for target in report["targets"]
+            for target in wanted
             if _known.family_for(target, platform) is None
         ]
-        report["install"] = lines(report["targets"], index, kind or KINDS[0], torch, pre, platform)
+        report["install"] = lines(wanted, index, kind or KINDS[0], torch, pre, platform)
         report["notes"] += [UNCHECKED] if report["install"] else []
     report["exit_status"] = _status(report)
     return report
@@ -98,7 +104,8 @@ def _status(report):
 
 def _wanted(words):
     """A report on targets that somebody names instead of this machine's."""
-    known = sorted({target for _, target, _, _ in _known.CHIPS} | set(_known.published("linux")))
+    chips = {target for _, target, _, _ in _known.CHIPS}
+    known = sorted({*chips, *_known.OWNERS, *_known.published("linux")})
     report = {
         "platform": sys.platform.replace("win32", "windows"),
         "source": "asked",

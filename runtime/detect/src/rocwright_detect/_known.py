@@ -1,7 +1,7 @@
 """What the table knows of a PCI device id, and which targets packages are published for."""
 
 from ._detect import base, near, serving
-from ._table import CHIPS, FAMILIES, NAMES
+from ._table import CHIPS, FAMILIES, NAMES, OWNERS
 
 VENDOR = "1002"
 
@@ -29,6 +29,11 @@ def name_of(device, revision):
 def neighbours(device):
     """Targets of the known ids that share the first three digits with an unknown one, sorted."""
     return sorted({t for _, t, _, ids in CHIPS if any(one[:3] == device[:3] for one in ids.split())})
+
+
+def package_of(target):
+    """The target whose packages have the code of this one: mostly itself."""
+    return OWNERS.get(target, target)
 
 
 def offers(platform):

@@ -10,6 +10,8 @@ from ._versions import allows, key, normal
 
 _WHEEL = re.compile(r"([^-]+)-([^-]+)(?:-[0-9][^-]*)?-([^-]+)-([^-]+)-([^-]+)\.whl")
 _LINUX = re.compile(r"(?:manylinux_([0-9]+)_([0-9]+)|manylinux1|manylinux2010|manylinux2014|linux)_(.+)")
+# The stable ABI, with the lock and without it.
+_STABLE = ("abi3", "abi3t")
 _NAMED = re.compile(r"cp3([0-9]+)")
 
 
@@ -59,8 +61,8 @@ class Place:
         named = int(match[2]) if match[2] else None
         if match[1] == "py":
             return abi == "none" and (named is None or named <= self.minor)
-        if abi == "abi3":
-            return not self.free and named is not None and named <= self.minor
+        if abi in _STABLE:
+            return abi == _STABLE[self.free] and named is not None and named <= self.minor
         return named == self.minor and abi in ("none", f"cp3{self.minor}" + ("t" if self.free else ""))
 
     def runs(self, file):
@@ -85,7 +87,7 @@ def pythons(files):
         for tag in file.tags[0] if file.wheel else ():
             match = _NAMED.fullmatch(tag)
             for abi in file.tags[1] if match else ():
-                found.add((int(match[1]), "+" if abi == "abi3" else "t" if abi.endswith("t") else ""))
+                found.add((int(match[1]), "t" * abi.endswith("t") + "+" * (abi in _STABLE)))
     return [f"3.{minor}{rest}" for minor, rest in sorted(found)]
 
 

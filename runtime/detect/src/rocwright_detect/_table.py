@@ -20,14 +20,15 @@ CHIPS = (
     ("Arcturus", "gfx908", 0, "7388 738c 738e 7390"),
     ("Aldebaran", "gfx90a", 0, "7408 740c 740f 7410"),
     ("Renoir", "gfx90c", 1, "15e7 1636 1638 164c"),
-    ("Aqua Vanjaram", "gfx942", 0, "74a0 74a1 74a2 74a5 74a8 74a9 74b5 74b6 74bd"),
-    ("MI350", "gfx950", 0, "75a0 75a3 75b0 75b3"),
+    ("Aqua Vanjaram", "gfx942", 0, "74a0 74a1 74a2 74a5 74a8 74a9 74b5 74b6 74b9 74bd"),
+    ("MI350", "gfx950", 0, "75a0 75a3 75a8 75b0 75b3"),
+    ("MI455X", "gfx1250", 0, "75c1"),
     ("Navi 10", "gfx1010", 0, "7310 7312 7318 7319 731a 731b 731e 731f"),
     ("Navi 12", "gfx1011", 0, "7360 7362"),
     ("Navi 14", "gfx1012", 0, "7340 7341 7347 734f"),
     ("Cyan Skillfish", "gfx1013", 1, "13db 13f9 13fa 13fb 13fc 13fe 143f"),
     ("Navi 21", "gfx1030", 0, "73a0 73a1 73a2 73a3 73a5 73a8 73a9 73ab 73ac 73ad 73ae 73af 73bf"),
-    ("Navi 22", "gfx1031", 0, "73c0 73c1 73c3 73da 73db 73dc 73dd 73de 73df"),
+    ("Navi 22", "gfx1031", 0, "73c0 73c1 73c3 73ce 73da 73db 73dc 73dd 73de 73df"),
     ("Navi 23", "gfx1032", 0, "73e0 73e1 73e2 73e3 73e8 73e9 73ea 73eb 73ec 73ed 73ef 73ff"),
     ("Van Gogh", "gfx1033", 1, "1435 163f"),
     ("Navi 24", "gfx1034", 0, "7420 7421 7422 7423 7424 743f"),
@@ -36,12 +37,13 @@ CHIPS = (
     ("Mendocino", "gfx1036", 1, "1506"),
     ("Navi 31", "gfx1100", 0, "7448 7449 744a 744b 744c 745e"),
     ("Navi 32", "gfx1101", 0, "7460 7461 7470 747e"),
-    ("Navi 33", "gfx1102", 0, "7480 7483 7489 7499"),
+    ("Navi 33", "gfx1102", 0, "73f0 7480 7481 7483 7487 7489 748b 7499 749f"),
     ("Phoenix", "gfx1103", 1, "15bf 15c8"),
     ("Hawk Point", "gfx1103", 1, "1900 1901"),
     ("Strix Point", "gfx1150", 1, "150e"),
     ("Strix Halo", "gfx1151", 1, "1586"),
     ("Krackan Point", "gfx1152", 1, "1114"),
+    ("Krackan Point 2", "gfx1153", 1, "1902"),
     ("Navi 44", "gfx1200", 0, "7590"),
     ("Navi 48", "gfx1201", 0, "7550 7551"),
 )
@@ -190,6 +192,7 @@ NAMES = '''\
 74bd:00|AMD Instinct MI300X HF
 75a0:00|AMD Instinct MI350X
 75a3:00|AMD Instinct MI355X
+75a8:00|AMD Instinct MI350P
 75b0:00|AMD Instinct MI350X VF
 75b3:00|AMD Instinct MI355X VF
 7312:00|AMD Radeon Pro W5700
@@ -285,6 +288,7 @@ NAMES = '''\
 7480:c3|AMD Radeon RX 7600S
 7480:c7|AMD Radeon RX 7600M XT
 7480:cf|AMD Radeon RX 7600
+7481:c7|AMD Steam Machine
 7483:cf|AMD Radeon RX 7600M
 7489:00|AMD Radeon Pro W7500
 7499:00|AMD Radeon Pro W7400
@@ -305,6 +309,8 @@ NAMES = '''\
 1586:d5|AMD Radeon 8040S Graphics
 1114:c2 d2 e2 e4 e9 ed f2 f9 fc|AMD Radeon 860M Graphics
 1114:c3 d3 e5 ea ee f3 fa fd|AMD Radeon 840M Graphics
+1902:c0 c1 c3 c7 c8 ca d1 d3 d7 d8|AMD Radeon 840M Graphics
+1902:c2 c6 c9|AMD Radeon 820M Graphics
 7590:c0|AMD Radeon RX 9060 XT
 7590:c1|AMD Radeon RX 9060 XT LP
 7590:c7|AMD Radeon RX 9060
@@ -314,6 +320,7 @@ NAMES = '''\
 7550:c2|AMD Radeon RX 9070 GRE
 7550:c3|AMD Radeon RX 9070
 7551:c0|AMD Radeon AI PRO R9700
+7551:c1|AMD Radeon AI PRO R9700S
 7551:c8|AMD Radeon AI PRO R9600D
 '''
 
@@ -335,6 +342,11 @@ FAMILIES = {
     "gfx1152": ("linux windows", "gfx1152"),
     "gfx1153": ("linux windows", "gfx1153"),
     "gfx125X-dcgpu": ("linux", "gfx1250"),
+}
+
+# target: the one whose packages have its code
+OWNERS = {
+    "gfx1250-strict": "gfx1250",
 }
 
 # project that is installed, whether it has an extra for each target

@@ -17,7 +17,8 @@ from rocwright.builder.before.tools import SHOWN, is_on, some, tool_problems
 from rocwright.builder.before.tree import Place, Tree
 from rocwright.builder.decide.family import FamilyPlan
 from rocwright.builder.decide.plan import BuildPlan
-from rocwright.model.gpu import base_targets, is_target
+from rocwright.device_code.tree.names import packages_of
+from rocwright.model.gpu import is_target
 
 
 def find_problems(plan: FamilyPlan, host: HostFacts) -> tuple[Problem, ...]:
@@ -131,7 +132,7 @@ def _split_before(plan: FamilyPlan, host: HostFacts) -> Iterator[Problem]:
         # Only ROCm's packages will tell.
         return
     for build in plan.builds:
-        targets = base_targets(plan.targets) if build.split else ()
+        targets = packages_of(plan.targets) if build.split else ()
         left = [name for name in host.wheels if _device_of(name, build) not in ("", *targets)]
         if left:
             made = f"will be split for {' '.join(targets)} alone" if build.split else "will not be split"

@@ -8,6 +8,7 @@ from packaging.utils import canonicalize_name
 
 from rocwright.check.context import Context, Problem, Rule, parsed_requirements, required_name
 from rocwright.check.facts import CodeFile, Facts
+from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import InvalidTarget, in_order, is_target, parse_target
 
@@ -108,7 +109,7 @@ def _served(file: CodeFile) -> tuple[str, ...]:
 
 def _belongs(target: str, part: str) -> bool:
     """Whether code for a target, features aside, or for a group goes into the wheel with this ending."""
-    if canonicalize_name(_base(target)) == part:
+    if part in {canonicalize_name(name) for name in (_base(target), package_of(_base(target)))}:
         return True
     # The wheel of a group (`gfx11xx`) has the code of its members.
     stem = part.rstrip("x")

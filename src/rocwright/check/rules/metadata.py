@@ -17,6 +17,7 @@ from rocwright.check.context import Context, Problem, Rule
 from rocwright.check.facts import Facts, Headers
 from rocwright.check.gather.dist_info import LARGEST_TEXT
 from rocwright.check.rules.archive import unreadable_members
+from rocwright.wheel.tags import STABLE
 
 _BOTH = ("wheel", "sdist")
 _REBUILD = "build the wheel again; a wheel is never repaired by hand"
@@ -233,7 +234,7 @@ def serves_none(facts: Facts) -> bool:
         return False
     parts = [tag.split("-") for tag in facts.tags]
     named = [_INTERPRETER.fullmatch(python) for python, *_ in parts]
-    if not parts or any(abi in ("abi3", "none") for _, abi, *_ in parts):
+    if not parts or any(abi in (*STABLE, "none") for _, abi, *_ in parts):
         return False  # those are for later ones as well
     # A specifier may ask for a certain bugfix release.
     releases = [f"3.{match[1]}.{patch}" for match in named if match is not None for patch in (0, 99)]

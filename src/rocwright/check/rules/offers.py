@@ -12,6 +12,7 @@ from rocwright.check.environments import PythonPlatform, named_extras
 from rocwright.check.facts import ElfFacts, Facts, KpackFacts
 from rocwright.check.rules.sets import fitting, versions_held, without
 from rocwright.device_code.source import archives_among
+from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.verify.sources import device_part
 from rocwright.model.gpu import base_targets
 from rocwright.wheel.read import place_of
@@ -95,7 +96,7 @@ def _device(context: Context) -> Iterator[tuple[str, Problem]]:
             if (part := device_part(name)) is not None
         }
         stems |= {_stem(name, part) for name, part in offers.items()}
-        missing = [target for target in wanted if target not in offers.values()]
+        missing = [one for one in wanted if not {one, package_of(one)} & set(offers.values())]
         if offers and missing:
             yield (
                 facts.name,

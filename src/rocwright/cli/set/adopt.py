@@ -21,8 +21,8 @@ from rocwright.cli.show_check import runs, targets_text, told
 from rocwright.cli.store.options import StoreOptions
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.device_code.tree.names import packages_of
 from rocwright.errors import UsageError
-from rocwright.model.gpu import base_targets
 from rocwright.model.project import ProjectTable
 from rocwright.pipeline.adopt_set import Adopted, How, adopt
 from rocwright.pipeline.find_sets import Finder, Judged
@@ -118,7 +118,7 @@ def adopt_set(
     store, channels = options.opened(new=True), options.channels()
     now = datetime.now(timezone.utc)
     with tempfile.TemporaryDirectory(prefix="rocwright-adopt-") as scratch, _reading(asked) as reading:
-        finder = _finder(options, asked, reading, Path(scratch), base_targets(targets), platform)
+        finder = _finder(options, asked, reading, Path(scratch), packages_of(targets), platform)
         if asked.list_sets:
             yield from _list(finder, options, asked)
             return

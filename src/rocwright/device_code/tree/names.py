@@ -49,6 +49,16 @@ def served(word: str) -> tuple[str, ...]:
     return () if target.features or target.base != word else (word,)
 
 
+def package_of(word: str) -> str:
+    """The target whose device package has the code of this base target, mostly itself; a group as it is."""
+    return tables().families.owners.get(word, word)
+
+
+def packages_of(targets: Iterable[str]) -> tuple[str, ...]:
+    """The targets whose device packages have the code of these, features dropped, in the hardware's order."""
+    return base_targets(map(package_of, base_targets(targets)))
+
+
 def also_runs(word: str) -> tuple[str, ...]:
     """The base targets on whose GPUs code for `<word>` runs besides: those of a generic target."""
     return tables().families.generic.get(word, ())

@@ -20,6 +20,7 @@ from rocwright.device_code import fatbin
 from rocwright.device_code.fatbin import PACKED_MAGIC, scan_bundles
 from rocwright.device_code.kpack import SUFFIX
 from rocwright.device_code.source import Source, in_wheel, open_path
+from rocwright.device_code.tree.names import package_of
 from rocwright.device_code.unpack import RAW_MAGIC
 from rocwright.device_code.verify.archive import Shelf
 from rocwright.device_code.verify.library import is_host_elf
@@ -176,8 +177,13 @@ def check_parts(tree: Tree, shelves: Sequence[Shelf], machines: Machines, log: F
 def _place(source: Source, word: str, log: FindingLog) -> None:
     if source.part is None:
         log.add("kpack-device-file", source.name, f"it serves {word} and is in the part for all GPUs")
-    elif canonicalize_name(source.part.partition(":")[0]) != canonicalize_name(word):
+    elif canonicalize_name(source.part.partition(":")[0]) not in _parts(word):
         log.add("kpack-foreign", source.name, f"it serves {word} and is in the part for {source.part}")
+
+
+def _parts(word: str) -> set[str]:
+    """The names of the parts that may hold what serves a target or group."""
+    return {str(canonicalize_name(name)) for name in (word, package_of(word))}
 
 
 def _apart(sources: Iterable[Source], log: FindingLog) -> None:

@@ -13,6 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from rocwright import __version__
 from rocwright.device_code.kpack import PLACEHOLDER
+from rocwright.device_code.tree.names import package_of, packages_of
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.device_files import DeviceFile
 from rocwright.model.gpu import InvalidTarget, base_targets, parse_target
@@ -31,7 +32,7 @@ _EXTRA = re.compile(r'extra == "device-([0-9a-z-]+)"')
 
 @dataclass(frozen=True)
 class DevicePackage:
-    """A wheel with the device code for one base target, or the files of a group of targets.
+    """A wheel with device code for one base target and what it owns, or the files of a group of targets.
 
     `archives` are full targets (`gfx90a:xnack-`) with an archive each, `files` the members that move.
     """
@@ -64,22 +65,27 @@ def plan_packages(
 ) -> tuple[DevicePackage, ...]:
     """One package for each base target of `targets` (full ones) and `databases`, then one for each group.
 
-    `requires` are PEP 508 requirements of each target's package; `@GFXARCH@` in them becomes the target.
+    Code for a target with an owner goes into the owner's package. `requires` are PEP 508 requirements of each
+    target's package; `@GFXARCH@` in them becomes the target that it is named after.
     Raises `UsageError` for a prefix or a requirement that makes no name.
     """
     archives = sorted(set(targets))
-    single = {file.target for file in databases.values() if file.target is not None}
+    single = {name: package_of(file.target) for name, file in databases.items() if file.target is not None}
     groups = {file.group: file.members for file in databases.values() if file.group is not None}
     packages = []
-    for target in base_targets([*archives, *single]):
-        needs = [_name(prefix, group) for group, members in sorted(groups.items()) if target in members]
+    for target in packages_of([*archives, *single.values()]):
+        needs = [
+            _name(prefix, group)
+            for group, members in sorted(groups.items())
+            if target in map(package_of, members)
+        ]
         packages.append(
             DevicePackage(
                 name=_name(prefix, target),
                 target=target,
                 is_group=False,
-                archives=tuple(text for text in archives if parse_target(text).base == target),
-                files=tuple(name for name, file in databases.items() if file.target == target),
+                archives=tuple(text for text in archives if package_of(parse_target(text).base) == target),
+                files=tuple(name for name, owner in single.items() if owner == target),
                 requires=(
                     f"{wheel.name}=={wheel.version}",
                     *(f"{name}=={wheel.version}" for name in needs),

@@ -19,6 +19,7 @@ from rocwright.binary.elf import read_elf
 from rocwright.binary.view import spooled
 from rocwright.data import load_table
 from rocwright.device_code.fatbin import fat_section
+from rocwright.device_code.tree.names import packages_of
 from rocwright.device_code.wheel.device_wheel import (
     DevicePackage,
     device_file,
@@ -111,10 +112,11 @@ def _stray(wheel: Wheel) -> RocwrightError:
 
 
 def family_members(names: Iterable[str], sets: Sequence[SplitSet]) -> dict[str, tuple[str, ...]]:
-    """Base targets of families or targets, those that a device wheel is for included."""
+    """Targets of the device wheels of families or targets, those that a device wheel is for included."""
     table = load_table("families", Families).families
     there = [package.target for one in sets for package in one.packages if not package.is_group]
-    return {name: expand([name], {target: (target,) for target in there} | table) for name in names}
+    known = {target: (target,) for target in there} | table
+    return {name: packages_of(expand([name], known)) for name in names}
 
 
 def serving(one: SplitSet, family: str, targets: Sequence[str]) -> dict[DevicePackage, Wheel]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from rocwright.device_code.tree.names import packages_of
 from rocwright.errors import UsageError
 from rocwright.model.gpu import InvalidTarget, expand, spelled
 from rocwright.model.plan import ProfileTable, Tier
@@ -174,7 +175,7 @@ def expanded(
         names = tuple(name for one in here for name in known.runners.tier_families(one, tier))
     spellings = (*known.families, *(target for members in known.families.values() for target in members))
     targets = expand([spelled(name, spellings) for name in names], known.families)
-    return tuple(f"device-{target}" for target in targets) if extras else targets
+    return tuple(f"device-{target}" for target in packages_of(targets)) if extras else targets
 
 
 def _names(known: Known, given: Sequence[str], platform: str, tier: Tier) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rocwright.data import load_table
-from rocwright.device_code.tree.names import served
+from rocwright.device_code.tree.names import package_of, served
 from rocwright.errors import InvalidInput, UsageError
 from rocwright.model.gpu import Families, InvalidTarget, base_targets
 
@@ -121,7 +121,7 @@ def device_platforms(words: Iterable[str], expected: Expected, *, here: str) -> 
 def _compare(built: tuple[str, ...], targets: tuple[str, ...], platform: str) -> None:
     there = {target for word in built for target in served(word)}
     missing = [target for target in targets if target not in built]
-    surplus = [word for word in built if not set(served(word)) & set(targets)]
+    surplus = [word for word in built if not {package_of(word), *served(word)} & set(targets)]
     option = f"--{platform}-amdgpu-families"
     if missing:
         raise InvalidInput(

@@ -11,6 +11,7 @@ import msgspec
 from rocwright.binary.view import mapped
 from rocwright.data import load_table
 from rocwright.device_code.kpack import SUFFIX, read_archive
+from rocwright.device_code.tree.names import package_of
 from rocwright.errors import InvalidPrefix, UsageError
 from rocwright.model.gpu import Families, base_targets, matching_family
 from rocwright.model.version import parse_version
@@ -177,18 +178,21 @@ def _kpack(tree: RocmTree, runtime: RuntimePlan, maker: Maker, packaging: Packag
     expected = Expected(packaging.linux, packaging.windows)
     platforms = device_platforms(runtime.parts, expected, here=_here(tree))
     wheels = [maker.libraries(LIBRARIES, runtime.of("libraries"), ())]
-    wheels += [
-        maker.device(word, files, _archived_code(tree, word), runtime.parts)
-        for word, files in runtime.parts.items()
-    ]
-    devices = {
-        word: {
-            "distribution": device(word).distribution,
-            "serves": list(family_targets(word)),
-            "platforms": list(where),
-        }
-        for word, where in platforms.items()
+    # Code for some targets comes in the package of another one.
+    inside = {
+        word: [one for one in platforms if package_of(one) == word] for word in map(package_of, platforms)
     }
+    devices: dict[str, object] = {}
+    for word, ones in inside.items():
+        serves = [target for one in ones for target in family_targets(one)]
+        built = [one for one in ones if one in runtime.parts]
+        if built:
+            files = [file for one in built for file in runtime.parts[one]]
+            code = {target for one in built for target in _archived_code(tree, one)}
+            targets = [target for one in built for target in family_targets(one)]
+            wheels.append(maker.device(word, targets, files, code, inside))
+        where = sorted({platform for one in ones for platform in platforms[one]})
+        devices[word] = {"distribution": device(word).distribution, "serves": serves, "platforms": where}
     packages: dict[str, object] = {"libraries": LIBRARIES.facts, "device_refusal": {"distribution": REFUSAL}}
     return _Chosen(MULTI_ARCH, tuple(platforms), wheels, packages, {"devices": devices})
 

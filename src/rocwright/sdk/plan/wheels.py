@@ -86,18 +86,28 @@ class Maker:
         return self._runtime("profiler", PROFILER, shipped, scripts=commands)
 
     def device(
-        self, word: str, shipped: Sequence[Shipped], code: Iterable[str], among: Iterable[str]
+        self,
+        word: str,
+        serves: Sequence[str],
+        shipped: Sequence[Shipped],
+        code: Iterable[str],
+        among: Iterable[str],
     ) -> WheelPlan:
-        """A device package; `code` are the full targets in it, `among` the words of all device packages.
+        """A device package that `serves` base targets; `code` are full ones, `among` names all such packages.
 
         A single target requires the groups among them that serve it, and the generic target whose code runs
         on it: some libraries have nothing else for it (rocSOLVER of Debian's ROCm 6.4).
         """
         named = device(word)
-        groups = [device(o).distribution for o in among if o != word and word in (*served(o), *also_runs(o))]
+        own = {word, *serves} if served(word) == (word,) else {word}
+        groups = [
+            device(o).distribution
+            for o in among
+            if o != word and not own.isdisjoint((*served(o), *also_runs(o)))
+        ]
         marker = {
             "code": sorted(code),
-            "serves": list(served(word)),
+            "serves": list(serves),
             "target": word,
             "version": self.version,
         }

@@ -1,1 +1,1 @@
-"""What clients of an index read: pure functions from listed files to pages, and their writing."""
+"""What clients of an index read: pages, locks and install lines of listed sets; written, and verified."""

@@ -1,4 +1,4 @@
-"""Locks of a set (PEP 751), one for each GPU target: every file with its address, size and sha256.
+"""Locks of a set (PEP 751), one for each GPU target: every file of it with address, size and sha256.
 
 They hold the set's own files, or what these require from elsewhere, too.
 """
@@ -16,8 +16,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from rocwright.device_code.tree.names import package_of, packages_of
 from rocwright.errors import InvalidInput
-from rocwright.model.gpu import base_targets, is_target
+from rocwright.model.gpu import is_target
 from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.store.index.listed import ListedFile, ListedSet, link, listed_files, newest_last
 from rocwright.store.layout import metadata_key, set_prefix
@@ -41,8 +42,8 @@ def lock_name(target: str) -> str:
 
 
 def lock_targets(manifest: SetManifest) -> tuple[str, ...]:
-    """The targets of a set without features of theirs: packages of device code know no more."""
-    return base_targets(manifest.targets)
+    """What a set's packages of device code are named after: no features, owners for what they own."""
+    return packages_of(manifest.targets)
 
 
 def versions(manifest: SetManifest) -> dict[str, list[str]]:
@@ -58,7 +59,7 @@ def versions(manifest: SetManifest) -> dict[str, list[str]]:
 def for_target(project: str, target: str) -> bool:
     """Whether a project is part of an installation for `target`: all but the device code of others."""
     tail = project.rpartition(_DEVICE)[2] if _DEVICE in project else ""
-    return not is_target(tail) or tail == target
+    return not is_target(tail) or package_of(tail) == target
 
 
 def lock_set(one: ListedSet, target: str, *, base_url: str | None) -> str:

@@ -1,7 +1,7 @@
 """What a channel offers (sets, GPUs, Pythons, platforms that go together), and the lines that install it.
 
-A pure function of the listed sets. An offer is made only where every project that it brings, and all that
-these depend on within the set, has a file for this Python and platform.
+A function of the listed sets and the tables alone. An offer is made only where every project that it brings,
+and all that these depend on within the set, has a file for this Python and platform.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from rocwright.device_code.tree.names import packages_of
 from rocwright.errors import InvalidInput
 from rocwright.model.channels import LandingTable, Product
-from rocwright.model.gpu import base_targets, is_target
+from rocwright.model.gpu import is_target
 from rocwright.model.sets import FileEntry, SetManifest, set_id
 from rocwright.model.version import parse_version
 from rocwright.store.index.listed import ListedSet
 from rocwright.store.index.lock import versions
 from rocwright.store.layout import channel_prefix
 from rocwright.store.sets.find import ranked, versions_of
+from rocwright.wheel.tags import STABLE
 
 # Stands in a requirement for the target that somebody chose.
 TARGET = "TARGET"
@@ -95,7 +97,7 @@ def _of_set(family: str, one: ListedSet, table: LandingTable, here: set[str]) ->
             if wanted:
                 groups.setdefault((platform, wanted), []).append(python)
     devices = _devices(by_project, product.name)
-    targets = base_targets(target for target in one.manifest.targets if is_target(target))
+    targets = packages_of(target for target in one.manifest.targets if is_target(target))
     for (platform, wanted), chosen in groups.items():
         reached = _reached(by_project, [name.partition("[")[0].partition("=")[0] for name in wanted])
         entries = [entry for project in reached for entry in by_project[project]]
@@ -282,6 +284,6 @@ def _python_fits(tag: Tag, python: str) -> bool:
     named = int(match["minor"]) if match["minor"] else None
     if match["kind"] == "py":
         return tag.abi == "none" and (named is None or minor >= named)
-    if tag.abi == "abi3":
-        return not unlocked and named is not None and minor >= named
+    if tag.abi in STABLE:
+        return tag.abi == STABLE[unlocked] and named is not None and minor >= named
     return named == minor and tag.abi in ("none", f"cp3{minor}" + ("t" if unlocked else ""))

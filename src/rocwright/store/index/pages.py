@@ -6,8 +6,9 @@ digests of the pages that were rendered from it. Pages in the store that fit the
 would give.
 
 Only what differs is written. What is there is read, not remembered: a record of what was written is wrong as
-soon as a writer was killed in the middle, or two wrote at the same time. So no time, no size and no memory of
-what was written is trusted: one listing and one reading for each page, none for a file.
+soon as a writer was killed in the middle, or two wrote at the same time. So only the bytes of a page say that
+it is right: a size only spares reading one that is not, and what fits its seal is not read again. No file is
+looked at.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def view_pages(files: Iterable[ListedFile], prefix: str) -> Mapping[str, bytes]:
     """Every page of a view by its key, in the order in which to publish them when something is added.
 
     `prefix` ends with `/`, or is empty for a view at the root of the store. A client reads several pages,
-    each perhaps as old as its `max_age`: a project stands behind those it depends on, the root page last.
+    each perhaps as old as its `max_age`: a project stands behind those it depends on, the flat page and the
+    roots last.
     Raises `InvalidData` for a file whose project or version is none.
     """
     listed = tuple(files)

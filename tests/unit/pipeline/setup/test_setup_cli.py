@@ -255,6 +255,11 @@ def test_families_expand_to_targets_and_extras(
     assert Path("output").read_text() == "device_extras=device-gfx942,device-gfx1200,device-gfx1201\n"
     assert script("expand_amdgpu_families.py", "--amdgpu-families", "GFX94x-dcgpu GFX1201") == 0
     assert capsys.readouterr().out == "gfx942,gfx1201\n"
+    both = ("--amdgpu-families", "gfx125X-dcgpu;gfx1250-strict")
+    assert script("expand_amdgpu_families.py", *both) == 0
+    assert capsys.readouterr().out == "gfx1250,gfx1250-strict\n"
+    assert script("expand_amdgpu_families.py", *both, "--output-mode=device-extras") == 0
+    assert capsys.readouterr().out == "device-gfx1250\n"
     assert script("expand_amdgpu_families.py", "--amdgpu-families", "gfx94X-dcgpu;gfx9") == 3
     captured = capsys.readouterr()
     assert "'gfx9'" in captured.err and "gfx120X-all" in captured.err and captured.out == ""
