@@ -31,6 +31,7 @@ from rocwright.compat.doctor.facts import DoctorTable
 from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
+from rocwright.data.sources import SourceTable
 from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
@@ -101,6 +102,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-signatures": lambda: schema(SignatureTable),
     "data-probe": lambda: schema(ProbeTable),
     "data-slurm": lambda: schema(SlurmTable),
+    "data-sources": lambda: schema(SourceTable),
     "data-doctor": lambda: schema(DoctorTable),
     "doctor-json": lambda: values(Diagnosis, known=SourceLock),
     "doctor-machine": lambda: render_doctor("machine"),

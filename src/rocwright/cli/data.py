@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from rocwright.cli.reply import Reply, replies
-from rocwright.data.explain import explain, list_tables
+from rocwright.data.explain import TableInfo, explain, list_tables
 from rocwright.data.overlay import read_overlay
 from rocwright.system import console
+from rocwright.system.days import today
 
 
 @replies(before="config")
@@ -23,18 +24,22 @@ def data_list(*, config: Path | None = None) -> Reply:
     config
         A rocwright.toml (default: the one here); the lines of its tables are shown.
     """
-    tables = list_tables(read_overlay(config))
+    tables = list_tables(today(), read_overlay(config))
 
     def show() -> None:
         rows = [
-            (one.name, str(one.facts), "yes" if one.overlaid else "no", one.where, one.about)
+            (one.name, str(one.facts), _age(one), "yes" if one.overlaid else "no", one.where, one.about)
             for one in tables
         ]
         console.table(
-            "Tables of facts", ("table", "facts", "overlay", "adds here", "about"), rows, right=(1,)
+            "Tables of facts", ("table", "facts", "read", "overlay", "adds here", "about"), rows, right=(1,)
         )
 
     return Reply(tables, show)
+
+
+def _age(one: TableInfo) -> str:
+    return ("" if one.read is None else str(one.read)) + (" (old)" if one.late else "")
 
 
 @replies(before="config")
@@ -69,7 +74,7 @@ def data_explain(
             hang=10,
         )
         for word, text in (
-            ("source", found.source),
+            *(("source", str(one)) for one in found.sources),
             ("comment", found.comment),
             ("replaces", found.replaces),
         ):

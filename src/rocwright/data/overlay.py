@@ -34,6 +34,7 @@ OVERLAID = (
     "signatures",
     "skips",
     "slurm",
+    "sources",
     "tests",
     "triggers",
 )

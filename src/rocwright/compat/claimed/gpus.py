@@ -11,7 +11,6 @@ from rocwright.compat.claimed.judge import (
     NAMES,
     AnswerPart,
     Reason,
-    Reference,
     Verdict,
     judge,
     mixed,
@@ -157,7 +156,7 @@ def torch_on(torch: str, platform: str, facts: Facts) -> AnswerPart:
         if later.name == line:
             words.add(later.on(platform))
             said = "previously built" if later.on(platform) == "previous" else later.on(platform)
-            because.append(Reason(f"{what}: {said}", (Reference(later.source, "2026-08"),)))
+            because.append(Reason(f"{what}: {said}", sources(facts, later.source)))
     listed = [row for row in facts.releases if same_line(torch, row.torch)]
     if platform in facts.libraries.platforms and listed and not alpha:
         words.add("supported")
