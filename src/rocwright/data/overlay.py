@@ -27,6 +27,7 @@ OVERLAID = (
     "contract",
     "distributions",
     "families",
+    "gpus",
     "indexes",
     "profiles",
     "projects",
