@@ -132,7 +132,8 @@ def data_refresh(
     """
     if overlay is not None and patch is not None:
         raise UsageError("--overlay and --patch exclude each other", next_step="run it once for each")
-    with Web() as web:
+    # Without a network nobody should wait for eleven servers, several times each.
+    with Web(pauses=()) as web:
         # A patch is of the built-in tables alone.
         own = None if patch is not None else read_overlay(overlay if overlay and overlay.exists() else None)
         found = refresh(web, today(), _places(from_), own, list_index=lambda url: _listing(web, url))

@@ -88,7 +88,7 @@ def entries(tables: Tables, table: str, area: str, found: Mapping[str, Any]) -> 
         yield noted(f"{table}.{area}", f"this rocwright has no such table; the source says {found}")
         return
     for name, new in found.items():
-        if name not in held or held[name] != new:
+        if name not in held or not _same(held[name], new):
             kind: Kind = "changed" if name in held else "added"
             key = f"{table}.{area}.{name}"
             yield FactChange(kind, key, table, (area, name), old=held.get(name), new=new)
@@ -97,6 +97,11 @@ def entries(tables: Tables, table: str, area: str, found: Mapping[str, Any]) -> 
         if name not in found and held[name] != [name]:
             key = f"{table}.{area}.{name}"
             yield FactChange("vanished", key, table, (area, name), old=held[name])
+
+
+def _same(held: Any, new: Any) -> bool:
+    """Whether two values say the same; the order of a list says nothing."""
+    return sorted(held) == sorted(new) if isinstance(held, list) and isinstance(new, list) else held == new
 
 
 def row(table: str, area: str, name: str, old: dict[str, Any] | None, new: dict[str, Any]) -> FactChange:
@@ -116,7 +121,8 @@ def new_targets(tables: Tables, found: Iterable[str]) -> Iterator[FactChange]:
 
 def _targets(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
-    found = texts.target_families(read.text, read.url)
+    declared = texts.target_families(read.text, read.url)
+    found = {family: list(in_order(members)) for family, members in declared.items()}
     return read, entries(tables, "families", "families", found)
 
 

@@ -102,16 +102,31 @@ def _edited(text: str, changes: Iterable[FactChange], *, own: bool) -> str:
         ) from error
     try:
         document = tomlkit.parse(text)
+        spelled = tomlkit.dumps(document)
         for change in changes:
             _put(document, change, own=own)
-        done = tomlkit.dumps(document)
-        plain(done, where="the result")
+        edited = tomlkit.dumps(document)
+        done = _spelled_as(text, spelled, edited)
+        if plain(done, where="the result") != plain(edited, where="the result"):
+            raise ValueError("some lines are written in a way that would be lost")
     except (TOMLKitError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise InvalidInput(
             f"the changes cannot be written into the file as it stands: {error}",
             next_step="write its tables as [table] and [[table.row]], or write to another file",
         ) from error
     return done
+
+
+def _spelled_as(text: str, spelled: str, edited: str) -> str:
+    """The edited text with all other lines as they stood: tomlkit writes some a little otherwise."""
+    lines, before, after = (one.splitlines(keepends=True) for one in (text, spelled, edited))
+    if len(lines) != len(before):
+        return edited
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    done: list[str] = []
+    for what, start, end, first, last in matcher.get_opcodes():
+        done += lines[start:end] if what == "equal" else after[first:last]
+    return "".join(done)
 
 
 def _put(document: Any, change: FactChange, *, own: bool) -> None:
@@ -231,7 +246,7 @@ def _pair(name: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def _key(text: str) -> str:
-    return text if text.replace("-", "_").isidentifier() else json.dumps(text, ensure_ascii=False)
+    return text if text.isidentifier() and text.isascii() else json.dumps(text, ensure_ascii=False)
 
 
 def _toml(value: Any) -> str:
