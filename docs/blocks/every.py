@@ -45,6 +45,7 @@ from rocwright.model.suites import SkipTable, SuiteTable
 from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.setup.event import Triggers
+from rocwright.refresh.run import Refreshed
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
@@ -58,7 +59,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compat-about": render_compat_about,
     **{f"compat-{name}": compat(name) for name in SECTIONS},
     "compat-values": lambda: values(Shown, Answer, known=SourceLock),
-    "data-values": lambda: values(TableInfo, Explained, known=SourceLock),
+    "data-values": lambda: values(TableInfo, Explained, Refreshed, known=SourceLock),
     "data-compat": lambda: schema(CompatTable),
     "data-compat-libraries": lambda: schema(LibraryTable),
     "data-compat-features": lambda: schema(FeatureTable),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import given_targets
+from rocwright.cli.options import given_targets, tell_age
 from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.compat.detector import answer, shown
 from rocwright.errors import InvalidInput, NoGpu, Unreachable
@@ -78,6 +78,7 @@ def detect(
             console.out(line)
 
     yield Reply(found, show)
+    tell_age("families", "gpus", "indexes")
     last = err.pop() if found.exit_status in (NoGpu.exit_code, Unreachable.exit_code) else ""
     for line in err:
         console.say(line)

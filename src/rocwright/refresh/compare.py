@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.model.gpu import in_order
 from rocwright.refresh import texts
-from rocwright.refresh.places import Place, Read, path_of
+from rocwright.refresh.places import Read, SourcePlace, path_of
 
 Kind = Literal["added", "changed", "vanished", "conflict", "noted"]
 Rows = list[dict[str, Any]]
@@ -42,7 +42,7 @@ class FactChange(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Tables:
+class FactTables:
     """The tables as they are, with an overlay in them, as plain values."""
 
     values: Mapping[str, Mapping[str, Any]]
@@ -56,12 +56,12 @@ class Tables:
         """Rows by their name; later ones take the place of earlier ones."""
         return {str(row[by]): row for row in self.values[table].get(area, [])}
 
-    def with_(self, change: FactChange) -> Tables:
+    def with_(self, change: FactChange) -> FactTables:
         """The tables with a change that is to be written, so that another source adds to it."""
         table = {**self.values[change.table]}
         area = table[change.path[0]]
         table[change.path[0]] = [*area, change.new] if change.row else {**area, change.path[-1]: change.new}
-        return Tables({**self.values, change.table: table})
+        return FactTables({**self.values, change.table: table})
 
     @property
     def targets(self) -> set[str]:
@@ -73,7 +73,7 @@ class Tables:
 
 
 Changes = Iterable[FactChange]
-Reader = Callable[[Place, Tables], tuple[Read, Iterator[FactChange]]]
+Reader = Callable[[SourcePlace, FactTables], tuple[Read, Iterator[FactChange]]]
 
 
 def noted(key: str, says: str) -> FactChange:
@@ -81,7 +81,7 @@ def noted(key: str, says: str) -> FactChange:
     return FactChange("noted", key, says=says)
 
 
-def entries(tables: Tables, table: str, area: str, found: Mapping[str, Any]) -> Iterator[FactChange]:
+def entries(tables: FactTables, table: str, area: str, found: Mapping[str, Any]) -> Iterator[FactChange]:
     """Names with values that a source has all of."""
     held = tables.entries(table, area)
     if held is None:
@@ -110,7 +110,7 @@ def row(table: str, area: str, name: str, old: dict[str, Any] | None, new: dict[
     return FactChange(kind, f"{table}.{area}.{name}", table, (area,), name, old, new)
 
 
-def new_targets(tables: Tables, found: Iterable[str]) -> Iterator[FactChange]:
+def new_targets(tables: FactTables, found: Iterable[str]) -> Iterator[FactChange]:
     """Targets that no table knows: each becomes a family of its own name."""
     for one in in_order(set(found) - tables.targets):
         yield FactChange("added", f"families.families.{one}", "families", ("families", one), new=[one])
@@ -119,20 +119,20 @@ def new_targets(tables: Tables, found: Iterable[str]) -> Iterator[FactChange]:
 # -- one reader for each source
 
 
-def _targets(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _targets(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     declared = texts.target_families(read.text, read.url)
     found = {family: list(in_order(members)) for family, members in declared.items()}
     return read, entries(tables, "families", "families", found)
 
 
-def _matrix(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _matrix(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     found = texts.family_tiers(read.text, read.url)
     return read, _tiers(tables, found)
 
 
-def _tiers(tables: Tables, found: Mapping[str, Mapping[str, Any]]) -> Iterator[FactChange]:
+def _tiers(tables: FactTables, found: Mapping[str, Mapping[str, Any]]) -> Iterator[FactChange]:
     held = tables.rows("families", "family", "name")
     families = tables.entries("families", "families") or {}
     for name, said in found.items():
@@ -155,13 +155,13 @@ def _tiers(tables: Tables, found: Mapping[str, Mapping[str, Any]]) -> Iterator[F
         yield FactChange("vanished", f"families.family.{name}", "families", ("family",), name, held[name])
 
 
-def _pytorch(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _pytorch(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     found = texts.release_matrix(read.text, read.url)
     return read, _profiles(tables, found)
 
 
-def _profiles(tables: Tables, found: Mapping[str, Mapping[str, list[str]]]) -> Iterator[FactChange]:
+def _profiles(tables: FactTables, found: Mapping[str, Mapping[str, list[str]]]) -> Iterator[FactChange]:
     for name, old in tables.rows("profiles", "profile", "name").items():
         said = found.get(old["release_type"])
         if said is None:
@@ -178,13 +178,13 @@ def _profiles(tables: Tables, found: Mapping[str, Mapping[str, list[str]]]) -> I
             yield noted("projects.line", f"{ref} is built, and no version of PyTorch has this branch")
 
 
-def _device_extras(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _device_extras(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     found = texts.device_extras(read.text, read.url)
     return read, _extras(tables, found)
 
 
-def _extras(tables: Tables, found: Mapping[str, str]) -> Iterator[FactChange]:
+def _extras(tables: FactTables, found: Mapping[str, str]) -> Iterator[FactChange]:
     yield from new_targets(tables, found)
     named = tables.values["landing"].get("gpus", {})
     chips = tables.rows("gpus", "chip", "name").values()
@@ -204,7 +204,7 @@ def _sold_in(chip: Mapping[str, Any]) -> list[str]:
     return list(chip.get("processors", []))
 
 
-def _supported(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _supported(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     found = texts.supported_targets(read.text, read.url)
     held = {one for hardware in tables.values["compat"]["hardware"] for one in hardware["targets"]}
@@ -217,7 +217,7 @@ def _supported(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]
     return read, changes()
 
 
-def _version(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _version(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     found = texts.rocm_version(read.text, read.url)
     known = [line["rocm"] for line in tables.values["compat_libraries"]["release"]]
@@ -238,7 +238,7 @@ def _numbers(version: str) -> list[int]:
 _BOOTSTRAP = ("rocm_bootstrap/targets.py", "rocm_bootstrap/package_metadata.py")
 
 
-def _bootstrap(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _bootstrap(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     files, version = place.package("rocm-bootstrap", _BOOTSTRAP)
     where = f"rocm-bootstrap {version}"
     found = texts.bootstrap_targets(files[_BOOTSTRAP[0]], where)
@@ -251,13 +251,13 @@ def _bootstrap(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]
     return Read("", version, place.url), changes()
 
 
-def _boards(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _boards(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read("data/amdgpu.ids", "usr/share/libdrm/amdgpu.ids", "amdgpu.ids")
     found = texts.board_names(read.text, read.url)
     return read, _sold_as(tables, found)
 
 
-def _sold_as(tables: Tables, found: Mapping[tuple[str, str], str]) -> Iterator[FactChange]:
+def _sold_as(tables: FactTables, found: Mapping[tuple[str, str], str]) -> Iterator[FactChange]:
     known: set[str] = set()
     for name, old in tables.rows("gpus", "chip", "name").items():
         known.update(old["ids"])
@@ -285,13 +285,13 @@ def _by_name(names: Mapping[tuple[str, str], str]) -> dict[str, str]:
     return {f"{device}:{' '.join(all_)}": text for (device, text), all_ in revisions.items()}
 
 
-def _pci(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _pci(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read("pci.ids", "usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
     found, day = texts.pci_chips(read.text, read.url)
     return Read("", day or read.as_of, read.url), _ids(tables, found, lambda name: name)
 
 
-def _driver(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _driver(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read("drivers/gpu/drm/amd/amdgpu/amdgpu_drv.c", "amdgpu_drv.c")
     found = texts.driver_chips(read.text, read.url)
 
@@ -301,7 +301,7 @@ def _driver(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
     return read, _ids(tables, found, plain)
 
 
-def _ids(tables: Tables, found: Mapping[str, str], spelled: Callable[[str], str]) -> Iterator[FactChange]:
+def _ids(tables: FactTables, found: Mapping[str, str], spelled: Callable[[str], str]) -> Iterator[FactChange]:
     """Device ids that a list has for a chip of the table. No list has every id, so that none vanishes."""
     rows = tables.rows("gpus", "chip", "name")
     known = {one for chip in rows.values() for one in chip["ids"]}
@@ -311,14 +311,14 @@ def _ids(tables: Tables, found: Mapping[str, str], spelled: Callable[[str], str]
             yield row("gpus", "chip", name, old, {**old, "ids": sorted([*old["ids"], *new])})
 
 
-def _csv(place: Place, tables: Tables) -> tuple[Read, Iterator[FactChange]]:
+def _csv(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     libraries = {row["name"].lower(): row["name"] for row in tables.values["compat_libraries"]["library"]}
     found = texts.release_rows(read.text, libraries, read.url)
     return read, _compatibility(tables, found, read.url)
 
 
-def _compatibility(tables: Tables, found: Mapping[str, dict[str, Any]], url: str) -> Iterator[FactChange]:
+def _compatibility(tables: FactTables, found: Mapping[str, dict[str, Any]], url: str) -> Iterator[FactChange]:
     rows = tables.rows("compat_libraries", "release", "rocm")
     for rocm, said in found.items():
         told = {key: value for key, value in said.items() if value}

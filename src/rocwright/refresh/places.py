@@ -32,7 +32,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """Where to look: an address or a path as the user gave it; empty for the source's own address."""
 
     given: str

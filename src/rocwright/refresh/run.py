@@ -13,8 +13,8 @@ from rocwright.data.sources import FactSource, load_sources
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidInput, MissingTool, RocwrightError, Unreachable, UsageError
 from rocwright.model.gpu import is_target
-from rocwright.refresh.compare import READERS, FactChange, Tables, new_targets, noted, older, row
-from rocwright.refresh.places import Place
+from rocwright.refresh.compare import READERS, FactChange, FactTables, new_targets, noted, older, row
+from rocwright.refresh.places import SourcePlace
 from rocwright.refresh.write import marked
 from rocwright.system.http import Web
 
@@ -60,7 +60,7 @@ def refresh(
     base = {name: plain(text, where=f"data/{name}.toml") for name, text in texts.items()}
     own = {} if overlay is None else overlay.tables
     values = {name: merged(table, own[name]).values if name in own else table for name, table in base.items()}
-    tables = Tables(values)
+    tables = FactTables(values)
     changes: list[FactChange] = []
     failed: dict[str, str] = {}
     wrong: dict[str, str] = {}
@@ -105,10 +105,10 @@ def _texts() -> dict[str, str]:
 
 def _wanted(
     given: Mapping[str, str], sources: Iterable[FactSource], web: Web
-) -> Iterator[tuple[FactSource, Place]]:
+) -> Iterator[tuple[FactSource, SourcePlace]]:
     readable = [one for one in sources if one.reader in READERS]
     if not given:
-        yield from ((one, Place("", one.url, web)) for one in readable)
+        yield from ((one, SourcePlace("", one.url, web)) for one in readable)
         return
     for name, place in given.items():
         meant = [one for one in readable if one.id == name]
@@ -120,13 +120,13 @@ def _wanted(
                 f"--from {name}: no source is called so",
                 next_step=f"known: {' '.join(sorted((*(one.id for one in readable), INDEX)))}",
             )
-        yield from ((one, Place(place, one.url, web)) for one in meant)
+        yield from ((one, SourcePlace(place, one.url, web)) for one in meant)
 
 
 def _read(
     source: FactSource,
-    place: Place,
-    tables: Tables,
+    place: SourcePlace,
+    tables: FactTables,
     today: date,
     list_index: Callable[[str], Listing] | None,
 ) -> Iterator[FactChange]:
@@ -160,7 +160,7 @@ def _as_row(source: FactSource) -> dict[str, object]:
     return {key: list(value) if key == "of" else value for key, value in values.items() if value}
 
 
-def _offered(tables: Tables, listing: Listing) -> Iterator[FactChange]:
+def _offered(tables: FactTables, listing: Listing) -> Iterator[FactChange]:
     """What an index has beside the tables."""
     projects, newest = listing
     found = {name.removeprefix(_DEVICE) for name in projects if name.startswith(_DEVICE)}

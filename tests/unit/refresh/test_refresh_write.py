@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import Run
+from rocwright import data as tables
 from rocwright.data import load_table
 from rocwright.data.explain import explain
 from rocwright.data.overlay import read_overlay
@@ -167,7 +168,7 @@ def test_a_patch_is_one_that_git_applies_to_the_tables(rocwright: Run, tmp_path:
     patch, tree = tmp_path / "p.patch", tmp_path / "tree"
     data = tree / "src/rocwright/data"
     data.mkdir(parents=True)
-    for file in Path(rocwright.data.__file__).parent.glob("*.toml"):
+    for file in Path(tables.__file__).parent.glob("*.toml"):
         shutil.copy(file, data)
     done = rocwright(
         "data",
