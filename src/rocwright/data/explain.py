@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rocwright.data.overlay import OVERLAID, Overlay, merged
-from rocwright.data.sources import FactSource, SourceTable, due, load_sources
+from rocwright.data.sources import FactSource, SourceTable, due, load_sources, marked_by
 from rocwright.data.toml import comment_above, lines_of, plain
 from rocwright.errors import InvalidInput
 
@@ -171,7 +171,7 @@ def _explained(
     key: str, found: _Found, text: str, where: str, path: str, known: SourceTable, *, own: bool = False
 ) -> Explained:
     line = _line(text, path)
-    of_table = () if own else known.of(key, _name(key, found))
+    of_table = _refreshed(text, path, known) if own else known.of(key, _name(key, found))
     sources = _sources(found, known) or tuple(_told(row, row.url) for row in of_table)
     return Explained(
         key=key,
@@ -210,6 +210,20 @@ def _sources(found: _Found, known: SourceTable) -> tuple[Cited, ...]:
             addresses = [one for one in named if isinstance(one, str) and "://" in one]
             if addresses:
                 return tuple(_told(known.dated(one), one) for one in addresses)
+    return ()
+
+
+def _refreshed(text: str, path: str, known: SourceTable) -> tuple[FactSource, ...]:
+    """The source from which a refresh wrote a fact of the overlay, or the row around it."""
+    lines, at = text.splitlines(), lines_of(text)
+    while path:
+        number = at.get(path, 0)
+        # The mark of a row stands behind its name, below the header.
+        here = lines[number - 1 : number + lines[number - 1].startswith("[[")] if number else []
+        for line in here:
+            if by := marked_by(line):
+                return tuple(row for row in known.sources if row.id == by)
+        path = path[: max(path.rfind("."), path.rfind("["))]
     return ()
 
 

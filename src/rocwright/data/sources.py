@@ -14,6 +14,9 @@ from rocwright.data.overlay import Overlay
 # Issues and pull requests carry their dates themselves.
 _DATED = re.compile(r"https://[^ ]+/(issues|pull)/[0-9]+([#/?].*)?")
 _AGAIN = "rocwright data refresh"
+# Behind what a refresh wrote into a rocwright.toml, with the source; what has none somebody wrote by hand.
+MARK = f"# by {_AGAIN}"
+_MARKED = re.compile(re.escape(MARK) + r": (?P<id>[^,]+),")
 
 
 class FactSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,6 +85,12 @@ class SourceTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_sources(overlay: Overlay | None = None) -> SourceTable:
     """The built-in sources with those of an overlay; raises `InvalidData` naming file, line and field."""
     return load_table("sources", SourceTable, overlay)
+
+
+def marked_by(line: str) -> str:
+    """The id of the source from which a refresh wrote a line; empty for what somebody wrote by hand."""
+    found = _MARKED.search(line)
+    return found["id"] if found else ""
 
 
 def carries_date(url: str) -> bool:

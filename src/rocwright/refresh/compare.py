@@ -288,34 +288,49 @@ def _by_name(names: Mapping[tuple[str, str], str]) -> dict[str, str]:
 def _pci(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read("pci.ids", "usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids")
     found, day = texts.pci_chips(read.text, read.url)
-    return Read("", day or read.as_of, read.url), _ids(tables, found, lambda name: name)
+    return Read("", day or read.as_of, read.url), _ids(tables, found)
 
 
 def _driver(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read("drivers/gpu/drm/amd/amdgpu/amdgpu_drv.c", "amdgpu_drv.c")
-    found = texts.driver_chips(read.text, read.url)
-
-    def plain(name: str) -> str:
-        return re.sub(r"[^a-z0-9]", "", name.lower())
-
-    return read, _ids(tables, found, plain)
+    return read, _ids(tables, texts.driver_chips(read.text, read.url))
 
 
-def _ids(tables: FactTables, found: Mapping[str, str], spelled: Callable[[str], str]) -> Iterator[FactChange]:
-    """Device ids that a list has for a chip of the table. No list has every id, so that none vanishes."""
+def _ids(tables: FactTables, found: Mapping[str, str]) -> Iterator[FactChange]:
+    """Device ids that a list has beside known ones under one name. No list has every id: none vanishes.
+
+    Which chip a name means is told by the ids that both have. A name that goes with several chips says no
+    target: pci.ids calls all Instincts since MI300 by one name.
+    """
     rows = tables.rows("gpus", "chip", "name")
-    known = {one for chip in rows.values() for one in chip["ids"]}
-    for name, old in rows.items():
-        new = [one for one, chip in found.items() if spelled(chip) == spelled(name) and one not in known]
-        if new:
-            yield row("gpus", "chip", name, old, {**old, "ids": sorted([*old["ids"], *new])})
+    chip_of = {one: name for name, chip in rows.items() for one in chip["ids"]}
+    meant: dict[str, set[str]] = defaultdict(set)
+    new: dict[str, list[str]] = defaultdict(list)
+    for one, name in found.items():
+        if one in chip_of:
+            meant[name].add(chip_of[one])
+        else:
+            new[name].append(one)
+    added: dict[str, list[str]] = defaultdict(list)
+    for name, ids in new.items():
+        if len(meant[name]) == 1:
+            added[next(iter(meant[name]))] += ids
+        elif meant[name]:
+            yield noted(
+                "gpus.chip",
+                f"{name}: {' '.join(ids)} may be any of {', '.join(sorted(meant[name]))}",
+            )
+    for chip, ids in added.items():
+        old = rows[chip]
+        yield row("gpus", "chip", chip, old, {**old, "ids": sorted([*old["ids"], *ids])})
 
 
 def _csv(place: SourcePlace, tables: FactTables) -> tuple[Read, Iterator[FactChange]]:
     read = place.read(path_of(place.url))
     libraries = {row["name"].lower(): row["name"] for row in tables.values["compat_libraries"]["library"]}
     found = texts.release_rows(read.text, libraries, read.url)
-    return read, _compatibility(tables, found, read.url)
+    newest = max(found, key=_numbers)
+    return Read("", f"ROCm {newest}", read.url), _compatibility(tables, found, read.url)
 
 
 def _compatibility(tables: FactTables, found: Mapping[str, dict[str, Any]], url: str) -> Iterator[FactChange]:
@@ -350,7 +365,9 @@ READERS: dict[str, Reader] = {
 
 
 def older(read: str, held: str) -> bool:
-    """Whether what was read is of before what the tables were read from, as far as both are dates."""
+    """Whether what was read is older than what the tables were read from: days, or releases of ROCm."""
+    if read.startswith("ROCm ") and held.startswith("ROCm "):
+        return _numbers(read[5:]) < _numbers(held[5:])
     if not (_DAY.fullmatch(read) and _DAY.fullmatch(held)):
         return False
     length = min(len(read), len(held))

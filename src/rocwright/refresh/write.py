@@ -15,7 +15,7 @@ from typing import Any
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, parse_overlay
-from rocwright.data.sources import SourceTable
+from rocwright.data.sources import MARK, SourceTable, marked_by
 from rocwright.data.toml import lines_of, plain
 from rocwright.errors import InvalidInput, MissingTool
 from rocwright.model.compat_releases import LibraryTable
@@ -24,7 +24,6 @@ from rocwright.model.plan import ProfileTable
 from rocwright.refresh.compare import FactChange
 from rocwright.system.files import write_text
 
-MARK = "# by rocwright data refresh"
 # The schemas of what is written, and the field that names a row.
 _TYPES: Mapping[str, tuple[type[Any], str]] = {
     "families": (Families, "name"),
@@ -51,7 +50,7 @@ def marked(overlay: Overlay, change: FactChange) -> bool:
             return True
         path += f"[{numbers[-1]}].{by}"
     line = lines_of(overlay.text).get(path)
-    return line is not None and MARK in overlay.text.splitlines()[line - 1]
+    return line is not None and bool(marked_by(overlay.text.splitlines()[line - 1]))
 
 
 def written(changes: Iterable[FactChange]) -> list[FactChange]:

@@ -150,6 +150,23 @@ def test_names_and_ids_of_boards_come_together_in_a_chip(rocwright: Run, tmp_pat
     assert any(one["kind"] == "noted" and "1309" in one["says"] for one in changes)
 
 
+def test_a_name_that_several_chips_go_by_says_no_target(rocwright: Run, tmp_path: Path) -> None:
+    # Both are known, and of two chips: gfx942 and gfx950.
+    text = "# Date: 2027-01-02\n1002  AMD\n\t74a1  Aqua Vanjaram [MI300X]\n\t75a0  Aqua Vanjaram [MI350X]\n"
+    file = write(tmp_path / "pci.ids", text + "\t75fe  Aqua Vanjaram [MI3xx]\n\t99ff  Unheard of\n")
+    (change,) = told(rocwright, "--from", f"pci-ids={file}")
+    assert (change["kind"], change["says"]) == (
+        "noted",
+        "Aqua Vanjaram: 75fe may be any of Aqua Vanjaram, MI350",
+    )
+
+
+def test_a_matrix_of_before_the_tables_changes_nothing_of_them(rocwright: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "matrix.csv", "ROCm Version,6.0.0\n      :doc:`RCCL <rccl:index>`,9.9.9\n")
+    (change,) = told(rocwright, "--from", f"rocm-matrix={file}")
+    assert change["says"] == "it is of ROCm 6.0.0, the tables are of ROCm 7.1.1; only what they lack is told"
+
+
 def test_ids_of_the_driver_are_those_of_vendor_and_chip(rocwright: Run, tmp_path: Path) -> None:
     file = write(tmp_path / "amdgpu_drv.c", pages.DRIVER)
     (change,) = told(rocwright, "--from", f"linux-amdgpu={file}")

@@ -17,6 +17,7 @@ from rocwright.data import load_table
 from rocwright.data.explain import explain
 from rocwright.data.overlay import read_overlay
 from rocwright.model.gpu import GpuTable
+from rocwright.system.days import today
 from trees import write
 from unit.refresh import refresh_pages as pages
 
@@ -50,6 +51,12 @@ def test_an_overlay_keeps_what_was_there_and_holds_the_changes(rocwright: Run, t
     assert overlay is not None
     found = explain("families.families.gfx94X-all", overlay)
     assert (found.value, found.origin, found.replaces) == (["gfx942", "gfx950"], "overlay", '["gfx942"]')
+    assert [str(one) for one in found.sources] == [
+        "https://github.com/ROCm/TheRock/blob/main/cmake/therock_amdgpu_targets.cmake, "
+        f"as of {today()}, read {today()}"
+    ]
+    # What stands beside it is by hand.
+    assert explain("families.families.mi300-lab", overlay).sources == ()
     # A family that the source does not have any more stays.
     assert explain("families.families.gfx90a-dcgpu", overlay).value == ["gfx90a"]
     # Run again, there is nothing to change.
@@ -92,6 +99,8 @@ def test_a_chip_of_the_overlay_takes_the_place_of_the_built_in_one(rocwright: Ru
     done = rocwright("data", "refresh", "--from", f"amdgpu-ids={ids}", "--overlay", mine)
     assert done.code == 0, done.err
     table = load_table("gpus", GpuTable, read_overlay(mine))
+    (by,) = explain("gpus.chip.Navi 31.names", read_overlay(mine)).sources
+    assert by.url.endswith("/amdgpu.ids")
     (navi,) = [chip for chip in table.chip if chip.name == "Navi 31"]
     assert navi.named()["744c", "c8"] == "AMD Radeon RX 9999 XTX"
     # And what a hand changes in it is a hand's from then on.
