@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+DAY = date(2026, 11, 24)
 PROGRAM = [sys.executable, "-c", "from rocwright.cli import main; main()"]
 
 
@@ -37,7 +39,10 @@ Run = Callable[..., Ended]
 def status(*words: object) -> int:
     """The exit status of a command in this process; what it prints is left to `capsys`."""
     from rocwright import cli
+    from rocwright.cli import options
 
+    # On this day no table is old; the run of a test says nothing of that later either.
+    options.today = lambda: DAY
     try:
         cli.main([str(word) for word in words])
     except SystemExit as ended:

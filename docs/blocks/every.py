@@ -32,6 +32,7 @@ from rocwright.compat.doctor.facts import DoctorTable
 from rocwright.compat.doctor.observations import Diagnosis
 from rocwright.compat.probe.values import ProbeTable
 from rocwright.data.explain import Explained, TableInfo
+from rocwright.data.sources import SourceTable
 from rocwright.model.channels import Channels, IndexTable, LandingTable
 from rocwright.model.compat import CompatTable
 from rocwright.model.compat_releases import FeatureTable, LibraryTable
@@ -45,6 +46,7 @@ from rocwright.model.suites import SkipTable, SuiteTable
 from rocwright.model.testing import SignatureTable
 from rocwright.model.workflows import SlurmTable, WorkflowTable
 from rocwright.pipeline.setup.event import Triggers
+from rocwright.refresh.run import Refreshed
 from rocwright.sdk.intake import distribution
 from rocwright.sdk.licences import LicenceTable
 from rocwright.sdk.table import PackageTable
@@ -58,7 +60,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "compat-about": render_compat_about,
     **{f"compat-{name}": compat(name) for name in SECTIONS},
     "compat-values": lambda: values(Shown, Answer, known=SourceLock),
-    "data-values": lambda: values(TableInfo, Explained, known=SourceLock),
+    "data-values": lambda: values(TableInfo, Explained, Refreshed, known=SourceLock),
     "data-compat": lambda: schema(CompatTable),
     "data-compat-libraries": lambda: schema(LibraryTable),
     "data-compat-features": lambda: schema(FeatureTable),
@@ -102,6 +104,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "data-signatures": lambda: schema(SignatureTable),
     "data-probe": lambda: schema(ProbeTable),
     "data-slurm": lambda: schema(SlurmTable),
+    "data-sources": lambda: schema(SourceTable),
     "data-doctor": lambda: schema(DoctorTable),
     "doctor-json": lambda: values(Diagnosis, known=SourceLock),
     "doctor-machine": lambda: render_doctor("machine"),

@@ -196,7 +196,7 @@ _PIPELINE = CommandGroup(
 )
 _DATA = CommandGroup(
     "List the tables of facts, and explain where a fact comes from.",
-    {"Commands": {"list": "data:data_list", "explain": "data:data_explain"}},
+    {"Commands": {"list": "data:data_list", "explain": "data:data_explain", "refresh": "data:data_refresh"}},
 )
 # By name of a function, so that a command imports what it needs and nothing of the others.
 COMMANDS = CommandGroup(

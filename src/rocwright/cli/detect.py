@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import Text, given_targets, tell_replaced
+from rocwright.cli.options import Text, given_targets, tell_age, tell_replaced
 from rocwright.cli.reply import OnlyJson, Reply, replies
 from rocwright.compat.detector import answer, shown
 from rocwright.data import load_table
@@ -97,6 +97,7 @@ def detect(
             console.out(line)
 
     yield Reply(found, show)
+    tell_age("families", "gpus", "indexes")
     last = err.pop() if found.exit_status in (NoGpu.exit_code, Unreachable.exit_code) else ""
     for line in err:
         console.say(line)

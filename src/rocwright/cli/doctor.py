@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rocwright.cli.options import Text
+from rocwright.cli.options import Text, tell_age
 from rocwright.cli.reply import Reply, plain, replies
 from rocwright.cli.store.options import StoreOptions
 from rocwright.compat.doctor.environment import active_python, find_python
@@ -77,6 +77,7 @@ def doctor(
         note=console.say,
     )
     yield Reply(found, lambda: show_diagnosis(found))
+    tell_age("doctor", "families", "gpus")
     if found.environment is None:
         console.say(
             "No environment with torch or ROCm is active, so none was checked: name one with --python."

@@ -12,10 +12,13 @@ from cyclopts import Parameter, Token
 
 from rocwright.data import load_table
 from rocwright.data.overlay import read_overlay
+from rocwright.data.sources import advice
+from rocwright.errors import RocwrightError
 from rocwright.model.channels import IndexTable
 from rocwright.model.device_files import DeviceFiles, known_targets
 from rocwright.model.gpu import Families, InvalidTarget, in_order, parse_targets
 from rocwright.system import console
+from rocwright.system.days import today
 
 
 def _within(least: int, most: int | None = None) -> Callable[[object, float | None], None]:
@@ -65,6 +68,17 @@ Files = Annotated[tuple[Path, ...], Parameter(negative_iterable=(), show_default
 # A directory or an interpreter; a place to write to.
 Place = Annotated[Path | None, Parameter(converter=_place)]
 OutputDir = Annotated[Path, Parameter(converter=_place)]
+
+
+def tell_age(*tables: str) -> None:
+    """Say, once, on stderr, where facts that a command rests on are older than they keep."""
+    try:
+        overlay = read_overlay()
+    except RocwrightError:
+        # Who reads it for more than this says what is wrong with it.
+        overlay = None
+    if text := advice(tables, today(), overlay):
+        console.say(text)
 
 
 def given_targets(text: str | None, config: Path | None = None) -> tuple[str, ...]:

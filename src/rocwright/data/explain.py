@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from importlib import resources
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import msgspec
 
 from rocwright.data.overlay import OVERLAID, Overlay, merged
+from rocwright.data.sources import FactSource, SourceTable, due, load_sources, marked_by
 from rocwright.data.toml import comment_above, lines_of, plain
 from rocwright.errors import InvalidInput
 
@@ -28,20 +30,45 @@ class UnknownKey(InvalidInput):
 
 
 class TableInfo(msgspec.Struct, frozen=True):
-    """A table: how many facts it holds, whether a rocwright.toml may add to it, and which one does."""
+    """A table: how many facts it holds, whether a rocwright.toml may add to it, and which one does.
+
+    `read` is the day on which the oldest of its sources was read, None where all of it is this project's own;
+    `late` names the sources that want to be read again.
+    """
 
     name: str
     facts: int
     overlaid: bool
     where: str
     about: str
+    read: date | None = None
+    late: tuple[str, ...] = ()
+
+
+class Cited(msgspec.Struct, frozen=True):
+    """Where a fact was read: of when that was, and the day of reading; `own` is no address but this project.
+
+    An address without dates is that of an issue or pull request, which carries its date, or of a user's row.
+    """
+
+    url: str
+    as_of: str = ""
+    read: date | None = None
+    own: bool = False
+    about: str = ""
+
+    def __str__(self) -> str:
+        if self.own:
+            return "this project's own"
+        read = "" if self.read is None else f", read {self.read}"
+        return self.url + (f", as of {self.as_of}" if self.as_of else "") + read
 
 
 class Explained(msgspec.Struct, frozen=True):
     """A fact: its value, whether it is `built in` or from an `overlay`, where it stands, and why it is so.
 
-    `shown` is the value in short; `source` is what its row names as source, `comment` what stands above it,
-    `replaces` the built-in value that it took the place of.
+    `shown` is the value in short; `source` is where it was read, as addresses, `sources` the same with dates;
+    `comment` is what stands above it, `replaces` the built-in value that it took the place of.
     """
 
     key: str
@@ -53,6 +80,7 @@ class Explained(msgspec.Struct, frozen=True):
     source: str
     comment: str
     replaces: str
+    sources: tuple[Cited, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +98,9 @@ def _texts() -> dict[str, str]:
     return {name[:-5]: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
 
 
-def list_tables(overlay: Overlay | None = None) -> tuple[TableInfo, ...]:
-    """Every built-in table by name."""
+def list_tables(today: date, overlay: Overlay | None = None) -> tuple[TableInfo, ...]:
+    """Every built-in table by name, as old as it is today."""
+    known = load_sources(overlay)
     return tuple(
         TableInfo(
             name=name,
@@ -79,6 +108,8 @@ def list_tables(overlay: Overlay | None = None) -> tuple[TableInfo, ...]:
             overlaid=name in OVERLAID,
             where=overlay.where if overlay is not None and name in overlay.tables else "",
             about=_first_sentence(text),
+            read=min((one.read for one in known.of_table(name) if one.read), default=None),
+            late=tuple(one.id for one in due(known.of_table(name), today)),
         )
         for name, text in _texts().items()
     )
@@ -115,18 +146,19 @@ def explain(key: str, overlay: Overlay | None = None) -> Explained:
             next_step=f"perhaps {near[0]}" if near else "name one of these",
         )
     base = plain(texts[name], where=f"data/{name}.toml")
+    known = load_sources(overlay)
     over = overlay.tables.get(name) if overlay is not None else None
     both = merged(base, over) if over is not None else None
     found = _descend(both.values if both else base, rest, name)
     if overlay is None or both is None:
-        return _explained(key, found, texts[name], f"data/{name}.toml", _path(found.steps))
+        return _explained(key, found, texts[name], f"data/{name}.toml", _path(found.steps), known)
     own = _own(found.steps, over, both.offsets)
     if own is None:
-        done = _explained(key, found, texts[name], f"data/{name}.toml", _path(found.steps))
+        done = _explained(key, found, texts[name], f"data/{name}.toml", _path(found.steps), known)
         if f"${_path(found.steps)}" in both.offsets:
             done = msgspec.structs.replace(done, origin=f"built in, and rows of {overlay.where}")
         return done
-    done = _explained(key, found, overlay.text, overlay.where, f".{name}{_path(own)}")
+    done = _explained(key, found, overlay.text, overlay.where, f".{name}{_path(own)}", known, own=True)
     return msgspec.structs.replace(done, origin="overlay", replaces=_replaced(base, rest, name))
 
 
@@ -135,8 +167,12 @@ def _path(steps: Iterable[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
-def _explained(key: str, found: _Found, text: str, where: str, path: str) -> Explained:
+def _explained(
+    key: str, found: _Found, text: str, where: str, path: str, known: SourceTable, *, own: bool = False
+) -> Explained:
     line = _line(text, path)
+    of_table = _refreshed(text, path, known) if own else known.of(key, _name(key, found))
+    sources = _sources(found, known) or tuple(_told(row, row.url) for row in of_table)
     return Explained(
         key=key,
         value=found.value,
@@ -144,10 +180,17 @@ def _explained(key: str, found: _Found, text: str, where: str, path: str) -> Exp
         origin="built in",
         where=where,
         line=line,
-        source=_source(found) or _source_of_table(text, line),
+        source=" ".join(row.url for row in sources if row.url),
         comment=comment_above(text, line),
         replaces="",
+        sources=sources,
     )
+
+
+def _name(key: str, found: _Found) -> str:
+    """The key without numbers and names of rows: `families.family.tier`, as sources may name it."""
+    steps = (step for step in found.steps if isinstance(step, str))
+    return ".".join((key.partition(".")[0], *steps))
 
 
 def _line(text: str, path: str) -> int | None:
@@ -158,26 +201,34 @@ def _line(text: str, path: str) -> int | None:
     return lines.get(path)
 
 
-def _source(found: _Found) -> str:
-    """What the innermost row says of its source."""
+def _sources(found: _Found, known: SourceTable) -> tuple[Cited, ...]:
+    """What the innermost row says of its source, with the dates of what begins so."""
     for row in reversed(found.rows):
         for field in _SOURCES:
-            value = row.get(field)
-            if value:
-                return " ".join(value) if isinstance(value, list) else str(value)
-    return ""
+            value = row.get(field, ())
+            named = [value] if isinstance(value, str) else value
+            addresses = [one for one in named if isinstance(one, str) and "://" in one]
+            if addresses:
+                return tuple(_told(known.dated(one), one) for one in addresses)
+    return ()
 
 
-def _source_of_table(text: str, line: int | None) -> str:
-    """What comments above a line say of its source, to the end of the paragraph; else those of the file."""
-    lines = [one.lstrip("# ") if one.startswith("#") else "" for one in text.splitlines()]
-    begins = [number for number, one in enumerate(lines, 1) if one.startswith("Source")]
-    if not begins:
-        return ""
-    begin = max([number for number in begins if line is None or number < line] or begins[:1])
-    said = lines[begin - 1 :]
-    end = said.index("") if "" in said else len(said)
-    return " ".join(said[:end]).removeprefix("Source: ")
+def _refreshed(text: str, path: str, known: SourceTable) -> tuple[FactSource, ...]:
+    """The source from which a refresh wrote a fact of the overlay, or the row around it."""
+    lines, at = text.splitlines(), lines_of(text)
+    while path:
+        number = at.get(path, 0)
+        # The mark of a row stands behind its name, below the header.
+        here = lines[number - 1 : number + lines[number - 1].startswith("[[")] if number else []
+        for line in here:
+            if by := marked_by(line):
+                return tuple(row for row in known.sources if row.id == by)
+        path = path[: max(path.rfind("."), path.rfind("["))]
+    return ()
+
+
+def _told(row: FactSource | None, url: str) -> Cited:
+    return Cited(url) if row is None else Cited(url, row.as_of, row.read, row.own, row.about)
 
 
 def _own(steps: tuple[str | int, ...], over: Any, offsets: Mapping[str, int]) -> tuple[str | int, ...] | None:

@@ -27,6 +27,7 @@ OVERLAID = (
     "contract",
     "distributions",
     "families",
+    "gpus",
     "indexes",
     "profiles",
     "projects",
@@ -34,6 +35,7 @@ OVERLAID = (
     "signatures",
     "skips",
     "slurm",
+    "sources",
     "tests",
     "triggers",
 )

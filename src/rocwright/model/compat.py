@@ -226,13 +226,9 @@ class TorchRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CompatTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `compat`; `addresses` and `labels` say where references to other documentations lead.
-
-    `dates` say of when it is what stands at the addresses that begin so.
-    """
+    """The table `compat`; `addresses` and `labels` say where references to other documentations lead."""
 
     page: Page
-    dates: dict[str, str]
     addresses: dict[str, str]
     labels: dict[str, str]
     overview: tuple[Passage, ...]

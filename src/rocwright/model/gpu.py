@@ -194,11 +194,15 @@ class Chip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GpuTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole table; each device id is that of one chip, each revision has one name."""
+    """The whole table; each device id is that of one chip, each revision has one name.
+
+    A later chip of the same name takes the place of an earlier one.
+    """
 
     chip: tuple[Chip, ...]
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "chip", tuple({row.name: row for row in self.chip}.values()))
         seen: dict[str, str] = {}
         for chip in self.chip:
             for one in chip.ids:

@@ -204,8 +204,9 @@ class Web:
             except Passing as failure:
                 if failures == len(self._pauses):
                     where = shown(url)
+                    tried = f" (tried {failures + 1} times)" if failures else ""
                     raise Unreachable(
-                        f"{where} cannot be read (tried {failures + 1} times): {failure}",
+                        f"{where} cannot be read{tried}: {failure}",
                         where=where,
                         next_step="check the address and the network, then run again",
                     ) from failure

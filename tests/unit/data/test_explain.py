@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -64,12 +65,24 @@ def test_a_built_in_fact_is_found_with_its_line(key: str, value: object, written
     assert line(table, found.line).startswith(written)
 
 
-def test_the_source_is_that_of_the_row_or_of_the_comments_above() -> None:
+def test_the_source_is_that_of_the_row_or_of_the_longest_key_that_fits() -> None:
     row = explain("compat_libraries.release.5.2.3.versions.RCCL")
     assert row.source == "https://rocm.docs.amd.com/en/docs-5.6.0/CHANGELOG.html"
-    assert explain("families.families.gfx906-dgpu").source.startswith("the target tables of ROCm's build")
-    # The second comment of that file, which stands above the rows.
-    assert explain("families.family.gfx900.tier").source.startswith("amdgpu_family_matrix.py")
+    assert [str(one) for one in row.sources] == [f"{row.source}, as of ROCm 5.6.0, read 2026-11-22"]
+    therock = "https://github.com/ROCm/TheRock/blob/main"
+    assert explain("families.families.gfx906-dgpu").source == f"{therock}/cmake/therock_amdgpu_targets.cmake"
+    # Two files say it, and both are named.
+    assert explain("families.family.gfx900.tier").source.split() == [
+        f"{therock}/build_tools/github_actions/amdgpu_family_matrix.py",
+        f"{therock}/build_tools/github_actions/configure_pytorch_release_matrix.py",
+    ]
+    # "miniature" is what this field means by sources: no address.
+    assert "miniature" not in explain("profiles.profile.ci.sources").source
+    # An issue carries its date itself.
+    (issue,) = explain("compat_features.statement.flash-gfx1100-0.10b.answer").sources
+    assert str(issue) == "https://github.com/ROCm/aotriton/pull/123"
+    assert explain("contract.growth").source == ""
+    assert [str(one) for one in explain("contract.growth").sources] == ["this project's own"]
     assert explain("channels.max_age").comment.startswith("How long a client may go on with a page")
 
 
@@ -121,7 +134,7 @@ def test_a_key_that_names_nothing_lists_near_ones(key: str, message: str, hint: 
 
 
 def test_every_table_is_listed_and_can_be_explained() -> None:
-    tables = list_tables(OVERLAY)
+    tables = list_tables(date(2026, 11, 24), OVERLAY)
     assert [one.name for one in tables] == sorted(path.stem for path in FOLDER.glob("*.toml"))
     assert {one.name for one in tables if one.overlaid} == set(OVERLAID)
     assert {one.name: one.where for one in tables if one.where} == {
@@ -157,6 +170,11 @@ def test_the_commands(_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "from      overlay: rocwright.toml, line 2",
         "replaces  300",
     ]
+    assert status("data", "explain", "families.generic") == 0
+    assert (
+        "source    https://llvm.org/docs/AMDGPUUsage.html, as of 2026-09, read 2026-11-21"
+        in capsys.readouterr().out.splitlines()
+    )
     assert status("data", "explain", "channels.max_age", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["value"], found["line"], found["origin"]) == (7, 2, "overlay")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rocwright.cli.options import Words
+from rocwright.cli.options import Words, tell_age
 from rocwright.cli.pipeline.options import PlaceOptions, PlanOptions
 from rocwright.cli.reply import Reply, replies
 from rocwright.data import load_table
@@ -85,6 +85,7 @@ def pipeline_plan(
             show_plan(plan, load_table("channels", Channels, place.overlay()))
 
     yield Reply(plan, show)
+    tell_age("families", "profiles", "projects")
     if record:
         from rocwright.pipeline.records import record_plan
         from rocwright.store.objects.address import open_store

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
+from rocwright.data.sources import SourceTable, load_sources
 from rocwright.errors import UnknownRelease
 from rocwright.model.channels import LandingTable
 from rocwright.model.compat import CompatTable, StatusRow
@@ -51,6 +52,7 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
     lines: tuple[Line, ...]
     gpus: Mapping[str, tuple[str, ...]]
     chips: tuple[Chip, ...]
+    sources: SourceTable
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -174,8 +176,8 @@ class Facts(msgspec.Struct, frozen=True, dict=True):
 
     def date(self, source: str) -> str:
         """Of when it is what stands at an address, in words; empty where no table says."""
-        near = [beginning for beginning in self.page.dates if source.startswith(beginning)]
-        return self.page.dates[max(near, key=len)] if near else ""
+        found = self.sources.dated(source)
+        return found.as_of if found is not None else ""
 
 
 def load_facts(overlay: Overlay | None = None) -> Facts:
@@ -188,6 +190,7 @@ def load_facts(overlay: Overlay | None = None) -> Facts:
         lines=_last(load_table("projects", ProjectTable, overlay).lines),
         gpus=load_table("landing", LandingTable).gpus,
         chips=load_table("gpus", GpuTable, overlay).chip,
+        sources=load_sources(overlay),
     )
 
 
