@@ -268,7 +268,7 @@ class IndexTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def with_rocm(self, name: str, version: str | None = None) -> NamedIndex:
         """The index with this name; of a stream's indexes, the one that has this version of ROCm.
 
-        Raises `UsageError` for a name that the table does not have, and for an index that only adds to others.
+        Raises `UsageError` for a name that the table does not have, and for an index that only adds to one.
         """
         row = self.named(name)
         if version and row.stream == name:

@@ -172,7 +172,7 @@ def test_the_commands(_alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert status("data", "explain", "families.generic") == 0
     assert (
-        "source    https://llvm.org/docs/AMDGPUUsage.html, as of 2026-09, read 2026-11-21"
+        "source    https://llvm.org/docs/AMDGPUUsage.html, as of 2026-09, read 2026-11-24"
         in capsys.readouterr().out.splitlines()
     )
     assert status("data", "explain", "channels.max_age", "--json") == 0

@@ -71,7 +71,7 @@ def test_the_longest_beginning_of_an_address_dates_it() -> None:
     found = KNOWN.dated(docs)
     assert found is not None and found.as_of == "ROCm 7.1.0"
     readme = KNOWN.dated("https://github.com/ROCm/TheRock/blob/main/external-builds/pytorch/README.md")
-    assert readme is not None and readme.as_of == "end of 2025"
+    assert readme is not None and readme.as_of == "2026-08-21"
     assert KNOWN.dated("https://example.com/") is None
 
 
