@@ -379,7 +379,7 @@ def test_another_directory_is_not_replaced(tmp_path: Path, log: Path) -> None:
     assert precious.is_dir()
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.15"])
+@pytest.mark.parametrize("version", ["3.9", "3.16"])
 def test_a_python_that_no_wheels_are_built_for_is_refused_before_pip(
     tmp_path: Path, log: Path, version: str
 ) -> None:
