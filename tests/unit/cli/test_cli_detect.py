@@ -182,7 +182,7 @@ def test_what_windows_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--torch", "2.9"), 2, "give --index, too"),
+        (("--torch", "2.9"), 2, "give --index or --index-name, too"),
         (("--index", "ftp:nowhere"), 2, "is no address of an index"),
         (("--index", INDEX, "--kind", "both"), 2, "kind"),
         (("--target", "gfx1109"), 3, "perhaps gfx1100 or gfx1101 or gfx1102 or gfx1103"),

@@ -60,8 +60,8 @@ def _newer(question: Question, facts: Facts) -> Iterator[str]:
                 when = f" ({date})" if date else ""
                 yield (
                     f"{name} {asked} is newer than these tables: the newest in them is {newest}{when}; "
-                    f"ask about that one, look for newer facts (rocwright data refresh), or add {_ROW[field]} to "
-                    "rocwright.toml"
+                    "ask about that one, look for newer facts (rocwright data refresh), or add "
+                    f"{_ROW[field]} to rocwright.toml"
                 )
 
 

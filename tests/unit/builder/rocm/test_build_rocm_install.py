@@ -392,6 +392,6 @@ def test_a_python_that_no_wheels_are_built_for_is_refused_before_pip(
     python.chmod(0o755)
     wheels = tmp_path / "wheels"
     rocm_wheels.make_wheel(wheels, "7.10.0")
-    with pytest.raises(UsageError, match=f"has Python {version}; wheels are built for 3.10 to 3.14"):
+    with pytest.raises(UsageError, match=f"has Python {version}; wheels are built for 3.10 to 3.15"):
         install_rocm(Environment(tmp_path / "other"), Closed(find_links=(str(wheels),)), log=log)
     assert not log.exists(), "pip was called"
