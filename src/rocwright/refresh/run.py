@@ -8,10 +8,12 @@ from importlib import resources
 
 import msgspec
 
+from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, merged
 from rocwright.data.sources import FactSource, load_sources
 from rocwright.data.toml import plain
 from rocwright.errors import InvalidInput, MissingTool, RocwrightError, Unreachable, UsageError
+from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import is_target
 from rocwright.refresh.compare import READERS, FactChange, FactTables, new_targets, noted, older, row
 from rocwright.refresh.places import SourcePlace
@@ -65,7 +67,8 @@ def refresh(
     failed: dict[str, str] = {}
     wrong: dict[str, str] = {}
     read: list[str] = []
-    for source, place in _wanted(given, load_sources(overlay).sources, web):
+    indexes = load_table("indexes", IndexTable, overlay)
+    for source, place in _wanted(given, load_sources(overlay).sources, indexes, web):
         try:
             found = list(_read(source, place, tables, today, list_index))
         except (Unreachable, MissingTool) as error:
@@ -104,9 +107,15 @@ def _texts() -> dict[str, str]:
 
 
 def _wanted(
-    given: Mapping[str, str], sources: Iterable[FactSource], web: Web
+    given: Mapping[str, str], sources: Iterable[FactSource], indexes: IndexTable, web: Web
 ) -> Iterator[tuple[FactSource, SourcePlace]]:
     readable = [one for one in sources if one.reader in READERS]
+    # ROCm alone says which GPUs there are packages for.
+    readable += [
+        FactSource(f"{INDEX}-{one.name}", one.core or one.url, "today", date.min, reader=INDEX)
+        for one in indexes.index
+        if one.rocm and not one.ended
+    ]
     if not given:
         yield from ((one, SourcePlace("", one.url, web)) for one in readable)
         return
@@ -132,9 +141,10 @@ def _read(
 ) -> Iterator[FactChange]:
     """The differences of one source, with where they stand; and that it was read."""
     if source.reader == INDEX:
-        listing = (frozenset[str](), dict[str, str]()) if list_index is None else list_index(place.given)
+        url = place.given or place.url
+        listing = (frozenset[str](), dict[str, str]()) if list_index is None else list_index(url)
         for change in _offered(tables, listing):
-            yield msgspec.structs.replace(change, source=INDEX, url=place.given, as_of=str(today))
+            yield msgspec.structs.replace(change, source=source.id, url=url, as_of=str(today))
         return
     page, found = READERS[source.reader](place, tables)
     old = older(page.as_of, source.as_of)
