@@ -11,7 +11,7 @@ import msgspec
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, Unpacked, lay_out, unpack_each, unpacked_packages
-from rocwright.sdk.intake.distribution import Distribution, distributions
+from rocwright.sdk.intake.distribution import Distribution, distributions, upstream
 from rocwright.sdk.links import relative_link
 from rocwright.system.files import atomic_directory, remove_tree, require_space
 
@@ -19,7 +19,7 @@ from rocwright.system.files import atomic_directory, remove_tree, require_space
 _OWN = re.compile(r"opt/(rocm[^/]*)/(.+)")
 _RUNTIME = re.compile(r"(.*/)?libamdhip64\.so[^/]*")
 # Packages are compressed; they need at least this much more room than themselves.
-_LEAST_GROWTH = 2
+LEAST_GROWTH = 2
 
 
 class PrefixOfPackages(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ def unpack_packages(
     debs = _debs(directory)
     require_space(
         prefix.absolute(),
-        sum(deb.stat().st_size for deb in debs) * _LEAST_GROWTH,
+        sum(deb.stat().st_size for deb in debs) * LEAST_GROWTH,
         purpose=f"unpacking {len(debs)} packages",
     )
     unpacked = prefix.with_name(prefix.name + ".unpacked")
@@ -181,7 +181,7 @@ def _move(place: Path, target: Path, here: str, name: str) -> None:
 
 def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overlay | None) -> Distribution:
     """The one whose packages, in the version of its ROCm, are most of these."""
-    shipped = [(package.control.name, _upstream(package.control.version)) for package in packages]
+    shipped = [(package.control.name, upstream(package.control.version)) for package in packages]
     scores = [
         (sum(name in row.packages and version == row.rocm_version for name, version in shipped), row)
         for row in distributions(overlay)
@@ -196,8 +196,3 @@ def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overla
             "[[distributions.distribution]] for them into rocwright.toml",
         )
     return best
-
-
-def _upstream(version: str) -> str:
-    """The version without what packaging adds: `1:5.2.3+dfsg-2` → `5.2.3`."""
-    return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
