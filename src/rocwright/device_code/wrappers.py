@@ -114,7 +114,7 @@ def _words_between(elf: Elf, file: View, start: int, end: int) -> Iterator[int]:
 
 # What clang calls the bundle of a translation unit whose device code is linked with others': by a hash of the
 # unit, so that another library's symbol of that name is the same unit's.
-_OF_A_UNIT = re.compile(rb"__hip_fatbin_[0-9a-f]{16}\0")
+_OF_A_UNIT = re.compile(rb"__hip_fatbin_[0-9a-f]{8,16}\0")
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def test_a_wrapper_filled_through_a_symbol(tmp_path: Path) -> None:
 
 def test_units_of_relocatable_device_code_that_export_their_bundle(tmp_path: Path) -> None:
     """As Debian's RCCL 7.2: every unit's wrapper leads to the one bundle through a symbol of its own."""
-    names = ["__hip_fatbin_5b9d70e7c0c476be", "__hip_fatbin_b2f67cc834fcb4c8"]
+    names = ["__hip_fatbin_5b9d70e7c0c476be", "__hip_fatbin_b2f67cc834fcb4c"]
     symbols = "".join(f".globl {name}\n.set {name}, __hip_fatbin_0\n" for name in names)
     wrappers = [Wrapper(pointer=name) for name in names]
     fat = build(tmp_path, [bundle([("gfx942", code(1))])], wrappers=wrappers, extra_asm=symbols)

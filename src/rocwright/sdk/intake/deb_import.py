@@ -25,8 +25,8 @@ LEAST_GROWTH = 2
 class PrefixOfPackages(msgspec.Struct, frozen=True):
     """A prefix made of packages; `origin` is `debian-12`, or `rocm-6.2.0` for AMD's own.
 
-    `left_out` names the packages that brought nothing to it, `missing` those of the distribution's ROCm that
-    were not there.
+    `left_out` names the packages that brought nothing to it, `missing` those of the distribution's ROCm, and
+    those that these depend on, that were not there.
     """
 
     prefix: str
@@ -72,15 +72,14 @@ def unpack_packages(
         name = _own_directory(packages, directory)
         if name is not None:
             _merge(packages, name, prefix)
-            wanted: tuple[str, ...] = ()
+            missing: set[str] = set()
         else:
             row = _distribution(packages, directory, overlay)
-            # The table says nothing of others; of the C library it would make a part of ROCm.
+            part, missing = _part_of(row, [package.control for package in packages])
             for package in packages:
-                if package.control.name not in row.packages:
+                if package.control.name not in part:
                     remove_tree(package.root)
             lay_out(row, unpacked, prefix)
-            wanted = row.packages
     finally:
         remove_tree(unpacked)
     listing = Listing.read(prefix)
@@ -90,7 +89,7 @@ def unpack_packages(
         origin=listing.distribution,
         packages=len(debs),
         left_out=tuple(sorted(given - {package.name for package in listing.packages})),
-        missing=tuple(sorted(set(wanted) - given)),
+        missing=tuple(sorted(missing)),
     )
 
 
@@ -180,12 +179,9 @@ def _move(place: Path, target: Path, here: str, name: str) -> None:
 
 
 def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overlay | None) -> Distribution:
-    """The one whose packages, in the version of its ROCm, are most of these."""
-    shipped = [(package.control.name, upstream(package.control.version)) for package in packages]
-    scores = [
-        (sum(name in row.packages and version == row.rocm_version for name, version in shipped), row)
-        for row in distributions(overlay)
-    ]
+    """The one whose ROCm has the version of most of these."""
+    shipped = [upstream(package.control.version) for package in packages]
+    scores = [(shipped.count(row.rocm_version), row) for row in distributions(overlay)]
     score, best = max(scores, key=lambda item: item[0])
     if not score:
         known = ", ".join(f"{row.id} {row.version_id} with ROCm {row.rocm_version}" for _, row in scores)
@@ -196,3 +192,27 @@ def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overla
             "[[distributions.distribution]] for them into rocwright.toml",
         )
     return best
+
+
+def _part_of(row: Distribution, given: Iterable[Control]) -> tuple[set[str], set[str]]:
+    """Names of those given that are a part of the distribution's ROCm, and of those that are missing.
+
+    A machine's own packages are none, the C library least of all, nor is what only they need.
+    """
+    by_name = {control.name: control for control in given}
+    provided = {name for control in by_name.values() for name in control.provides}.union(row.system)
+    needed = {name for control in by_name.values() for group in control.depends for name in group}
+    queue = [name for name in by_name if name in row.packages or name not in needed]
+    part: set[str] = set()
+    missing = set(row.packages) - set(by_name)
+    while queue:
+        name = queue.pop()
+        if name in part or name in row.system:
+            continue
+        part.add(name)
+        for group in by_name[name].depends:
+            found = [one for one in group if one in by_name]
+            queue += found
+            if not found and provided.isdisjoint(group):
+                missing.add(group[0])
+    return part, missing
