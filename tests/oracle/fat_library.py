@@ -145,7 +145,10 @@ int main(void) { return fat_selftest() == 42 ? 0 : fat_selftest(); }
 #endif
 """
 
-_VERSIONS = "FAT_1 { global: fat_wrapper; fat_count; fat_selftest; fat_unwind; local: *; };\n"
+# `__hip_fatbin_` and a hash: what clang calls the bundle of a unit of relocatable device code.
+_VERSIONS = "FAT_1 { global: fat_wrapper; fat_count; fat_selftest; fat_unwind; %s; local: *; };\n" % (
+    "__hip_fatbin_" + "?" * 15 + "*"
+)
 
 
 def build_library(

@@ -19,13 +19,14 @@ from rocwright.model.version import COMMIT_TYPES, ReleaseType, rocm_package_vers
 from rocwright.pipeline.options import default_cache
 from rocwright.sdk.build import Made, make_packages
 from rocwright.sdk.intake.deb import lay_out
-from rocwright.sdk.intake.deb_import import unpack_packages
-from rocwright.sdk.intake.distribution import this_distribution
+from rocwright.sdk.intake.deb_import import LEAST_GROWTH, unpack_packages
+from rocwright.sdk.intake.distribution import named_distribution, this_distribution, this_machine
 from rocwright.sdk.intake.fetch import fetch, unpack
 from rocwright.sdk.intake.forms import Form, artifacts_in, form_of
 from rocwright.sdk.plan.release import Packaging
 from rocwright.sdk.rocm_version import base_version, commit, today
 from rocwright.system import console
+from rocwright.system.files import remove_tree, require_space
 from rocwright.system.limits import available_cores, return_large_blocks
 from rocwright.system.workflow import tell_workflow
 
@@ -226,16 +227,19 @@ def fetch_(
     prefix: Path,
     /,
     *,
+    distribution: str | None = None,
     cache_dir: Path | None = None,
     refresh: bool = False,
     jobs: OptionalCount = None,
 ) -> None:
-    """Fetch this distribution's ROCm packages, as any user, and lay them out as a ROCm prefix.
+    """Fetch a distribution's ROCm packages, as any user, and lay them out as a ROCm prefix.
 
     Parameters
     ----------
     prefix
         Where the installation goes; it must not exist yet.
+    distribution
+        Whose packages, such as debian-sid (default: this machine's); also a row of rocwright.toml.
     cache_dir
         Downloaded packages (default: ~/.cache/rocwright).
     refresh
@@ -244,15 +248,25 @@ def fetch_(
         Packages unpacked at once (default: this machine's cores).
     """
     _require_new(prefix)
-    distribution = this_distribution()
+    row = named_distribution(distribution, read_overlay()) if distribution else this_distribution()
+    machine, pretty = this_machine()
+    if machine != row.name:
+        console.say(
+            f"{row.name} is another system than {pretty}: its ROCm {row.rocm_version} can be split, packaged "
+            "and checked here; its programs and libraries run where the C library is as new as there"
+        )
     cache = (cache_dir or default_cache()).resolve() / "packages"
     target = prefix.resolve()
     log = target.with_name(target.name + ".log")
-    packages = fetch(distribution, cache, log=log, refresh=refresh, note=console.say)
+    packages = fetch(row, cache, log=log, refresh=refresh, note=console.say)
     unpacked = target.with_name(target.name + ".unpacked")
     console.say(f"unpacking {len(packages.packages)} packages")
-    unpack(packages, unpacked, log=log, threads=jobs or available_cores())
-    laid = lay_out(distribution, unpacked, target)
+    require_space(target, packages.size * LEAST_GROWTH, purpose="the unpacked packages")
+    try:
+        unpack(packages, unpacked, log=log, threads=jobs or available_cores())
+        laid = lay_out(row, unpacked, target)
+    finally:
+        remove_tree(unpacked)
     console.out(
         f"ROCm {laid.rocm_version} in {laid.prefix}: {laid.files} files, {console.human_bytes(laid.size)}"
     )

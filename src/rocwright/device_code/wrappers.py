@@ -7,6 +7,7 @@ that section, so device code is found by following the pointer, never by countin
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -111,13 +112,19 @@ def _words_between(elf: Elf, file: View, start: int, end: int) -> Iterator[int]:
                 yield section.addr + skip + number * _WORD.size
 
 
+# What clang calls the bundle of a translation unit whose device code is linked with others': by a hash of the
+# unit, so that another library's symbol of that name is the same unit's.
+_OF_A_UNIT = re.compile(rb"__hip_fatbin_[0-9a-f]{8,16}\0")
+
+
 @dataclass(frozen=True)
 class _Symbol:
-    """What matters of a dynamic symbol."""
+    """What matters of a dynamic symbol; `of_a_unit`: it is the compiler's name for a unit's bundle."""
 
     value: int
     section: int
     other: int
+    of_a_unit: bool
 
     def lies_in(self, start: int, end: int) -> bool:
         """Whether it is defined here, with its value between two addresses."""
@@ -125,15 +132,15 @@ class _Symbol:
 
     @property
     def is_own(self) -> bool:
-        """Whether the loader always takes this definition."""
-        return self.section != 0 and self.other & 3 in _OWN_VISIBILITY
+        """Whether the loader takes this definition, or one of the same content."""
+        return self.section != 0 and (self.of_a_unit or self.other & 3 in _OWN_VISIBILITY)
 
 
 def exported_between(elf: Elf, file: View, start: int, end: int) -> int:
     """How many dynamic symbols with a value between two addresses other libraries could refer to or replace.
 
-    Code compiled as relocatable device code exports its one bundle as a protected symbol that only its own
-    wrapper refers to; that does not count.
+    Code compiled as relocatable device code exports its one bundle under a name for each unit, which only
+    that unit's wrapper refers to; that does not count.
     """
     return sum(1 for s in _symbols(elf, file) if s.lies_in(start, end) and not s.is_own)
 
@@ -143,7 +150,14 @@ def _symbols(elf: Elf, file: View) -> list[_Symbol]:
     if table is None:
         return []
     raw = _section_bytes(file, table, table.size // fmt.SYM.size * fmt.SYM.size)
-    return [_Symbol(row[4], row[3], row[2]) for row in fmt.SYM.iter_unpack(raw)]
+    names = b""
+    if table.link < len(elf.section_table):
+        strings = elf.section_table[table.link]
+        names = _section_bytes(file, strings, strings.size)
+    return [
+        _Symbol(value, section, other, bool(_OF_A_UNIT.match(names, name)))
+        for name, _, other, section, value, _ in fmt.SYM.iter_unpack(raw)
+    ]
 
 
 def _pointer_slots(elf: Elf, file: View, section: Section) -> dict[int, tuple[int | None, int]]:

@@ -29,7 +29,7 @@ from rocwright.pipeline.steps.of_cell import steps_of_kind
 from rocwright.pipeline.steps.sources import family_projects
 from rocwright.pipeline.tell.page import run_page
 from rocwright.pipeline.tell.state import find_run
-from rocwright.sdk.intake.distribution import distributions
+from rocwright.sdk.intake.distribution import this_distribution
 from rocwright.sdk.plan.packages import normal
 from rocwright.system.files import write_text
 
@@ -40,7 +40,8 @@ def preflight(options: RunOptions) -> None:
     """Raise for what the demo would only stumble over later, before any work.
 
     `MissingTool` names every program that this machine lacks, `InvalidTarget` what the distribution's
-    compiler makes no code for, `UsageError` and `InvalidInput` options that cannot be met.
+    compiler makes no code for, `Unreachable` a distribution whose ROCm is not known,
+    `UsageError` and `InvalidInput` options that cannot be met.
     """
     if options.family is not None:
         normal(options.family)
@@ -52,8 +53,8 @@ def preflight(options: RunOptions) -> None:
 
 
 def _require_targets(options: RunOptions) -> None:
-    rocm = distributions()[0]
-    foreign = [one for one in options.targets if parse_target(one).base not in rocm.targets]
+    rocm = this_distribution()
+    foreign = [one for one in options.targets if rocm.targets and parse_target(one).base not in rocm.targets]
     if foreign:
         raise InvalidTarget(
             f"the ROCm {rocm.rocm_version} of {rocm.id.capitalize()} {rocm.version_id} cannot compile for "

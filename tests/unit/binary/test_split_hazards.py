@@ -128,6 +128,23 @@ def test_a_wrapper_filled_through_a_symbol(tmp_path: Path) -> None:
     assert found == "a wrapper is filled by a relocation of type 1"
 
 
+def test_units_of_relocatable_device_code_that_export_their_bundle(tmp_path: Path) -> None:
+    """As Debian's RCCL 7.2: every unit's wrapper leads to the one bundle through a symbol of its own."""
+    names = ["__hip_fatbin_5b9d70e7c0c476be", "__hip_fatbin_b2f67cc834fcb4c"]
+    symbols = "".join(f".globl {name}\n.set {name}, __hip_fatbin_0\n" for name in names)
+    wrappers = [Wrapper(pointer=name) for name in names]
+    fat = build(tmp_path, [bundle([("gfx942", code(1))])], wrappers=wrappers, extra_asm=symbols)
+    done = splitting.split(fat, tmp_path / "out")
+    assert isinstance(done, Split)
+    assert entries(done) == {(0, "gfx942"): code(1), (1, "gfx942"): code(1)}
+    # A name that is no hash of a unit may be anybody's.
+    other = "__hip_fatbin_not-of-any-unit."
+    symbols = f'.globl "{other}"\n.set "{other}", __hip_fatbin_0\n'
+    wrappers = [Wrapper(pointer=f'"{other}"')]
+    found = kept(tmp_path / "other", [bundle([GOOD])], wrappers=wrappers, extra_asm=symbols)
+    assert found == "a wrapper is filled by a relocation of type 1"
+
+
 POINTER = '.section {section},"aw"\n.balign 8\n.quad __hip_fatbin_1 + {offset}\n'
 
 

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocwright.errors import Unreachable
+from rocwright.data.overlay import parse_overlay
+from rocwright.errors import Unreachable, UsageError
 from rocwright.model.patterns import compile_pattern
 from rocwright.sdk.intake.distribution import (
     Distribution,
     MapRule,
     distributions,
+    named_distribution,
     place,
     this_distribution,
 )
@@ -269,15 +271,87 @@ def test_debian_12_is_known(tmp_path: Path) -> None:
     release.write_text('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nVERSION_ID="12"\nID=debian\n# a=b\n\n')
     assert (found := this_distribution(release)).id == "debian"
     assert found.rocm_version == "5.2.3"
-    assert "libamdhip64-5" in found.packages
+    assert "libamdhip64-dev" in found.packages
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "version"),
+    [
+        ("ID=debian\nVERSION_ID=13\n", "debian-13", "5.7.1"),
+        # Debian's sid, and testing, say no version.
+        ("ID=debian\nVERSION_CODENAME=forky\n", "debian-sid", "7.2.4"),
+    ],
+)
+def test_a_newer_machine_has_its_own_distribution(tmp_path: Path, text: str, name: str, version: str) -> None:
+    (tmp_path / "os-release").write_text(text)
+    found = this_distribution(tmp_path / "os-release")
+    assert (found.name, found.rocm_version) == (name, version)
+
+
+def test_a_distribution_is_found_by_its_name() -> None:
+    assert named_distribution("debian-sid").rocm_version == "7.2.4"
+    with pytest.raises(UsageError) as caught:
+        named_distribution("debian-11")
+    assert "debian-12, debian-13, debian-sid" in (caught.value.next_step or "")
+
+
+def test_rows_share_the_map_and_say_their_compiler() -> None:
+    sid = named_distribution("debian-sid")
+    assert sid.links["lib/llvm-22"] == "llvm"
+    assert sid.links["lib/llvm/bin/clang++-22"] == "clang++"
+    assert not any("{" in text for pair in sid.links.items() for text in pair)
+    # A row that does not say its compiler has no link with its name.
+    overlay = parse_overlay(
+        '[[distributions.distribution]]\nid = "a"\nversion_id = "1"\nrocm_version = "6.0"\nfamily = "a"\n'
+        'packages = []\nsystem = ["own"]\nlinks = { llvm = "mine" }\n'
+        '[[distributions.distribution.map]]\nfrom = "bin/**"\nto = "own/**"\n',
+        where="rocwright.toml",
+    )
+    mine = named_distribution("a-1", overlay)
+    assert mine.links["llvm"] == "mine"
+    assert not any("llvm-" in path for path in mine.links)
+    # Its own rows come first, and what all share behind.
+    assert mine.destination("usr/bin/hipcc") == "own/hipcc"
+    assert mine.destination("usr/include/hip/hip.h") == "include/hip/hip.h"
+    assert {"own", "libc6"} <= set(mine.system)
+
+
+# Where the files of sid's ROCm 7.2 belong, written down from its package contents.
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("usr/lib/llvm-22/lib/clang/22/amdgcn/bitcode/ocml.bc", "lib/llvm/amdgcn/bitcode/ocml.bc"),
+        ("usr/lib/llvm-22/bin/llvm-objdump", None),
+        ("usr/lib/llvm-22/bin/llvm-readelf", "lib/llvm/bin/llvm-readelf"),
+        ("usr/lib/x86_64-linux-gnu/libMIOpen.so.1.0", "lib/libMIOpen.so.1.0"),
+        ("usr/lib/x86_64-linux-gnu/librccl.so.1.0", "lib/librccl.so.1.0"),
+        ("usr/lib/x86_64-linux-gnu/liboam.so.7.8", "lib/liboam.so.7.8"),
+        ("usr/lib/x86_64-linux-gnu/libhsa-runtime64.so.1.18.0", "lib/libhsa-runtime64.so.1.18.0"),
+        ("usr/lib/x86_64-linux-gnu/libdevice_conv_operations.a", "lib/libdevice_conv_operations.a"),
+        ("usr/lib/x86_64-linux-gnu/libLLVM.so.22.1", "lib/llvm/lib/libLLVM.so.22.1"),
+        (
+            "usr/lib/x86_64-linux-gnu/libboost_atomic.so.1.90.0",
+            "lib/rocm_sysdeps/lib/libboost_atomic.so.1.90.0",
+        ),
+        ("usr/lib/x86_64-linux-gnu/libfmt.so.11", "lib/rocm_sysdeps/lib/libfmt.so.11"),
+        ("usr/lib/x86_64-linux-gnu/rocblas/5/library/a.dat", "lib/rocblas/5/library/a.dat"),
+        ("usr/lib/x86_64-linux-gnu/hipsparselt/library/a.dat", "lib/hipsparselt/library/a.dat"),
+        ("usr/share/miopen/db/gfx942130.db.txt", "share/miopen/db/gfx942130.db.txt"),
+        ("usr/include/ck/ck.hpp", "include/ck/ck.hpp"),
+        ("usr/bin/rcclras", "bin/rcclras"),
+        ("usr/lib/python3/dist-packages/rsmiBindings.py", None),
+    ],
+)
+def test_files_of_sid_go_where_a_rocm_prefix_has_them(path: str, expected: str | None) -> None:
+    assert named_distribution("debian-sid").destination(path) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ('PRETTY_NAME="Fedora Linux 42"\nID=fedora\nVERSION_ID=42\n', "Fedora Linux 42"),
-        ("PRETTY_NAME='Debian GNU/Linux 13'\nID=debian\nVERSION_ID=13\n", "Debian GNU/Linux 13"),
-        ("ID=debian\n", "this system"),
+        ("PRETTY_NAME='Debian GNU/Linux 11'\nID=debian\nVERSION_ID=11\n", "Debian GNU/Linux 11"),
+        ("ID=other\n", "this system"),
         ("", "this system"),
         (None, "this system"),
     ],
@@ -289,5 +363,5 @@ def test_an_unknown_system_hears_which_are_known(tmp_path: Path, text: str | Non
     with pytest.raises(Unreachable) as caught:
         this_distribution(release)
     assert name in caught.value.what
-    assert "debian 12" in caught.value.what
+    assert "debian-12" in caught.value.what
     assert "--rocm-prefix" in (caught.value.next_step or "")

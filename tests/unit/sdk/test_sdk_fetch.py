@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocwright.errors import IntegrityError, InvalidData, InvalidInput, MissingTool, Unreachable
@@ -146,7 +147,10 @@ def test_every_package_arrives_with_the_digest_of_the_index(tmp_path: Path, mirr
     assert Path(fetched.directory) == tmp_path / "cache/test-1/debs"
     assert mirror.calls == [
         "update",
-        "--print-uris download zlib1g hipcc libdrm2",
+        # First what they depend on, by apt's own metadata; of what it would download it knows the sha256.
+        "--print-uris --no-install-recommends install zlib1g hipcc libdrm2",
+        "--print-uris --no-install-recommends download hipcc=5.2.3-8 libdrm2=1:2.4.114-1+b1 "
+        "zlib1g=1:1.2.13.dfsg-1",
         # The very versions that the index named, an epoch with its colon.
         "download hipcc=5.2.3-8 libdrm2=1:2.4.114-1+b1 zlib1g=1:1.2.13.dfsg-1",
     ]
@@ -174,7 +178,7 @@ def test_refresh_asks_again(tmp_path: Path, mirror: Mirror) -> None:
     get(tmp_path)
     mirror.calls  # noqa: B018
     get(tmp_path, refresh=True)
-    assert [call.split()[0] for call in mirror.calls] == ["update", "--print-uris"]
+    assert [call.split()[0] for call in mirror.calls] == ["update", "--print-uris", "--print-uris"]
 
 
 def test_a_corrupt_download_is_refused_and_not_kept(tmp_path: Path, mirror: Mirror) -> None:
@@ -252,7 +256,7 @@ def test_an_index_without_any_digest_is_refused(tmp_path: Path, mirror: Mirror) 
 
 def test_a_package_that_the_index_lacks_is_noticed(tmp_path: Path, mirror: Mirror) -> None:
     mirror.index({"hipcc_5.2.3-8_amd64.deb": "SHA256:" + sha256(b"usr/bin/hipcc")})
-    with pytest.raises(Unreachable, match="1 files for 3 packages"):
+    with pytest.raises(Unreachable, match="no file for libdrm2, zlib1g"):
         get(tmp_path)
 
 
@@ -271,21 +275,85 @@ def test_apt_works_in_a_world_of_its_own(tmp_path: Path, mirror: Mirror) -> None
 
 def test_a_damaged_list_is_named(tmp_path: Path, mirror: Mirror) -> None:
     get(tmp_path)
-    manifest = tmp_path / "cache/test-1/packages.json"
-    assert [row["file"] for row in json.loads(manifest.read_text())] == sorted(PACKAGES)
-    manifest.write_text('[{"file": "hipcc')
+    kept = tmp_path / "cache/test-1/resolved.json"
+    assert [row["file"] for row in json.loads(kept.read_text())["packages"]] == sorted(PACKAGES)
+    kept.write_text('{"asked": [], "packages": [{"file": "hipcc')
     with pytest.raises(InvalidData) as caught:
         get(tmp_path)
-    assert caught.value.where == str(manifest)
-    assert str(manifest) in (caught.value.next_step or "")
+    assert caught.value.where == str(kept)
+    assert str(kept) in (caught.value.next_step or "")
 
 
-def test_a_cache_of_an_older_package_list_is_not_complete(tmp_path: Path, mirror: Mirror) -> None:
+@pytest.mark.parametrize(
+    "change", [{"packages": ("zlib1g", "hipcc")}, {"system": ("libc6",)}], ids=["packages", "system"]
+)
+def test_a_cache_of_another_table_is_not_complete(
+    tmp_path: Path, mirror: Mirror, change: dict[str, tuple[str, ...]]
+) -> None:
     get(tmp_path)
-    manifest = tmp_path / "cache/test-1/packages.json"
-    rows = [row for row in json.loads(manifest.read_text()) if not row["file"].startswith("hipcc_")]
-    manifest.write_text(json.dumps(rows))
-    assert {package.file for package in get(tmp_path).packages} == set(PACKAGES)
+    mirror.calls  # noqa: B018
+    other = msgspec.structs.replace(DISTRIBUTION, **change)
+    fetch(other, tmp_path / "cache", log=tmp_path / "log")
+    assert [call.split()[0] for call in mirror.calls] == ["update", "--print-uris", "--print-uris"]
+
+
+def test_what_a_machine_has_itself_is_installed_in_the_world_of_apt(tmp_path: Path, mirror: Mirror) -> None:
+    row = msgspec.structs.replace(DISTRIBUTION, system=("libc6", "perl"))
+    fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    state = tmp_path / "cache/test-1/apt"
+    stanzas = (state / "status").read_text().strip().split("\n\n")
+    assert [stanza.splitlines()[:2] for stanza in stanzas] == [
+        ["Package: libc6", "Status: install ok installed"],
+        ["Package: perl", "Status: install ok installed"],
+    ]
+    # This ROCm comes before others that the sources have.
+    assert "Pin: version 5.2.3*" in (state / "preferences").read_text()
+    assert f"Dir::Etc::preferences={state}/preferences" in (tmp_path / "log").read_text()
+
+
+def test_another_distribution_than_the_machines_has_sources_of_its_own(
+    tmp_path: Path, mirror: Mirror
+) -> None:
+    key = tmp_path / "keys.gpg"
+    line = f"deb [signed-by={key}] http://mirror.test stable main"
+    row = msgspec.structs.replace(DISTRIBUTION, sources=(line,))
+    with pytest.raises(MissingTool, match=r"keys\.gpg is not there") as caught:
+        fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    assert "debian-archive-keyring" in (caught.value.next_step or "")
+    key.touch()
+    fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    sources = tmp_path / "cache/test-1/apt/sources.list"
+    assert sources.read_text() == line + "\n"
+    assert f"Dir::Etc::sourcelist={sources}" in (tmp_path / "log").read_text()
+
+
+def test_the_machines_own_list_is_read_for_its_own_distribution(
+    tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocwright.sdk.intake.fetch.this_machine", lambda: ("test-1", "Test 1"))
+    row = msgspec.structs.replace(DISTRIBUTION, sources=("deb http://mirror.test stable main",))
+    fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    assert "sourcelist" not in (tmp_path / "log").read_text()
+    # A suite beside that of the release, such as experimental, has to be named.
+    row = msgspec.structs.replace(row, sources=(*row.sources, "deb http://mirror.test experimental main"))
+    fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    assert "sourcelist" in (tmp_path / "log").read_text()
+
+
+def test_a_mirror_that_has_another_rocm_by_now(
+    tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The packages of a suite that moves are replaced."""
+    file = "libamdhip64-dev_6.4.3-5_amd64.deb"
+    monkeypatch.setitem(PACKAGES, file, b"usr/include/hip")
+    mirror.index({file: f"SHA256:{sha256(PACKAGES[file])}"})
+    row = msgspec.structs.replace(DISTRIBUTION, packages=("libamdhip64-dev",))
+    with pytest.raises(
+        Unreachable, match=r"no longer has ROCm 5\.2\.3: its libamdhip64-dev is 6\.4\.3-5"
+    ) as caught:
+        fetch(row, tmp_path / "cache", log=tmp_path / "log")
+    assert "distributions.distribution" in (caught.value.next_step or "")
+    assert debs(tmp_path) == {}
 
 
 def tree(root: Path) -> set[str]:

@@ -22,7 +22,7 @@ from rocwright.model.gpu import Families, base_targets
 from rocwright.model.plan import Group, Profile, ProfileTable, Rocm, Sources
 from rocwright.model.platforms import PLATFORMS
 from rocwright.model.runners import OVERRIDE, Runners, parse_override
-from rocwright.sdk.intake.distribution import distributions
+from rocwright.sdk.intake.distribution import distributions, this_machine
 from rocwright.system.files import PARTIAL
 
 # Projects in build order, each with those that it is built after.
@@ -66,7 +66,8 @@ def known(overlay: Overlay | None = None, environment: Mapping[str, str] = os.en
     table = load_table("families", Families, overlay)
     recipes = load_recipes(overlay).recipe
     demo = load_table("demo", _Demo)
-    family = distributions()[0].family
+    rows = {row.name: row.family for row in distributions(overlay)}
+    family = rows.get(this_machine()[0], next(iter(rows.values())))
     return Known(
         families=table.families,
         runners=Runners(table.family, parse_override(environment.get(OVERRIDE, ""))),

@@ -32,7 +32,8 @@ from rocwright.system.files import (
 from rocwright.system.http import Web
 from rocwright.system.process import run
 
-_PREFIX_SPACE = 2_200_000_000
+# What small packages with raw device code come to, and how much large ones, whose code is compressed, grow.
+_PREFIX_SPACE, _GROWTH = 2_200_000_000, 4
 
 
 class Pinned(msgspec.Struct, frozen=True):
@@ -106,7 +107,6 @@ def prefix_step(options: RunOptions) -> Step:
 def _fetch(options: RunOptions) -> Step:
     def act(_: Inputs, note: Note) -> Fetched:
         cache = options.cache / "packages"
-        require_space(cache, 250_000_000, purpose="the package cache")
         log = options.workspace.log("rocm-fetch")
         return fetch(this_distribution(), cache, log=log, refresh=options.refresh, note=note)
 
@@ -133,7 +133,7 @@ def _prefix(options: RunOptions) -> Step:
         distribution = this_distribution()
         unpacked = workspace.root / "unpacked"
         remove_tree(workspace.prefix)
-        require_space(workspace.root, _PREFIX_SPACE, purpose="the unpacked ROCm")
+        require_space(workspace.root, max(_PREFIX_SPACE, fetched.size * _GROWTH), purpose="the unpacked ROCm")
         note("unpacking")
         unpack(fetched, unpacked, log=workspace.log("rocm-prefix"), threads=options.jobs)
         note("laying out")

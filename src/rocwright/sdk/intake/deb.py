@@ -37,12 +37,17 @@ _CONTROL = "DEBIAN"
 
 
 class Control(msgspec.Struct, frozen=True):
-    """What a package says of itself; `source` is the name of the source package it was built from."""
+    """What a package says of itself; `source` is the name of the source package it was built from.
+
+    `depends` names packages, one of each group; `provides` what else it counts as.
+    """
 
     name: str
     version: str
     source: str
     architecture: str
+    depends: tuple[tuple[str, ...], ...] = ()
+    provides: tuple[str, ...] = ()
 
 
 class Brought(msgspec.Struct, frozen=True):
@@ -157,7 +162,18 @@ def _read_control(path: Path) -> Control:
         raise InvalidInput(f"the control data of a package lacks {', '.join(missing)}", where=path)
     # A source of another version than the package has it in brackets behind the name.
     source = (fields.get("source") or fields["package"]).split()[0]
-    return Control(fields["package"], fields["version"], source, fields["architecture"])
+    depends = tuple(tuple(map(_relation, group.split("|"))) for group in _listed(fields.get("depends")))
+    provides = tuple(map(_relation, _listed(fields.get("provides"))))
+    return Control(fields["package"], fields["version"], source, fields["architecture"], depends, provides)
+
+
+def _listed(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _relation(text: str) -> str:
+    """The name alone: `perl:any (>= 5.36)` → `perl`."""
+    return re.split(r"[\s:(]", text.strip(), maxsplit=1)[0]
 
 
 class LaidOut(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from rocwright.data.overlay import Overlay
 from rocwright.errors import InvalidInput, InvalidPrefix
 from rocwright.sdk.intake.deb import Control, Listing, Unpacked, lay_out, unpack_each, unpacked_packages
-from rocwright.sdk.intake.distribution import Distribution, distributions
+from rocwright.sdk.intake.distribution import Distribution, distributions, upstream
 from rocwright.sdk.links import relative_link
 from rocwright.system.files import atomic_directory, remove_tree, require_space
 
@@ -19,14 +19,14 @@ from rocwright.system.files import atomic_directory, remove_tree, require_space
 _OWN = re.compile(r"opt/(rocm[^/]*)/(.+)")
 _RUNTIME = re.compile(r"(.*/)?libamdhip64\.so[^/]*")
 # Packages are compressed; they need at least this much more room than themselves.
-_LEAST_GROWTH = 2
+LEAST_GROWTH = 2
 
 
 class PrefixOfPackages(msgspec.Struct, frozen=True):
     """A prefix made of packages; `origin` is `debian-12`, or `rocm-6.2.0` for AMD's own.
 
-    `left_out` names the packages that brought nothing to it, `missing` those of the distribution's ROCm that
-    were not there.
+    `left_out` names the packages that brought nothing to it, `missing` those of the distribution's ROCm, and
+    those that these depend on, that were not there.
     """
 
     prefix: str
@@ -61,7 +61,7 @@ def unpack_packages(
     debs = _debs(directory)
     require_space(
         prefix.absolute(),
-        sum(deb.stat().st_size for deb in debs) * _LEAST_GROWTH,
+        sum(deb.stat().st_size for deb in debs) * LEAST_GROWTH,
         purpose=f"unpacking {len(debs)} packages",
     )
     unpacked = prefix.with_name(prefix.name + ".unpacked")
@@ -72,15 +72,14 @@ def unpack_packages(
         name = _own_directory(packages, directory)
         if name is not None:
             _merge(packages, name, prefix)
-            wanted: tuple[str, ...] = ()
+            missing: set[str] = set()
         else:
             row = _distribution(packages, directory, overlay)
-            # The table says nothing of others; of the C library it would make a part of ROCm.
+            part, missing = _part_of(row, [package.control for package in packages])
             for package in packages:
-                if package.control.name not in row.packages:
+                if package.control.name not in part:
                     remove_tree(package.root)
             lay_out(row, unpacked, prefix)
-            wanted = row.packages
     finally:
         remove_tree(unpacked)
     listing = Listing.read(prefix)
@@ -90,7 +89,7 @@ def unpack_packages(
         origin=listing.distribution,
         packages=len(debs),
         left_out=tuple(sorted(given - {package.name for package in listing.packages})),
-        missing=tuple(sorted(set(wanted) - given)),
+        missing=tuple(sorted(missing)),
     )
 
 
@@ -180,12 +179,9 @@ def _move(place: Path, target: Path, here: str, name: str) -> None:
 
 
 def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overlay | None) -> Distribution:
-    """The one whose packages, in the version of its ROCm, are most of these."""
-    shipped = [(package.control.name, _upstream(package.control.version)) for package in packages]
-    scores = [
-        (sum(name in row.packages and version == row.rocm_version for name, version in shipped), row)
-        for row in distributions(overlay)
-    ]
+    """The one whose ROCm has the version of most of these."""
+    shipped = [upstream(package.control.version) for package in packages]
+    scores = [(shipped.count(row.rocm_version), row) for row in distributions(overlay)]
     score, best = max(scores, key=lambda item: item[0])
     if not score:
         known = ", ".join(f"{row.id} {row.version_id} with ROCm {row.rocm_version}" for _, row in scores)
@@ -198,6 +194,25 @@ def _distribution(packages: Iterable[Unpacked], directory: Path, overlay: Overla
     return best
 
 
-def _upstream(version: str) -> str:
-    """The version without what packaging adds: `1:5.2.3+dfsg-2` → `5.2.3`."""
-    return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
+def _part_of(row: Distribution, given: Iterable[Control]) -> tuple[set[str], set[str]]:
+    """Names of those given that are a part of the distribution's ROCm, and of those that are missing.
+
+    A machine's own packages are none, the C library least of all, nor is what only they need.
+    """
+    by_name = {control.name: control for control in given}
+    provided = {name for control in by_name.values() for name in control.provides}.union(row.system)
+    needed = {name for control in by_name.values() for group in control.depends for name in group}
+    queue = [name for name in by_name if name in row.packages or name not in needed]
+    part: set[str] = set()
+    missing = set(row.packages) - set(by_name)
+    while queue:
+        name = queue.pop()
+        if name in part or name in row.system:
+            continue
+        part.add(name)
+        for group in by_name[name].depends:
+            found = [one for one in group if one in by_name]
+            queue += found
+            if not found and provided.isdisjoint(group):
+                missing.add(group[0])
+    return part, missing

@@ -12,7 +12,7 @@ import msgspec
 
 from rocwright.data import load_table
 from rocwright.data.overlay import Overlay
-from rocwright.errors import InvalidPrefix, Unreachable
+from rocwright.errors import InvalidPrefix, Unreachable, UsageError
 from rocwright.model.patterns import compile_pattern
 from rocwright.sdk.links import follow, normalise, relative_link
 
@@ -29,20 +29,25 @@ class MapRule(
 class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """What one release of one distribution packages, and where its files belong.
 
-    `links` (path to link text) and `files` (path to content) are what a ROCm has and its packages lack.
-    `targets` are those that its compiler makes code for; empty: not known.
+    `packages` bring what they depend on, but for `system`. `sources` are lines of apt's list of sources, for
+    machines of another distribution. `links` (path to link text) and `files` (path to content) are what a
+    ROCm has and its packages lack; `{llvm}` in a link stands for the compiler's version. `targets` are those
+    that its compiler makes code for; empty: not known.
     """
 
     id: str
     version_id: str
     rocm_version: str
-    triplet: str
     family: str
     packages: tuple[str, ...]
-    map: tuple[MapRule, ...]
-    links: dict[str, str]
+    map: tuple[MapRule, ...] = ()
+    links: dict[str, str] = {}
     files: dict[str, str] = {}
     targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    system: tuple[str, ...] = ()
+    llvm: str = ""
+    triplet: str = "x86_64-linux-gnu"
 
     @property
     def name(self) -> str:
@@ -71,7 +76,25 @@ class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`system`, `map` and `links` are those of every row."""
+
+    system: tuple[str, ...]
+    map: tuple[MapRule, ...]
+    links: dict[str, str]
     distribution: tuple[Distribution, ...]
+
+    def complete(self, row: Distribution) -> Distribution:
+        links = {**self.links, **row.links}
+        return msgspec.structs.replace(
+            row,
+            system=(*row.system, *self.system),
+            map=(*row.map, *self.map),
+            links={
+                path.format(llvm=row.llvm): text.format(llvm=row.llvm)
+                for path, text in links.items()
+                if row.llvm or "{llvm}" not in path + text
+            },
+        )
 
 
 def _substitute(target: str, match: re.Match[str], path: str) -> str:
@@ -83,27 +106,46 @@ def _substitute(target: str, match: re.Match[str], path: str) -> str:
 
 def distributions(overlay: Overlay | None = None) -> tuple[Distribution, ...]:
     """Every distribution whose packages are known, those of a user's `rocwright.toml` included."""
-    return load_table("distributions", _Table, overlay).distribution
+    table = load_table("distributions", _Table, overlay)
+    return tuple(map(table.complete, table.distribution))
 
 
-def this_distribution(os_release: Path = Path("/etc/os-release")) -> Distribution:
-    """The distribution of this machine; raises `Unreachable` when its ROCm packages are not known."""
+def named_distribution(name: str, overlay: Overlay | None = None) -> Distribution:
+    """The distribution called so, `debian-12`, the last of several rows; raises `UsageError` for none."""
+    rows = {row.name: row for row in distributions(overlay)}
+    if name not in rows:
+        raise UsageError(
+            f"the ROCm packages of {name} are not known here",
+            next_step=f"name one of {', '.join(rows)}, or write a row of [[distributions.distribution]] "
+            "into rocwright.toml",
+        )
+    return rows[name]
+
+
+def this_machine(os_release: Path = Path("/etc/os-release")) -> tuple[str, str]:
+    """What this machine runs: its name as distributions have it, `debian-12`, and as people do."""
     facts: dict[str, str] = {}
     if os_release.exists():
         for line in os_release.read_text(encoding="utf-8").splitlines():
             key, separator, value = line.partition("=")
             if separator:
                 facts[key] = value.strip("\"'")
-    for row in distributions():
-        if facts.get("ID") == row.id and facts.get("VERSION_ID") == row.version_id:
-            return row
-    known = ", ".join(f"{row.id} {row.version_id}" for row in distributions())
-    name = facts.get("PRETTY_NAME", "this system")
-    raise Unreachable(
-        f"the ROCm packages of {name} are not known here (known: {known})",
-        where=os_release,
-        next_step="give any ROCm installation with --rocm-prefix DIR",
-    )
+    # What has not been released yet has no version: Debian's sid.
+    name = f"{facts.get('ID', '')}-{facts.get('VERSION_ID', 'sid')}"
+    return name, facts.get("PRETTY_NAME", "this system")
+
+
+def this_distribution(os_release: Path = Path("/etc/os-release")) -> Distribution:
+    """The distribution of this machine; raises `Unreachable` when its ROCm packages are not known."""
+    name, pretty = this_machine(os_release)
+    rows = {row.name: row for row in distributions()}
+    if name not in rows:
+        raise Unreachable(
+            f"the ROCm packages of {pretty} are not known here (known: {', '.join(rows)})",
+            where=os_release,
+            next_step="give any ROCm installation with --rocm-prefix DIR",
+        )
+    return rows[name]
 
 
 @dataclass(frozen=True)
@@ -164,3 +206,8 @@ def _moves(distribution: Distribution, files: Iterable[str]) -> dict[str, str]:
 def _link_destination(distribution: Distribution, path: str, text: str) -> str | None:
     target = text.lstrip("/") if text.startswith("/") else normalise(path, text)
     return None if target is None else distribution.destination(target)
+
+
+def upstream(version: str) -> str:
+    """The version without what packaging adds: `1:5.2.3+dfsg-2` → `5.2.3`."""
+    return re.split(r"[-+~]", version.partition(":")[2] or version, maxsplit=1)[0]
