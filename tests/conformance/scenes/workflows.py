@@ -148,7 +148,7 @@ def the_chain_runs_from_artifacts_to_tests(world: World, row: Row) -> None:
             assert ended == FAILED and not [id_ for id_ in steps.did if id_.startswith(missing)]
         jobs = file(world, f"ci_{platform}")["jobs"]
         assert f"{GROUPS[platform]}_python_packages" in jobs["build_pytorch_wheels"]["needs"]
-        build = jobs["build_pytorch_wheels"]["uses"].removeprefix("$/.github/workflows/").removesuffix(".yml")
+        build = jobs["build_pytorch_wheels"]["uses"].removeprefix("./.github/workflows/").removesuffix(".yml")
         tests = file(world, build)["jobs"]["test_pytorch_wheels"]
         assert tests["uses"].endswith("/test_pytorch_wheels.yml")
         assert "build_pytorch_wheels" in tests["needs"]
@@ -236,8 +236,8 @@ def ci_and_releases_differ_in_inputs_only(world: World, row: Row) -> None:
         for name, entry in started.items()
     }
     assert calls == {
-        "ci": ["$/.github/workflows/ci_linux.yml", "$/.github/workflows/ci_windows.yml"],
-        "release": ["$/.github/workflows/ci_linux.yml"],
+        "ci": ["./.github/workflows/ci_linux.yml", "./.github/workflows/ci_windows.yml"],
+        "release": ["./.github/workflows/ci_linux.yml"],
     }
     # Options A and C would have a workflow of CI's own, or actions that both assemble.
     found = {Path(path).name for path in _files(world.clone()) if "/workflows/" in path}
