@@ -46,7 +46,7 @@ def row() -> str:
         'family = "debian-sid-small"',
         f'rocm_version = "{SID.rocm_version}"',
         f'llvm = "{SID.llvm}"',
-        f"sources = {json.dumps(SID.sources)}",
+        f"apt_sources = {json.dumps(SID.apt_sources)}",
         f"packages = {json.dumps(PACKAGES)}",
     ]
     for rule in own:

@@ -280,7 +280,7 @@ def jobs_run_the_image_as_documented(world: World, row: Row) -> None:
                        "--group-add=render", "--group-add=110"}  # fmt: skip
     for workflow in ("test_pytorch_wheels.yml", "test_rocm_wheels.yml"):
         container = _container(world, workflow)
-        # By digest, so that what ran can be run again, unless a repository names another image; not the tag that moves.
+        # By digest, so that what ran can be run again, unless a repository names another image.
         assert f"|| '{IMAGE}@sha256:" in container["image"]
         assert options <= set(container["options"].split())
 

@@ -316,7 +316,7 @@ def test_another_distribution_than_the_machines_has_sources_of_its_own(
 ) -> None:
     key = tmp_path / "keys.gpg"
     line = f"deb [signed-by={key}] http://mirror.test stable main"
-    row = msgspec.structs.replace(DISTRIBUTION, sources=(line,))
+    row = msgspec.structs.replace(DISTRIBUTION, apt_sources=(line,))
     with pytest.raises(MissingTool, match=r"keys\.gpg is not there") as caught:
         fetch(row, tmp_path / "cache", log=tmp_path / "log")
     assert "debian-archive-keyring" in (caught.value.next_step or "")
@@ -331,11 +331,13 @@ def test_the_machines_own_list_is_read_for_its_own_distribution(
     tmp_path: Path, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rocwright.sdk.intake.fetch.this_machine", lambda: ("test-1", "Test 1"))
-    row = msgspec.structs.replace(DISTRIBUTION, sources=("deb http://mirror.test stable main",))
+    row = msgspec.structs.replace(DISTRIBUTION, apt_sources=("deb http://mirror.test stable main",))
     fetch(row, tmp_path / "cache", log=tmp_path / "log")
     assert "sourcelist" not in (tmp_path / "log").read_text()
     # A suite beside that of the release, such as experimental, has to be named.
-    row = msgspec.structs.replace(row, sources=(*row.sources, "deb http://mirror.test experimental main"))
+    row = msgspec.structs.replace(
+        row, apt_sources=(*row.apt_sources, "deb http://mirror.test experimental main")
+    )
     fetch(row, tmp_path / "cache", log=tmp_path / "log")
     assert "sourcelist" in (tmp_path / "log").read_text()
 

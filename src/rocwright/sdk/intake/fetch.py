@@ -90,7 +90,9 @@ def fetch(
     """
     machine, _ = this_machine()
     # A machine's own list has the suites of its release, from its own mirror; one more has to be named.
-    foreign = distribution.sources if machine != distribution.name or len(distribution.sources) > 1 else ()
+    foreign = (
+        distribution.apt_sources if machine != distribution.name or len(distribution.apt_sources) > 1 else ()
+    )
     world = _World(cache / distribution.name, log, distribution, foreign)
     packages = world.bring(
         (*distribution.packages, *foreign, distribution.rocm_version, "without", *distribution.system),
