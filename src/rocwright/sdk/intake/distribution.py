@@ -29,7 +29,7 @@ class MapRule(
 class Distribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """What one release of one distribution packages, and where its files belong.
 
-    `packages` bring what they depend on, but for `system`. `apt_sources` are lines of apt's list of sources, for
+    `packages` bring what they depend on, but for `system`. `apt_sources` are lines of apt's list, for
     machines of another distribution. `links` (path to link text) and `files` (path to content) are what a
     ROCm has and its packages lack; `{llvm}` in a link stands for the compiler's version. `targets` are those
     that its compiler makes code for; empty: not known.
