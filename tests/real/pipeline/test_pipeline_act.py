@@ -134,12 +134,15 @@ def test_a_night_builds_stages_tests_and_promotes_torch_from_an_index(
     } <= acted.jobs.keys()
     assert f"of http://127.0.0.1:{workshop.index.port}/simple/" in acted.log
     assert "The gate is open: bypassed" in acted.log, "no GPU here, and the gate says so"
+    listed = re.search(r"release_index_url=\S*/(v2/[^/\s]+/)", acted.log)
+    assert listed is not None
+    assert "Run Main Assume the role" in acted.log
     for name, value in workshop.server.environment().items():
         monkeypatch.setenv(name, value)
     python = tmp_path / "env"
     subprocess.run([sys.executable, "-m", "venv", python], check=True)
     with serve.serving(open_store(store)) as base:
-        words = ["install", "-q", "--index-url", f"{base}v2/miniature/", "torch"]
+        words = ["install", "-q", "--index-url", f"{base}{listed[1]}", "torch"]
         subprocess.run([python / "bin/pip", *words], check=True)
     said = subprocess.run(
         [python / "bin/python", "-c", "import torch; print(torch.__version__, torch.version.hip)"],
@@ -163,7 +166,7 @@ def test_a_change_from_a_fork_builds_nothing_and_says_so(workshop: Workshop) -> 
     assert acted.code == 0, acted.log[-6000:]
     assert acted.jobs == {"setup": "succeeded"}
     assert "fork" in acted.log
-    assert "configure-aws-credentials" not in acted.log
+    assert "Run Main Assume the role" not in acted.log
 
 
 def test_an_index_without_rocm_ends_the_run_red_before_it_builds(workshop: Workshop) -> None:
