@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from rocwright.sdk.intake.distribution import this_machine
+
 # By program or header: the package of Debian that brings it; all others have the name of their program.
 PACKAGES = {
     "Python.h": "python3-dev",
@@ -78,6 +80,12 @@ def need(*programs: str) -> None:
     """Skips the test that runs where a program is missing; for what tests call to make their files."""
     if reason := lacking(*programs):
         pytest.skip(reason)
+
+
+def need_distribution(name: str) -> None:
+    """Skips the test that runs on a machine of another distribution, whose ROCm is another or none."""
+    if this_machine()[0] != name:
+        pytest.skip(f"only on {name}: it asks for the ROCm of its packages")
 
 
 needs_lld = needs("ld.lld")

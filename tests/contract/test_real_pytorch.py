@@ -15,7 +15,7 @@ from needs import need
 from rocwright.builder.decide.recipe import load_recipes
 from rocwright.cli.parse import app
 from rocwright.data.overlay import read_overlay
-from rocwright.sdk.intake.distribution import distributions
+from rocwright.sdk.intake.distribution import named_distribution
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "real-pytorch"
 OVERLAY = read_overlay(EXAMPLE / "rocwright.toml")
@@ -24,7 +24,7 @@ OWN = {"requirements", "env", "env_windows", "copied_windows", "uninstalled_wind
 
 
 def test_debian_sid_is_described() -> None:
-    (sid,) = [row for row in distributions(OVERLAY) if row.version_id == "sid"]
+    sid = named_distribution("debian-sid", OVERLAY)
     assert sid.name == "debian-sid"
     # Places that PyTorch and clang look at.
     assert sid.destination("usr/lib/x86_64-linux-gnu/librocblas.so.4.4") == "lib/librocblas.so.4.4"
@@ -63,7 +63,7 @@ def test_prepare_reads_the_packages_out_of_the_overlay() -> None:
         capture_output=True,
         text=True,
     )
-    (sid,) = [row for row in distributions(OVERLAY) if row.version_id == "sid"]
+    sid = named_distribution("debian-sid", OVERLAY)
     assert tuple(done.stdout.split()) == sid.packages
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from blocks.errors import error_classes
-from needs import need
+from needs import need, need_distribution
 from wheels import write_wheel
 
 if sys.version_info >= (3, 11):
@@ -155,6 +155,8 @@ def run(line, work, home, *, hurried=False):
 @pytest.mark.parametrize("line", LINES, ids=[line["name"] for line in LINES])
 def test_a_bad_line_is_refused_and_says_what_to_do(line, page, dead, served, tmp_path):
     need(line.get("needs", "sh"))
+    if "on" in line:
+        need_distribution(line["on"])
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()

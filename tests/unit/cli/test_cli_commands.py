@@ -16,6 +16,7 @@ import pytest
 
 import rocwright
 from command_line import run_program
+from needs import need_distribution
 from rocwright import cli, errors
 from rocwright.cli import parse
 from rocwright.errors import RocwrightError
@@ -122,6 +123,8 @@ def test_a_mistake_ends_in_its_code_and_a_named_error(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if words[:2] == ["demo", "--targets"]:
+        need_distribution("debian-12")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli.signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
