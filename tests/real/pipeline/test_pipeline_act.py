@@ -28,7 +28,7 @@ from rocwright.model.workflows import WorkflowTable
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 ACT = Path(sys.executable).with_name("act")
-CI, RELEASE = "ci.yml", "release_portable_linux_pytorch_wheels.yml"
+CI = "ci.yml"
 _ROLE = "arn:aws:iam::1:role/x"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ENDED = re.compile(r"^\[([^\]]*)\] +🏁  Job (succeeded|failed)", re.MULTILINE)
@@ -82,7 +82,7 @@ def workshop(demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worksho
     with running(Moto(tmp_path_factory.mktemp("moto"))) as server:
         keys = [f"{name}={value}" for name, value in server.environment().items()]
         _stand_in(root, "checkout", ["true"])
-        # Jobs run beside each other, so each has an environment of its own, which sees what is installed here.
+        # Jobs run side by side: each has an environment of its own, which sees what is installed here.
         own = [
             "place=$(mktemp -d)",
             f'"{sys.executable}" -m venv "$place"',
