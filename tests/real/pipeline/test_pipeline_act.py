@@ -78,7 +78,7 @@ class Workshop:
 def workshop(demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     root = tmp_path_factory.mktemp("act")
     subprocess.run(["git", "clone", "-q", REPOSITORY, root / "repository"], check=True)
-    site = sysconfig.get_path("purelib")
+    site, python = sysconfig.get_path("purelib"), f"python{sys.version_info[0]}.{sys.version_info[1]}"
     with running(Moto(tmp_path_factory.mktemp("moto"))) as server:
         keys = [f"{name}={value}" for name, value in server.environment().items()]
         _stand_in(root, "checkout", ["true"])
@@ -86,7 +86,7 @@ def workshop(demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worksho
         own = [
             "place=$(mktemp -d)",
             f'"{sys.executable}" -m venv "$place"',
-            f'echo "{site}" > "$place"/lib/python*/site-packages/here.pth',
+            f'echo "{site}" > "$place/lib/{python}/site-packages/here.pth"',
             f'echo "{Path(sys.executable).parent}" >> "$GITHUB_PATH"',
             'echo "$place/bin" >> "$GITHUB_PATH"',
         ]
