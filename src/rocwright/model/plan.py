@@ -125,8 +125,6 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 RocmKind = Literal["distribution", "prefix", "tarball", "command", "index", "page", "packages", "artifacts"]
-# Of these ROCm's Python packages are taken as they are; of the others they are made.
-TAKEN: tuple[RocmKind, ...] = ("index", "page", "packages")
 
 
 class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,7 +147,12 @@ class Rocm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def taken(self) -> bool:
         """Whether its Python packages are taken as they are."""
-        return self.kind in TAKEN
+        return self.kind == "packages" or self.by_others
+
+    @property
+    def by_others(self) -> bool:
+        """Whether somebody else made and published these packages."""
+        return self.kind in ("index", "page")
 
     @property
     def words(self) -> str:

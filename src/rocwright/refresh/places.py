@@ -11,9 +11,10 @@ from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
-from rocwright.errors import InvalidInput, NoObject, RocwrightError, Unreachable
+from rocwright.errors import InvalidInput, NoObject, Unreachable
 from rocwright.system.git import Git, is_repository
 from rocwright.system.http import Web
+from rocwright.wheel.read import DAMAGED
 
 # The largest of the lists (pci.ids) has a twentieth of it.
 MOST = 32 << 20
@@ -159,9 +160,7 @@ def _wheel(path: Path, files: Sequence[str]) -> tuple[dict[str, str], str]:
             texts = {file: _text(archive.read(file), f"{path.name}/{file}") for file in files}
     except KeyError as error:
         raise NoObject(f"{path.name} has no {error.args[0]}", where=path) from error
-    except RocwrightError:
-        raise
-    except Exception as error:
+    except (*DAMAGED, OSError) as error:
         raise InvalidInput(f"{path.name} cannot be read as a wheel: {error}", where=path) from error
     return texts, version["version"] if version else path.name
 

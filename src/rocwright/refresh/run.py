@@ -12,7 +12,7 @@ from rocwright.data import load_table
 from rocwright.data.overlay import Overlay, merged
 from rocwright.data.sources import FactSource, load_sources
 from rocwright.data.toml import plain
-from rocwright.errors import InvalidInput, MissingTool, RocwrightError, Unreachable, UsageError
+from rocwright.errors import InvalidInput, RocwrightError, Unreachable, UsageError
 from rocwright.model.channels import IndexTable
 from rocwright.model.gpu import is_target
 from rocwright.refresh.compare import READERS, FactChange, FactTables, new_targets, noted, older, row
@@ -71,8 +71,6 @@ def refresh(
     for source, place in _wanted(given, load_sources(overlay).sources, indexes, web):
         try:
             found = list(_read(source, place, tables, today, list_index))
-        except (Unreachable, MissingTool) as error:
-            failed[source.id] = error.what
         except InvalidInput as error:
             wrong[source.id] = error.what
         except RocwrightError as error:
@@ -93,17 +91,7 @@ def refresh(
 
 def _texts() -> dict[str, str]:
     folder = resources.files("rocwright.data")
-    names = (
-        "families",
-        "gpus",
-        "profiles",
-        "projects",
-        "landing",
-        "compat",
-        "compat_libraries",
-        "device_files",
-    )
-    return {name: folder.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in (*names, "sources")}
+    return {name: folder.joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _TABLES}
 
 
 def _wanted(

@@ -21,7 +21,7 @@ def require_offered(plan: Plan, overlay: Overlay | None = None, *, note: Callabl
     An index that cannot be reached now is noted. ROCm from elsewhere is looked at when it is there.
     """
     rocm = plan.rocm
-    if rocm.kind not in ("index", "page"):
+    if not rocm.by_others:
         return
     families = load_table("families", Families, overlay)
     read: dict[str, Reading | RocwrightError] = {}

@@ -82,9 +82,7 @@ def check_rocm_step(options: RunOptions, needs: tuple[str, ...] = ("rocm-package
 
 def _by_others(rocm: BuiltPackages, options: RunOptions) -> frozenset[str]:
     """Names of ROCm's packages where somebody else made them."""
-    return (
-        frozenset(file.name for file in rocm.files) if options.rocm.kind in ("index", "page") else frozenset()
-    )
+    return frozenset(file.name for file in rocm.files) if options.rocm.by_others else frozenset()
 
 
 def _require_code(report: Report, options: RunOptions) -> None:
