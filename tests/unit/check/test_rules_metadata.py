@@ -291,7 +291,8 @@ def test_malformed_requirements(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("x; " + "(" * 3000 + "os_name == 'nt'" + ")" * 3000, "its marker is nested too deeply to be read"),
+        # Ours where Python's stack ends first, packaging's own from 26.4 on.
+        ("x; " + "(" * 3000 + "os_name == 'nt'" + ")" * 3000, "is nested "),
         ("x; os_name ~= 'nt'", 'its marker compares what cannot be compared: os_name ~= "nt"'),
         ("x; python_version ~= 'new'", "its marker compares what cannot be compared"),
         ("x; 'a' in extras", "its marker asks for 'extras', which no environment defines"),
