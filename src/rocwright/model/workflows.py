@@ -76,14 +76,28 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     minutes: int
 
 
+class VariableRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A variable of a repository that workflows read: what it says, and what holds where it is not set."""
+
+    name: str
+    about: str
+    unset: str
+
+
 class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table; `region` is the store's where no variable says another one."""
+    """The table; `region` is the store's where no variable says another one.
+
+    `hosted` are labels of machines that GitHub itself lends. `variable` has what no other row names a
+    variable for.
+    """
 
     region: str
     action: tuple[Action, ...]
     container: tuple[Container, ...]
     machine: tuple[MachineRow, ...]
     limit: tuple[Limit, ...]
+    hosted: tuple[str, ...] = ()
+    variable: tuple[VariableRow, ...] = ()
 
     def action_of(self, name: str) -> Action:
         """The action of a name."""
