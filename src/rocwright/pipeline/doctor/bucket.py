@@ -1,4 +1,7 @@
-"""The store of a repository: asked with the credentials at hand, and judged. A probe is written and removed again."""
+"""The store of a repository: asked with the credentials at hand, and judged.
+
+A probe is written and removed again.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def ask_store(address: str, region: str, pages: Sequence[str], environment: Mapp
 
 
 def _tried(store: ObjectStore, pages: Sequence[str]) -> tuple[str | Unasked, tuple[str, bool] | Unasked]:
-    """Write a probe, have it read by everybody, remove it; where it may not be written, only the pages are."""
+    """Write a probe, have it read by everybody, remove it; else only the pages are read."""
     key = f"{_PROBE}{secrets.token_hex(8)}/doctor.txt"
     try:
         store.put_bytes(key, b"rocwright pipeline doctor\n")
@@ -220,7 +223,7 @@ def _judge_lifetimes(facts: StoreFacts, channels: Sequence[str]) -> tuple[Condit
                 Condition(
                     "store-lifetimes",
                     "wrong",
-                    f"a rule deletes {what} after {rule.expires} days, also {', '.join(ends)}: what people install",
+                    f"a rule deletes {what} after {rule.expires} days: it ends {', '.join(ends)}, what is served",
                     "take Expiration out of that rule; `rocwright set gc --delete` knows what nothing holds",
                     rule.prefix or "everything",
                 )

@@ -60,7 +60,7 @@ class WorkflowState(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A runner; `labels` are those that jobs ask for it by. One that GitHub lends has its name for a label."""
+    """A runner; `labels` are what jobs ask for it by. One that GitHub lends has its name for a label."""
 
     name: str
     status: str
@@ -115,8 +115,9 @@ class GitHubFacts:
 
 
 def unasked(why: Unasked) -> GitHubFacts:
-    """That nothing is known, for one reason."""
-    return GitHubFacts(why, why, why, why, why, why)
+    """That nothing is known, for one reason: told once."""
+    rest = Unasked("GitHub does not tell it: see `github`", "")
+    return GitHubFacts(why, rest, rest, rest, rest, rest)
 
 
 def ask_github(repository: str, environment: Mapping[str, str]) -> GitHubFacts:
@@ -195,7 +196,7 @@ class _Asking:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return Unasked(
                 f"what answers at {answer.url.partition('?')[0]} is not GitHub's API: {error}",
-                "set GITHUB_API_URL to https://api.github.com, or https://HOST/api/v3; is a proxy in between?",
+                "set GITHUB_API_URL to https://api.github.com, or https://HOST/api/v3; is there a proxy?",
                 wrong=True,
             )
 
@@ -224,7 +225,7 @@ class _Asking:
 
 
 def refusal(error: Refused, right: str, name: str, *, repository: bool) -> Unasked:
-    """What a refusal of GitHub means: a bad token, a limit, a right that the token lacks, or no repository."""
+    """What a refusal of GitHub means: a bad token, a limit, a right that is lacking, or no repository."""
     until = error.headers.get("x-ratelimit-reset", "")
     if error.status in (403, 429) and error.headers.get("x-ratelimit-remaining") == "0":
         when = f" until {_clock(until)}" if until.isdecimal() else ""

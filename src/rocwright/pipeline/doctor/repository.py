@@ -1,4 +1,4 @@
-"""The checkout, and what GitHub says of its repository, judged. Pure, but for the question after the remote."""
+"""The checkout, and what GitHub says of its repository, judged; pure, but for what `origin` is."""
 
 from __future__ import annotations
 

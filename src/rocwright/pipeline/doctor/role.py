@@ -96,7 +96,7 @@ def judge_role(
             Condition(
                 "role",
                 "wrong",
-                f"{name} can be had for {facts.longest} s, and a job asks for it for {longest} s: it is refused",
+                f"{name} can be had for {facts.longest} s, and a job asks for {longest} s: it is refused",
                 f"aws iam update-role --role-name {name} --max-session-duration {longest}",
                 variable,
             )

@@ -33,13 +33,13 @@ from rocwright.pipeline.doctor.variables import (
 )
 from rocwright.pipeline.setup.offered import require_offered
 
-# Callers of the store's run when nobody says otherwise: what a plan needs, and tells nobody.
+# A plan is of a run; this one is never run.
 _RUN_ID = "doctor"
 
 
 @dataclass(frozen=True)
 class Visit:
-    """What is visited: the repository at a host, the profile, rendered files by path, those that are stale."""
+    """What is visited: the repository at a host, the profile, rendered files by path, stale ones."""
 
     repository: str
     host: str
@@ -59,7 +59,7 @@ def visit(what: Visit) -> Readiness:
     facts = ask_github(what.repository, what.environment)
     read = variables_read(what.files)
     variables = _variables(facts, read, what.environment)
-    tables = known(what.overlay, {OVERRIDE: variables.get(OVERRIDE, "")})
+    tables = known(what.overlay, {OVERRIDE: variables.get(OVERRIDE, "") if OVERRIDE in read else ""})
     found = [judged.judge_checkout(what.stale), judged.judge_github(facts)]
     found += judged.judge_actions(facts, what.table, what.repository)
     paths = [str(path) for path in what.files if path.parts[:2] == (".github", "workflows")]

@@ -96,7 +96,7 @@ def _judge(want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, na
             facts.hidden.next_step,
             label,
         )
-    detail = f"nobody serves it, so {who} will wait for a day, then fail; machines that are started on demand show only then"
+    detail = f"nobody serves it: {who} would wait for a day, then fail (machines on demand show only then)"
     return Condition(id_, "missing", detail, f"register a runner with this label; or {step}", label)
 
 

@@ -13,7 +13,6 @@ import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import Profile, Sources
-from rocwright.model.runners import OVERRIDE
 from rocwright.model.workflows import VariableRow, WorkflowTable
 from rocwright.pipeline.define.inputs import ROCM, SOURCES, Known, parse_rocm
 from rocwright.pipeline.doctor.conditions import Condition
@@ -44,7 +43,7 @@ def longest_role(files: Mapping[PurePosixPath, str]) -> int:
 
 
 def described(table: WorkflowTable, profiles: Iterable[Profile]) -> dict[str, VariableRow]:
-    """What each variable is about, by its name: of rows that name one for themselves, and those of its own."""
+    """What each variable is about, by its name: of its own rows, and of those that name one."""
     rows = [VariableRow(REGION, "the region of the bucket", table.region)]
     rows += [
         VariableRow(one.variable, f"the label of {one.platform} machines that build", one.label)
@@ -75,7 +74,7 @@ def judge_names(variables: Mapping[str, str], read: Iterable[str]) -> tuple[Cond
     known = tuple(read)
     found = []
     for name in sorted(variables):
-        if name in known or not name.startswith(_OURS) or name == OVERRIDE:
+        if name in known or not name.startswith(_OURS):
             continue
         near = get_close_matches(name, known, n=1)
         hint = f"gh variable set {near[0]} --body {_word(variables[name])}; " if near else ""
