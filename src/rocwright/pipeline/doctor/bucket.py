@@ -223,7 +223,7 @@ def _judge_lifetimes(facts: StoreFacts, channels: Sequence[str]) -> tuple[Condit
                 Condition(
                     "store-lifetimes",
                     "wrong",
-                    f"a rule deletes {what} after {rule.expires} days: it ends {', '.join(ends)}, what is served",
+                    f"a rule deletes {what} after {rule.expires} days: {', '.join(ends)} is served",
                     "take Expiration out of that rule; `rocwright set gc --delete` knows what nothing holds",
                     rule.prefix or "everything",
                 )

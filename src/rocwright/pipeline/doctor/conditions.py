@@ -10,8 +10,8 @@ from rocwright.model.findings import Clause, Finding, HasFindings
 
 SCHEMA = "rocwright.pipeline-doctor/1"
 
-# `unlooked`: nobody can say, and why; `note`: worth knowing, no fault; `missing`: needed and not there; `wrong`:
-# there, and does not fit.
+# `unlooked`: nobody can say, and why; `note`: worth knowing, no fault; `missing`: needed and not there;
+# `wrong`: there, and does not fit.
 Stand = Literal["ok", "note", "unlooked", "missing", "wrong"]
 
 CONDITIONS = (

@@ -17,7 +17,7 @@ from rocwright.pipeline.define.inputs import ROCM, Known, choose_rocm, known, so
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.doctor import repository as judged
 from rocwright.pipeline.doctor.bucket import ask_store, judge_store
-from rocwright.pipeline.doctor.conditions import Condition, Readiness, Unasked
+from rocwright.pipeline.doctor.conditions import Condition, Readiness, Stand, Unasked
 from rocwright.pipeline.doctor.github import GitHubFacts, ask_github
 from rocwright.pipeline.doctor.role import ISSUER, ask_role, judge_role
 from rocwright.pipeline.doctor.runners import judge_runners, wanted_labels
@@ -88,7 +88,8 @@ def _of_variables(
         names = ", ".join(sorted(variables)) or "none is set"
         why = facts.variables.why
         detail = f"not those of the repository ({why}); of this shell: {names}"
-        yield Condition("variables", "unlooked", detail, facts.variables.next_step)
+        verdict: Stand = "wrong" if facts.variables.wrong else "unlooked"
+        yield Condition("variables", verdict, detail, facts.variables.next_step)
         yield from judge_values(variables, tables)
         return
     problems = (*judge_names(variables, read), *judge_values(variables, tables))
