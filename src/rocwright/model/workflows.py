@@ -87,7 +87,7 @@ class VariableRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table; `region` is the store's where no variable says another one.
 
-    `hosted` are labels of machines that GitHub itself lends. `variable` has what no other row names a
+    `hosted_labels` are those of machines that GitHub itself lends. `variable` has what no other row names a
     variable for.
     """
 
@@ -96,7 +96,7 @@ class WorkflowTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     container: tuple[Container, ...]
     machine: tuple[MachineRow, ...]
     limit: tuple[Limit, ...]
-    hosted: tuple[str, ...] = ()
+    hosted_labels: tuple[str, ...] = ()
     variable: tuple[VariableRow, ...] = ()
 
     def action_of(self, name: str) -> Action:

@@ -13,7 +13,7 @@ from rocwright.model.channels import Channels
 from rocwright.model.plan import Choice, Plan, Profile, Publication
 from rocwright.model.runners import OVERRIDE
 from rocwright.model.workflows import WorkflowTable
-from rocwright.pipeline.define.inputs import ROCM, Known, choose_rocm, known, sources_of
+from rocwright.pipeline.define.inputs import ROCM, Known, choose_rocm, families_to_test, known, sources_of
 from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.doctor import repository as judged
 from rocwright.pipeline.doctor.bucket import ask_store, judge_store
@@ -24,6 +24,7 @@ from rocwright.pipeline.doctor.runners import judge_runners, wanted_labels
 from rocwright.pipeline.doctor.variables import (
     REGION,
     STORE,
+    TESTED,
     judge_images,
     judge_names,
     judge_values,
@@ -141,7 +142,7 @@ def _of_role(what: Visit, facts: GitHubFacts, variables: Mapping[str, str]) -> t
         repository=about.full_name if about else what.repository,
         branch=about.default_branch if about else "main",
         issuer=ISSUER if what.host == judged.GITHUB else f"{what.host}/_services/token",
-        longest=longest_role(what.files),
+        longest=longest_role(what.files, variables),
     )
 
 
@@ -149,26 +150,30 @@ def _of_plan(
     what: Visit, facts: GitHubFacts, variables: Mapping[str, str], read: Mapping[str, object], tables: Known
 ) -> Iterator[Condition]:
     try:
-        plan = _plan(what.profile, variables, tables)
+        plan = _plan(what.profile, variables, read, tables)
     except UsageError:
         # Of a value that is told of with its variable.
         return
-    hosted = what.table.hosted if what.host == judged.GITHUB else ()
+    hosted = what.table.hosted_labels if what.host == judged.GITHUB else ()
     wanted = wanted_labels(plan, tables.runners, what.table, variables)
     yield from judge_runners(wanted, facts, hosted, repository=what.repository, read=read)
     yield from judge_rocm(plan, what.overlay)
 
 
-def _plan(profile: Profile, variables: Mapping[str, str], tables: Known) -> Plan:
+def _plan(profile: Profile, variables: Mapping[str, str], read: Mapping[str, object], tables: Known) -> Plan:
     """What a run of the profile has, with the choices that its workflows make."""
+    sources = sources_of(variables) or "upstream"
+    # Workflows that read it test nothing on GPUs unless it asks for that.
+    tested = families_to_test(variables.get(TESTED, "").strip() or "none") if TESTED in read else None
     choice = Choice(
         profile=profile.name,
         run_id=_RUN_ID,
-        sources=sources_of(variables) or "upstream",
+        # The miniature family is Linux's alone.
+        platforms=("linux",) if sources == "miniature" else (),
+        tested=tested,
+        sources=sources,
         rocm=choose_rocm(tables, usual=variables.get(ROCM, "").strip()),
     )
-    if (choice.sources or profile.sources) == "miniature":
-        choice = Choice(profile=profile.name, run_id=_RUN_ID, sources="miniature", platforms=("linux",))
     return make_plan(profile, choice, tables, Publication(True, profile.publish == "asked"))
 
 

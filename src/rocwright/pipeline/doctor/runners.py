@@ -10,6 +10,7 @@ from rocwright.model.runners import OVERRIDE, Runners
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.doctor.conditions import Condition, Unasked
 from rocwright.pipeline.doctor.github import GitHubFacts, Machine
+from rocwright.pipeline.doctor.variables import TESTED
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,13 @@ def judge_runners(
 ) -> tuple[Condition, ...]:
     """Who serves each label: GitHub (`hosted`), a runner that is online, or nobody. `read` are variables."""
     lent = {label.lower() for label in hosted}
-    named = OVERRIDE in tuple(read)
-    return tuple(_judge(one, facts, lent, repository, named) for one in wanted)
+    names = tuple(read)
+    return tuple(_judge(one, facts, lent, repository, names) for one in wanted)
 
 
-def _judge(want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, named: bool) -> Condition:
+def _judge(
+    want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, read: tuple[str, ...]
+) -> Condition:
     id_, label = "gpu-runners" if want.gpu else "runners", want.label
     who = _some(want.whose)
     if label.lower() in lent:
@@ -77,7 +80,7 @@ def _judge(want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, na
     online = [one.name for one in serving if one.status == "online"]
     if online:
         return Condition(id_, "ok", f"{_some(online)} for {who}", about=label)
-    step = _step(want, repository, named)
+    step = _step(want, repository, read)
     if serving:
         offline = _some([one.name for one in serving])
         return Condition(
@@ -100,13 +103,17 @@ def _judge(want: Wanted, facts: GitHubFacts, lent: set[str], repository: str, na
     return Condition(id_, "missing", detail, f"register a runner with this label; or {step}", label)
 
 
-def _step(want: Wanted, repository: str, named: bool) -> str:
+def _step(want: Wanted, repository: str, read: tuple[str, ...]) -> str:
     if want.variable:
         return f"gh variable set {want.variable} --repo {repository} --body LABEL"
     if not want.gpu:
         return "take GitHub's machines"
     family = want.whose[0].partition(" ")[0]
-    if named:
+    if TESTED in read:
+        return (
+            f"name the families that have one: gh variable set {TESTED} --repo {repository} --body FAMILIES"
+        )
+    if OVERRIDE in read:
         return (
             f"""gh variable set {OVERRIDE} --repo {repository} --body '{{"{family}": ""}}': """
             "its tests are left out"

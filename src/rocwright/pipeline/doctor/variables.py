@@ -17,9 +17,10 @@ from rocwright.model.workflows import VariableRow, WorkflowTable
 from rocwright.pipeline.define.inputs import ROCM, SOURCES, Known, parse_rocm
 from rocwright.pipeline.doctor.conditions import Condition
 
-STORE, REGION = "ROCWRIGHT_STORE", "ROCWRIGHT_REGION"
+STORE, REGION, TESTED = "ROCWRIGHT_STORE", "ROCWRIGHT_REGION", "ROCWRIGHT_TEST_FAMILIES"
 _READ = re.compile(r"\bvars\.([A-Za-z_][A-Za-z0-9_]*)")
-_SECONDS = re.compile(r"\bseconds: '?([0-9]+)\b")
+# A number, or one of two: whether the repository names larger machines.
+_SECONDS = re.compile(r"\bseconds: (?:\$\{\{ vars\.(\w+) && ([0-9]+) \|\| ([0-9]+) \}\}|'?([0-9]+)\b)")
 _OURS = ("ROCWRIGHT_", "ROCM_THEROCK_")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 # As docker reads it: a registry with a port, a path, and a tag or a digest.
@@ -37,9 +38,11 @@ def variables_read(files: Mapping[PurePosixPath, str]) -> dict[str, tuple[str, .
     return {name: tuple(found[name]) for name in sorted(found)}
 
 
-def longest_role(files: Mapping[PurePosixPath, str]) -> int:
+def longest_role(files: Mapping[PurePosixPath, str], variables: Mapping[str, str]) -> int:
     """The longest time in seconds for which a job of these workflows asks for its role."""
-    return max((int(one) for text in files.values() for one in _SECONDS.findall(text)), default=3600)
+    found = (one for text in files.values() for one in _SECONDS.findall(text))
+    asked = (plain or (larger if variables.get(name) else usual) for name, larger, usual, plain in found)
+    return max(map(int, asked), default=3600)
 
 
 def described(table: WorkflowTable, profiles: Iterable[Profile]) -> dict[str, VariableRow]:
