@@ -58,19 +58,18 @@ def ask_store(address: str, region: str, pages: Sequence[str], environment: Mapp
     """Ask a bucket everything; `pages` are keys that people are served, as far as they are there."""
     prefix = address.partition("://")[2].partition("/")[2].strip("/")
     prefix = f"{prefix}/" if prefix else ""
-    signed = has_credentials(environment)
+    none = NO_CREDENTIALS
     try:
-        store = open_store(address, region=region, reading=not signed)
+        if not has_credentials(environment):
+            # Who may only read is not let list: what is served is asked for by its address.
+            public = _read_by_all(open_store(address, region=region, reading=True), pages)
+            return StoreFacts(address, prefix, none, none, public, none, none)
+        store = open_store(address, region=region)
         # What is below a name that only a probe has: every store answers at once.
         store.list(_PROBE)
     except RocwrightError as error:
         why = Unasked(error.what, error.next_step or error.usual_step, wrong=True)
-        later = Unasked("the store does not answer", "see `store` above")
-        return StoreFacts(address, prefix, why, later, later, later, later)
-    if not signed:
-        served = _served(store, pages)
-        unknown = NO_CREDENTIALS
-        return StoreFacts(address, prefix, address, unknown, served, unknown, unknown)
+        return StoreFacts(address, prefix, why, none, none, none, none)
     written, served = _tried(store, pages)
     rules, versioned = _settings(address, region)
     return StoreFacts(address, prefix, address, written, served, rules, versioned)
@@ -100,23 +99,36 @@ def _tried(store: ObjectStore, pages: Sequence[str]) -> tuple[str | Unasked, tup
 def _served(store: ObjectStore, keys: Sequence[str]) -> tuple[str, bool] | Unasked:
     """Whether the first of these that is there can be read by anybody."""
     try:
-        url = next((store.url(key) for key in keys if store.exists(key)), None)
+        there = [key for key in keys if store.exists(key)][:1]
     except RocwrightError as error:
         return Unasked(error.what, error.next_step or error.usual_step)
-    if url is None:
-        return Unasked(
-            "nothing is served yet, and nothing could be written to try it", "run it again with credentials"
-        )
-    try:
-        with Web(timeout_s=20, pauses=(0.5,)) as web:
-            web.size(web.enter(url))
-    except Refused as error:
-        if error.status in (401, 403):
-            return url, False
-        return Unasked(error.what, "is ROCWRIGHT_PUBLIC_URL where this bucket is served?", wrong=True)
-    except RocwrightError as error:
-        return Unasked(error.what, error.next_step or error.usual_step, wrong=True)
-    return url, True
+    if not there:
+        return Unasked("nothing is served yet, and no probe could be written", "see `store-write`")
+    return _read_by_all(store, there, known=True)
+
+
+def _read_by_all(
+    store: ObjectStore, keys: Sequence[str], *, known: bool = False
+) -> tuple[str, bool] | Unasked:
+    """Whether one of these can be read without credentials; `known` where they are there."""
+    with Web(timeout_s=20, pauses=(0.5,)) as web:
+        for url in map(store.url, keys):
+            try:
+                web.size(web.enter(url))
+            except Refused as error:
+                if known and error.status in (401, 403):
+                    return url, False
+                if known:
+                    step = "is ROCWRIGHT_PUBLIC_URL where this bucket is served?"
+                    return Unasked(error.what, step, wrong=True)
+                # Who may not list is told 403 of what is not there, too.
+            except RocwrightError as error:
+                return Unasked(error.what, error.next_step or error.usual_step, wrong=True)
+            else:
+                return url, True
+    return Unasked(
+        "no page of a channel can be read: none is there, or not everybody may", NO_CREDENTIALS.next_step
+    )
 
 
 def _settings(address: str, region: str) -> tuple[tuple[LifeRule, ...] | Unasked, bool | Unasked]:
@@ -180,7 +192,8 @@ def judge_store(
 ) -> tuple[Condition, ...]:
     """How the store stands; it `serves` where the profile changes the `channels`, given by their prefixes."""
     if isinstance(facts.listed, Unasked):
-        return (facts.listed.condition("store"),)
+        first = facts.listed.condition("store")
+        return (first,) if facts.listed.wrong else (first, _judge_public(facts))
     found = [Condition("store", "ok", f"{facts.address} answers, and can be listed")]
     if isinstance(facts.written, Unasked):
         found.append(facts.written.condition("store-write"))

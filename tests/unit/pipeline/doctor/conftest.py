@@ -45,11 +45,15 @@ def doctor(github: Imitation) -> Doctor:
     """The visit behind the command, for files rendered once: whether all is well, and the conditions."""
 
     def ask(profile: str = "ci", stale: Sequence[str] | None = ()) -> tuple[bool, list[dict[str, Any]]]:
-        named = profiles().named(profile)
-        found = visit(Visit("me/rocwright", "github.com", named, FILES, stale, os.environ))
-        return not found.errors, msgspec.to_builtins(found)["findings"]
+        return visited(profile, stale)
 
     return ask
+
+
+def visited(profile: str, stale: Sequence[str] | None = ()) -> tuple[bool, list[dict[str, Any]]]:
+    """The same for the repository of the imitation that the environment leads to."""
+    found = visit(Visit("me/rocwright", "github.com", profiles().named(profile), FILES, stale, os.environ))
+    return not found.errors, msgspec.to_builtins(found)["findings"]
 
 
 def of(conditions: list[dict[str, Any]], id_: str, about: str = "") -> dict[str, Any]:
