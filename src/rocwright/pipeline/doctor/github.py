@@ -33,7 +33,7 @@ class _Owner(msgspec.Struct, frozen=True):
     type: str = ""
 
 
-class About(msgspec.Struct, frozen=True):
+class AboutRepository(msgspec.Struct, frozen=True):
     """The repository itself."""
 
     full_name: str
@@ -59,7 +59,7 @@ class WorkflowState(msgspec.Struct, frozen=True):
     state: str
 
 
-class Machine(msgspec.Struct, frozen=True):
+class Registered(msgspec.Struct, frozen=True):
     """A runner; `labels` are what jobs ask for it by. One that GitHub lends has its name for a label."""
 
     name: str
@@ -77,9 +77,9 @@ class _Workflows(msgspec.Struct, frozen=True):
     workflows: tuple[WorkflowState, ...]
 
 
-class _Machines(msgspec.Struct, frozen=True):
+class _Runners(msgspec.Struct, frozen=True):
     total_count: int
-    runners: tuple[Machine, ...]
+    runners: tuple[Registered, ...]
 
 
 class Permissions(msgspec.Struct, frozen=True):
@@ -105,12 +105,12 @@ class GitHubFacts:
     for it or its organisation, `hidden` why those of the organisation are not among them.
     """
 
-    about: About | Unasked
+    about: AboutRepository | Unasked
     variables: Mapping[str, str] | Unasked
     permissions: Permissions | Unasked
     selected: Selected | Unasked
     workflows: tuple[WorkflowState, ...] | Unasked
-    machines: tuple[Machine, ...] | Unasked
+    machines: tuple[Registered, ...] | Unasked
     hidden: Unasked | None = None
 
 
@@ -137,7 +137,7 @@ class _Asking:
     repository: str
 
     def everything(self) -> GitHubFacts:
-        about = self.one("", About, "Metadata: read")
+        about = self.one("", AboutRepository, "Metadata: read")
         if isinstance(about, Unasked):
             return unasked(about)
         permissions = self.one("/actions/permissions", Permissions, "Administration: read")
@@ -145,13 +145,13 @@ class _Asking:
         if not isinstance(permissions, Unasked) and permissions.allowed_actions == "selected":
             selected = self.one("/actions/permissions/selected-actions", Selected, "Administration: read")
         workflows = self.all("/actions/workflows", _Workflows, "Actions: read")
-        machines = self.all("/actions/runners", _Machines, "Administration: read")
+        machines = self.all("/actions/runners", _Runners, "Administration: read")
         hidden: Unasked | None = None
         if about.owner.type == "Organization" and not isinstance(machines, Unasked):
             machines, hidden = self._of_organisation(machines)
         return GitHubFacts(about, self._variables(about), permissions, selected, workflows, machines, hidden)
 
-    def _variables(self, about: About) -> Mapping[str, str] | Unasked:
+    def _variables(self, about: AboutRepository) -> Mapping[str, str] | Unasked:
         own = self.all("/actions/variables", _Values, "Variables: read", most=30)
         if isinstance(own, Unasked):
             return own
@@ -161,14 +161,14 @@ class _Asking:
             shared = () if isinstance(said, Unasked) else said
         return {one.name.upper(): one.value for one in (*shared, *own)}
 
-    def _of_organisation(self, own: tuple[Machine, ...]) -> tuple[tuple[Machine, ...], Unasked | None]:
+    def _of_organisation(self, own: tuple[Registered, ...]) -> tuple[tuple[Registered, ...], Unasked | None]:
         """Also the runners of the organisation, and the larger machines that it borrows from GitHub."""
         owner = quote(self.repository.partition("/")[0])
         found, hidden = list(own), None
         for path in ("runners", "hosted-runners"):
             said = self.all(
                 f"/orgs/{owner}/actions/{path}",
-                _Machines,
+                _Runners,
                 "Self-hosted runners: read, of the organisation",
                 whole=True,
             )
@@ -178,7 +178,7 @@ class _Asking:
             elif path == "runners":
                 found += said
             else:
-                found += (Machine(one.name, "online", (_Named(one.name),)) for one in said)
+                found += (Registered(one.name, "online", (_Named(one.name),)) for one in said)
         return tuple(found), hidden
 
     def one(self, path: str, kind: type[_T], right: str, *, whole: bool = False) -> _T | Unasked:

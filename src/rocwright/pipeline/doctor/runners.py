@@ -9,7 +9,7 @@ from rocwright.model.plan import Plan
 from rocwright.model.runners import OVERRIDE, Runners
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.doctor.conditions import Condition, Unasked
-from rocwright.pipeline.doctor.github import GitHubFacts, Machine
+from rocwright.pipeline.doctor.github import GitHubFacts, Registered
 from rocwright.pipeline.doctor.variables import TESTED
 
 
@@ -121,7 +121,7 @@ def _step(want: Wanted, repository: str, read: tuple[str, ...]) -> str:
     return f"give {family} other pools, or none, in [[families.family]] of a rocwright.toml"
 
 
-def _has(machine: Machine, label: str) -> bool:
+def _has(machine: Registered, label: str) -> bool:
     return any(one.name.lower() == label.lower() for one in machine.labels)
 
 
