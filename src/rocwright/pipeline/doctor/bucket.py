@@ -25,6 +25,8 @@ _PROBE = "_probe/"
 NO_CREDENTIALS = Unasked(
     "there are no credentials of AWS here", "set AWS_PROFILE, or run it with the profile's role"
 )
+# Of a client of AWS: what does not answer within that is told, not waited for.
+PATIENCE: Mapping[str, Any] = {"connect_timeout": 10, "read_timeout": 20, "retries": {"max_attempts": 2}}
 NO_BOTO3 = Unasked("boto3 is not installed here", "pip install 'rocwright[aws]'")
 
 
@@ -135,11 +137,12 @@ def _settings(address: str, region: str) -> tuple[tuple[LifeRule, ...] | Unasked
     """The rules of the bucket, which no object store client asks: by boto3, where it is there."""
     try:
         import boto3
+        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return NO_BOTO3, NO_BOTO3
     bucket = address.partition("://")[2].partition("/")[0]
-    client = boto3.client("s3", region_name=region)
+    client = boto3.client("s3", region_name=region, config=Config(**PATIENCE))
     rules: tuple[LifeRule, ...] | Unasked
     versioned: bool | Unasked
     try:

@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 _LARGEST = 8 << 20
 # So many pages are more than an organisation may have.
 _MOST_PAGES = 200
+GITHUB = "github.com"
 TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 NO_TOKEN = Unasked(
     "GitHub was not asked: neither GITHUB_TOKEN nor GH_TOKEN is set", 'export GH_TOKEN="$(gh auth token)"'
@@ -120,11 +121,17 @@ def unasked(why: Unasked) -> GitHubFacts:
     return GitHubFacts(why, rest, rest, rest, rest, rest)
 
 
-def ask_github(repository: str, environment: Mapping[str, str]) -> GitHubFacts:
-    """Ask everything; `GITHUB_API_URL` names another server than GitHub's."""
+def ask_github(repository: str, host: str, environment: Mapping[str, str]) -> GitHubFacts:
+    """Ask everything; `GITHUB_API_URL` names another server than GitHub's.
+
+    A token is handed to no host that only a remote of a checkout names.
+    """
     token = next((environment[name] for name in TOKENS if environment.get(name)), "")
     if not token:
         return unasked(NO_TOKEN)
+    if host != GITHUB and not environment.get("GITHUB_API_URL"):
+        why = f"{host} was not asked: GITHUB_API_URL does not say that it is to get the token"
+        return unasked(Unasked(why, f"export GITHUB_API_URL=https://{host}/api/v3"))
     address = api_address({**environment, "GITHUB_TOKEN": token})
     with Web(timeout_s=20, deadline_s=60, pauses=(0.5,)) as web:
         return _Asking(web, address, repository).everything()
@@ -158,6 +165,8 @@ class _Asking:
         shared: tuple[_Value, ...] = ()
         if about.owner.type == "Organization":
             said = self.all("/actions/organization-variables", _Values, "Variables: read", most=30)
+            if isinstance(said, Unasked) and said.wrong:
+                return said
             shared = () if isinstance(said, Unasked) else said
         return {one.name.upper(): one.value for one in (*shared, *own)}
 

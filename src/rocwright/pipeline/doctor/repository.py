@@ -10,7 +10,7 @@ from pathlib import Path
 from rocwright.errors import RocwrightError, UsageError
 from rocwright.model.workflows import WorkflowTable
 from rocwright.pipeline.doctor.conditions import Condition, Unasked
-from rocwright.pipeline.doctor.github import GitHubFacts
+from rocwright.pipeline.doctor.github import GITHUB, GitHubFacts
 from rocwright.system.git import Git
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
@@ -19,7 +19,6 @@ _REMOTE = re.compile(
     r"(?:[a-z+]+://(?:[^@/]*@)?(?P<host>[^/:]+)(?::[0-9]+)?/|(?:[^@/]*@)?(?P<short>[^/:]+):)"
     r"(?P<name>[^/]+/[^/]+?)(?:\.git)?/?"
 )
-GITHUB = "github.com"
 
 
 def find_repository(given: str, root: Path, environment: Mapping[str, str]) -> tuple[str, str]:
@@ -28,9 +27,10 @@ def find_repository(given: str, root: Path, environment: Mapping[str, str]) -> t
     Raises `UsageError` for a name that is none, and where nothing names one.
     """
     server = environment.get("GITHUB_SERVER_URL", "").partition("://")[2].strip("/")
-    host, found = server or GITHUB, given or environment.get("GITHUB_REPOSITORY", "")
-    if not found and (remote := _remote(root)) is not None:
-        host, found = remote
+    found = given or environment.get("GITHUB_REPOSITORY", "")
+    there, origin = _remote(root) or ("", "")
+    found = found or origin
+    host = server or (there if found == origin else "") or GITHUB
     if not found:
         raise UsageError(
             "nothing names a repository: there is no --repository, and no remote origin on a server here",

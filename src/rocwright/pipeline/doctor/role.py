@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from rocwright.pipeline.doctor.bucket import NO_BOTO3, NO_CREDENTIALS
+from rocwright.pipeline.doctor.bucket import NO_BOTO3, NO_CREDENTIALS, PATIENCE
 from rocwright.pipeline.doctor.conditions import Condition, Unasked
 from rocwright.pipeline.setup.publication import has_credentials
 
@@ -40,19 +40,21 @@ def ask_role(arn: str, environment: Mapping[str, str]) -> RoleFacts | Unasked:
         return NO_CREDENTIALS
     try:
         import boto3
+        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         return NO_BOTO3
     try:
         # IAM is in no region; a client wants one all the same.
         session = boto3.Session(region_name=environment.get("AWS_REGION") or "us-east-1")
-        account = session.client("sts").get_caller_identity()["Account"]
+        account = session.client("sts", config=Config(**PATIENCE)).get_caller_identity()["Account"]
         if account != found["account"]:
             return Unasked(
                 f"these credentials are of account {account}, and the role is of {found['account']}",
                 "set AWS_PROFILE to that account",
             )
-        role = session.client("iam").get_role(RoleName=found["name"])["Role"]
+        iam = session.client("iam", config=Config(**PATIENCE))
+        role = iam.get_role(RoleName=found["name"])["Role"]
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code == "NoSuchEntity":

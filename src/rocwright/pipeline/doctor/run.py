@@ -18,7 +18,7 @@ from rocwright.pipeline.define.plan import make_plan
 from rocwright.pipeline.doctor import repository as judged
 from rocwright.pipeline.doctor.bucket import ask_store, judge_store
 from rocwright.pipeline.doctor.conditions import Condition, Readiness, Stand, Unasked
-from rocwright.pipeline.doctor.github import GitHubFacts, ask_github
+from rocwright.pipeline.doctor.github import GITHUB, GitHubFacts, ask_github
 from rocwright.pipeline.doctor.role import ISSUER, ask_role, judge_role
 from rocwright.pipeline.doctor.runners import judge_runners, wanted_labels
 from rocwright.pipeline.doctor.variables import (
@@ -57,7 +57,7 @@ def visit(what: Visit) -> Readiness:
 
     Raises `InvalidData` for tables of the user that do not fit.
     """
-    facts = ask_github(what.repository, what.environment)
+    facts = ask_github(what.repository, what.host, what.environment)
     read = variables_read(what.files)
     variables = _variables(facts, read, what.environment)
     tables = known(what.overlay, {OVERRIDE: variables.get(OVERRIDE, "") if OVERRIDE in read else ""})
@@ -141,7 +141,7 @@ def _of_role(what: Visit, facts: GitHubFacts, variables: Mapping[str, str]) -> t
         # A subject is compared letter by letter, as GitHub spells the name.
         repository=about.full_name if about else what.repository,
         branch=about.default_branch if about else "main",
-        issuer=ISSUER if what.host == judged.GITHUB else f"{what.host}/_services/token",
+        issuer=ISSUER if what.host == GITHUB else f"{what.host}/_services/token",
         longest=longest_role(what.files, variables),
     )
 
@@ -154,7 +154,7 @@ def _of_plan(
     except UsageError:
         # Of a value that is told of with its variable.
         return
-    hosted = what.table.hosted_labels if what.host == judged.GITHUB else ()
+    hosted = what.table.hosted_labels if what.host == GITHUB else ()
     wanted = wanted_labels(plan, tables.runners, what.table, variables)
     yield from judge_runners(wanted, facts, hosted, repository=what.repository, read=read)
     yield from judge_rocm(plan, what.overlay)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rocwright.model.plan import Plan
@@ -80,14 +80,14 @@ def _judge(
     online = [one.name for one in serving if one.status == "online"]
     if online:
         return Condition(id_, "ok", f"{_some(online)} for {who}", about=label)
-    step = _step(want, repository, read)
+    steps = ["register a runner with this label", *_steps(want, repository, read)]
     if serving:
         offline = _some([one.name for one in serving])
         return Condition(
             id_,
             "wrong",
             f"{offline} would serve {who}, and is offline: jobs wait for a day, then fail",
-            f"start it; or {step}",
+            "; or ".join(["start it", *steps[1:]]),
             label,
         )
     if facts.hidden is not None:
@@ -100,25 +100,23 @@ def _judge(
             label,
         )
     detail = f"nobody serves it: {who} would wait for a day, then fail (machines on demand show only then)"
-    return Condition(id_, "missing", detail, f"register a runner with this label; or {step}", label)
+    return Condition(id_, "missing", detail, "; or ".join(steps), label)
 
 
-def _step(want: Wanted, repository: str, read: tuple[str, ...]) -> str:
+def _steps(want: Wanted, repository: str, read: tuple[str, ...]) -> Iterator[str]:
+    """What else helps than a runner: another label, or no tests on such GPUs."""
     if want.variable:
-        return f"gh variable set {want.variable} --repo {repository} --body LABEL"
+        yield f"gh variable set {want.variable} --repo {repository} --body LABEL"
     if not want.gpu:
-        return "take GitHub's machines"
+        return
     family = want.whose[0].partition(" ")[0]
     if TESTED in read:
-        return (
-            f"name the families that have one: gh variable set {TESTED} --repo {repository} --body FAMILIES"
-        )
-    if OVERRIDE in read:
-        return (
-            f"""gh variable set {OVERRIDE} --repo {repository} --body '{{"{family}": ""}}': """
-            "its tests are left out"
-        )
-    return f"give {family} other pools, or none, in [[families.family]] of a rocwright.toml"
+        yield f"name the families that have one: gh variable set {TESTED} --repo {repository} --body FAMILIES"
+    elif OVERRIDE in read:
+        without = f"""'{{"{family}": ""}}'"""
+        yield f"gh variable set {OVERRIDE} --repo {repository} --body {without}: its tests are left out"
+    else:
+        yield f"give {family} other pools, or none, in [[families.family]] of a rocwright.toml"
 
 
 def _has(machine: Registered, label: str) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import get_args
 from urllib.parse import urlsplit
-
-import msgspec
 
 from rocwright.errors import UsageError
 from rocwright.model.plan import Profile, Sources
@@ -80,7 +79,7 @@ def judge_names(variables: Mapping[str, str], read: Iterable[str]) -> tuple[Cond
         if name in known or not name.startswith(_OURS):
             continue
         near = get_close_matches(name, known, n=1)
-        hint = f"gh variable set {near[0]} --body {_word(variables[name])}; " if near else ""
+        hint = f"gh variable set {near[0]} --body {shlex.quote(variables[name])}; " if near else ""
         found.append(
             Condition(
                 "variables",
@@ -149,7 +148,3 @@ def with_plain_values(conditions: Sequence[Condition], variables: Mapping[str, s
         return tuple(conditions)
     ours = sorted(name for name in variables if name.startswith(_OURS))
     return (Condition("variables", "ok", f"set: {', '.join(ours) or 'none'}"),)
-
-
-def _word(text: str) -> str:
-    return msgspec.json.encode(text).decode() if re.search(r"[^\w./:@=-]", text) else text

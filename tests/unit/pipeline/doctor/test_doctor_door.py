@@ -68,6 +68,21 @@ def test_the_remote_of_the_checkout_names_the_repository(
     )
 
 
+def test_a_token_goes_to_no_host_that_a_remote_names(
+    github: Imitation, tmp_path: Path, rocwright: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_API_URL")
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    remote = "https://127.0.0.1/me/rocwright"
+    subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", remote], check=True)
+    done = rocwright("pipeline", "doctor", "--json")
+    condition = of(done.json["findings"], "github")
+    assert condition["verdict"] == "unlooked"
+    assert condition["next_step"] == "export GITHUB_API_URL=https://127.0.0.1/api/v3"
+    # An Enterprise Server lends no machines.
+    assert {one["verdict"] for one in done.json["findings"] if one["id"] == "runners"} == {"unlooked"}
+
+
 def test_a_remote_that_is_a_folder_names_nothing(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", "/srv/git/x.git"], check=True)
